@@ -1,0 +1,75 @@
+"""Who runs which unit, with which flags: the records of `assignments`.
+
+Source: PROTOCOL 8; the flags are MECHANISMS section 4.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one copy of a unit is to do. `commit` is on at exactly one copy: it cuts, commits, checkpoints and trims."""
+
+    deployed: bool = True
+    state: str = "live"
+    receive: bool = True
+    process: bool = True
+    send: bool = True
+    commit: bool = True
+    checkpoint_target: bool = False
+
+
+PRIMARY = Flags()
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """One copy of a unit on one incarnation of a worker."""
+
+    worker: str
+    incarnation: str
+    flags: Flags
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The wanted copies of one unit from now on; valid iff epoch = the unit's last + 1.
+
+    unit is `<job>@<generation>/<unit>`. No copies: the unit is unplaced.
+    """
+
+    unit: str
+    epoch: int
+    copies: tuple[Copy, ...] = ()
+    scheme: str = "none"
+    reason: str = ""
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """One record: changes that are each valid or not on their own."""
+
+    author: str
+    time_ms: int
+    changes: tuple[Change, ...]
+
+
+def unit_key(job: str, generation: str, unit: str) -> str:
+    return f"{job}@{generation}/{unit}"
+
+
+def split_unit_key(key: str) -> tuple[str, str, str]:
+    """(job, generation, unit); raises ValueError on anything else."""
+    run, unit = key.split("/")
+    job, generation = run.split("@")
+    return job, generation, unit
+
+
+_decoder = msgspec.json.Decoder(Assignment)
+
+
+def decode(data: bytes) -> Assignment:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: Assignment) -> bytes:
+    return msgspec.json.encode(record)

@@ -1,0 +1,104 @@
+"""Records of a unit's checkpoint log: parts of a run, the marker that ends it, and trim anchors.
+
+Source: PROTOCOL 6. Which runs count is decided by services/kernel/checkpoints.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.cuts import Range
+from schemas.decided import Id
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One key of one state table; value None is a tombstone."""
+
+    table: int
+    key: bytes
+    value: bytes | None
+
+
+class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
+    """Some of a run's entries. A delta holds changed keys, a sweep the next slice of the key space."""
+
+    run: Id
+    index: int
+    sweep: bool
+    entries: list[Entry]
+
+
+class TaskCuts(msgspec.Struct, frozen=True):
+    """The cut log's state for one source task: its last valid cut."""
+
+    last: Id
+    batch: int
+    ranges: tuple[Range, ...]
+    watermark: int
+    idle: bool
+    final: bool
+
+
+class CutsSnapshot(msgspec.Struct, frozen=True):
+    """The cut log's state after all records below offset `upto`."""
+
+    upto: int
+    tasks: dict[str, TaskCuts]
+    control_offset: int = -1
+    paused: bool = False
+    ends: dict[str, dict[int, int]] | None = None
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """Where to read a partition from, to continue after the marker's batch."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
+    """Ends a run: with it the unit's state is known as of batch `b`.
+
+    The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b; sweep_to None is
+    the end of the key space. watermark is the unit's after b; delivered the last batch its sink committed.
+    """
+
+    id: Id
+    prev: Id | None
+    parts: int
+    a: int
+    b: int
+    sweep_from: bytes
+    sweep_to: bytes | None
+    watermarks: dict[str, int]
+    positions: list[Position]
+    delivered: int
+    cuts: CutsSnapshot | None = None
+    ended: bool = False
+
+
+class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):
+    """Appended and read back before a trim: the log below `upto` is no longer needed.
+
+    id and b are those of the last valid marker below upto.
+    """
+
+    upto: int
+    id: Id | None
+    b: int
+
+
+CheckpointRecord = Part | Marker | Anchor
+
+_decoder = msgspec.msgpack.Decoder(CheckpointRecord)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def decode(data: bytes) -> CheckpointRecord:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: CheckpointRecord) -> bytes:
+    return _encoder.encode(record)

@@ -1,0 +1,38 @@
+"""Records of `jobs.submit`: a JobSpec as it is, or an object with the field `command`.
+
+Source: PROTOCOL 1, JOBS "Submitting by Kafka alone works too".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+COMMANDS = ("cancel", "pause", "resume", "drain", "scheme")
+
+
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+    """cancel, pause, resume, drain (a cancel that runs everything out first) or scheme, on the job of that name."""
+
+    command: str
+    job: str
+    unit: str = ""
+    scheme: str = ""
+
+
+def decode(data: bytes) -> Command | dict[str, Any]:
+    """A command, or the raw JobSpec. Raises msgspec.DecodeError on what is neither."""
+    record = msgspec.json.decode(data)
+    if not isinstance(record, dict):
+        raise msgspec.ValidationError(f"expected an object, got {type(record).__name__}")
+    if "command" not in record:
+        return record
+    command = msgspec.convert(record, Command)
+    if command.command not in COMMANDS:
+        raise msgspec.ValidationError(f"unknown command {command.command!r}: one of {', '.join(COMMANDS)}")
+    return command
+
+
+def encode(record: Command | dict[str, Any]) -> bytes:
+    return msgspec.json.encode(record)

@@ -1,0 +1,69 @@
+"""Records of the cut log: which source records make up a batch, and the controls between them.
+
+Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.decided import Id
+
+NO_WATERMARK = -(2**63)
+"""Before any event time was seen."""
+END_WATERMARK = 2**63 - 1
+"""After the end of the stream."""
+
+
+class Range(msgspec.Struct, frozen=True, array_like=True):
+    """The records [start, stop) of one partition of the user's topic.
+
+    newest_us is the largest event time (microseconds since 1970) ever cut on the partition, None before the first.
+    lost counts records of the range that the log no longer held.
+    """
+
+    partition: int
+    start: int
+    stop: int
+    newest_us: int | None = None
+    lost: int = 0
+
+
+class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_defaults=True):
+    """Batch `batch` of source task `task`; one Range for each partition the task owns."""
+
+    task: str
+    batch: int
+    ranges: tuple[Range, ...]
+    watermark: int
+    id: Id
+    prev: Id | None = None
+    idle: bool = False
+    final: bool = False
+    time_ms: int = 0
+
+
+class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit_defaults=True):
+    """Pause, resume or drain; valid iff `offset` (in jobs.submit) is above the last control's.
+
+    ends: for drain, the end offset of each partition of each source task at the time of the drain.
+    """
+
+    kind: str
+    offset: int
+    ends: dict[str, dict[int, int]] = {}
+
+
+CutRecord = Cut | Control
+
+_decoder = msgspec.json.Decoder(CutRecord)
+_encoder = msgspec.json.Encoder()
+
+
+def decode(data: bytes) -> CutRecord:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: CutRecord) -> bytes:
+    return _encoder.encode(record)

@@ -1,0 +1,28 @@
+"""The position record inside a sink's transaction: the last batch whose rows are committed.
+
+Source: PROTOCOL 9.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """Unit `unit` has committed the rows of every batch up to `batch`."""
+
+    unit: str
+    batch: int
+    epoch: int
+
+
+_decoder = msgspec.json.Decoder(Delivered)
+
+
+def decode(data: bytes) -> Delivered:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: Delivered) -> bytes:
+    return msgspec.json.encode(record)

@@ -1,0 +1,33 @@
+"""What happened, for people, tests and the console.
+
+Source: PROTOCOL 1, JOBS "events --json".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output."""
+
+    time_ms: int
+    kind: str
+    job: str = ""
+    unit: str = ""
+    epoch: int = -1
+    worker: str = ""
+    detail: str = ""
+    phases_ms: dict[str, float] = {}
+
+
+_decoder = msgspec.json.Decoder(Event)
+
+
+def decode(data: bytes) -> Event:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: Event) -> bytes:
+    return msgspec.json.encode(record)

@@ -1,0 +1,63 @@
+"""Signs of life and exit notices of workers.
+
+Source: PROTOCOL 5.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one hosted copy has reached."""
+
+    unit: str
+    epoch: int
+    state: str
+    batch: int = 0
+    error: str = ""
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", omit_defaults=True):
+    """Sent every heartbeat interval by a thread of its own.
+
+    loops counts turns of the worker's loop; decided is the offset of the last assignment it has read. cpu is the
+    process's CPU seconds so far, rss_bytes its resident memory.
+    """
+
+    worker: str
+    incarnation: str
+    time_ms: int
+    sequence: int
+    pid: int = 0
+    zone: str = ""
+    slots: int = 0
+    loops: int = 0
+    decided: int = -1
+    cpu: float = 0.0
+    rss_bytes: int = 0
+    versions: dict[str, str] = {}
+    copies: tuple[CopyState, ...] = ()
+
+
+class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):
+    """The parent process saw this incarnation end. Final: a heartbeat still in flight revives nothing."""
+
+    worker: str
+    incarnation: str
+    time_ms: int
+    status: int = 0
+
+
+HeartbeatRecord = Heartbeat | Exit
+
+_decoder = msgspec.json.Decoder(HeartbeatRecord)
+
+
+def decode(data: bytes) -> HeartbeatRecord:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: HeartbeatRecord) -> bytes:
+    return msgspec.json.encode(record)

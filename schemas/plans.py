@@ -1,0 +1,156 @@
+"""A plan: what the controller made of a job, and the decision records of `jobs.plans` and `jobs.status`.
+
+Source: PROTOCOL 1. A plan is compact: tasks, partitions and writers follow from it by services/kernel/planning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from schemas.decided import Id
+
+
+class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operator of the DAG, sources and sinks included.
+
+    kind: source, filter, select, aggregate, join, top, union, python, spark, sink. A sink is called `sink-<query>`.
+    params: what the job file says of it, defaults filled in.
+    fields: type text by column of the output. row_key: columns that identify an output row, empty = rows are only added.
+    ordered_key: for keyed operators the key columns.
+    """
+
+    name: str
+    kind: str
+    parallelism: int
+    inputs: tuple[str, ...]
+    params: dict[str, Any]
+    fields: dict[str, str]
+    row_key: tuple[str, ...] = ()
+
+
+class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Operator `producer` feeds input `slot` of `consumer`.
+
+    routing: forward (task i to task i), merge (i to i mod readers), spread (rows cut into equal slices), keyed (by hash
+    of `key`). topic None: both ends of a forward edge live in one unit.
+    """
+
+    producer: str
+    consumer: str
+    slot: int
+    routing: str
+    key: tuple[str, ...] = ()
+    topic: str | None = None
+
+
+class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A unit: task `index` of each of `operators`, in topological order. partition: its checkpoint partition."""
+
+    name: str
+    index: int
+    operators: tuple[str, ...]
+    partition: int
+    scheme: str = "none"
+    delivers: bool = False
+    """It may write sink rows or dead letters, so it owns a transactional id."""
+
+
+class SourcePlan(msgspec.Struct, frozen=True):
+    """The user's topic as it was at admission.
+
+    owners[i]: partitions of source task i. first: offset from which each partition is read.
+    """
+
+    operator: str
+    topic: str
+    owners: tuple[tuple[int, ...], ...]
+    first: dict[int, int]
+
+
+class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
+    """An admitted job. versions: of the libraries whose output bytes matter; other workers refuse the unit."""
+
+    job: str
+    generation: str
+    id: Id
+    spec: dict[str, Any]
+    operators: tuple[OperatorPlan, ...]
+    edges: tuple[Edge, ...]
+    units: tuple[UnitPlan, ...]
+    sources: tuple[SourcePlan, ...]
+    sink_partitions: dict[str, int]
+    interval_ms: int
+    versions: dict[str, str]
+    warnings: tuple[str, ...] = ()
+    prev: Id | None = None
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing wrong with a job file: where, what, and what to do about it."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class Rejection(msgspec.Struct, frozen=True, tag="rejection", tag_field="type"):
+    """A job that was not admitted, with every reason."""
+
+    job: str
+    generation: str
+    id: Id
+    problems: tuple[Problem, ...]
+    prev: Id | None = None
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="type"):
+    """The job is over: copies unplaced, sink ids fenced, topics deleted. Its name is free again."""
+
+    job: str
+    generation: str
+    id: Id
+    prev: Id
+    reason: str
+
+
+Decision = Plan | Rejection | Ended
+
+
+class Status(msgspec.Struct, frozen=True, omit_defaults=True):
+    """State of a job for people; key `<job>@<generation>` in `jobs.status`.
+
+    state: accepted, starting, running, pausing, paused, draining, cancelling, failed, ended, rejected.
+    """
+
+    job: str
+    generation: str
+    state: str
+    time_ms: int
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    available: int = 0
+    units: int = 0
+    error: str = ""
+
+
+_decision = msgspec.json.Decoder(Decision)
+_status = msgspec.json.Decoder(Status)
+
+
+def decode(data: bytes) -> Decision:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decision.decode(data)
+
+
+def decode_status(data: bytes) -> Status:
+    """Raises msgspec.DecodeError on anything else."""
+    return _status.decode(data)
+
+
+def encode(record: Decision | Status) -> bytes:
+    return msgspec.json.encode(record)

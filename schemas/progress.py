@@ -1,0 +1,41 @@
+"""How far each unit is: published every 100 ms and on each checkpoint, compacted by unit.
+
+Source: PROTOCOL 1 and 7. Readers take the maximum of what they have read.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.checkpoints import Position
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """processed: last batch done. acked: last batch under a valid marker; positions: that marker's input positions.
+
+    late, dead and lost count records since the start of the generation; records counts those cut.
+    ended: the unit has processed its end and its marker is valid.
+    """
+
+    unit: str
+    processed: int
+    acked: int
+    positions: tuple[Position, ...] = ()
+    watermark: int = -(2**63)
+    records: int = 0
+    late: int = 0
+    dead: int = 0
+    lost: int = 0
+    ended: bool = False
+
+
+_decoder = msgspec.json.Decoder(Progress)
+
+
+def decode(data: bytes) -> Progress:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: Progress) -> bytes:
+    return msgspec.json.encode(record)

@@ -1,0 +1,171 @@
+"""Names of everything that lives on Kafka: topics, transactional ids, and the settings each topic is created with.
+
+Source: PROTOCOL 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+"""What a job, source, operator or query may be called."""
+
+SEGMENT_BYTES = 16 * 1024 * 1024
+_MINUTES_MS = 60_000
+_DAYS_MS = 24 * 60 * _MINUTES_MS
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """One partition of one topic."""
+
+    topic: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.index}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it is to be created."""
+
+    name: str
+    partitions: int = 1
+    config: dict[str, str] = field(default_factory=dict)
+
+
+def _trimmed() -> dict[str, str]:
+    """Kept until trimmed by DeleteRecords, which frees whole segments only."""
+    return {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": str(SEGMENT_BYTES)}
+
+
+def _decided() -> dict[str, str]:
+    return _trimmed() | {"flush.messages": "1"}
+
+
+def _for_a_while(ms: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(ms), "segment.bytes": str(SEGMENT_BYTES)}
+
+
+def _latest() -> dict[str, str]:
+    return {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "0.2"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTopics:
+    """The topics that all jobs of a cluster share."""
+
+    prefix: str = "holdfast"
+
+    @property
+    def submit(self) -> str:
+        return f"{self.prefix}.jobs.submit"
+
+    @property
+    def plans(self) -> str:
+        return f"{self.prefix}.jobs.plans"
+
+    @property
+    def status(self) -> str:
+        return f"{self.prefix}.jobs.status"
+
+    @property
+    def assignments(self) -> str:
+        return f"{self.prefix}.assignments"
+
+    @property
+    def heartbeats(self) -> str:
+        return f"{self.prefix}.heartbeats"
+
+    @property
+    def events(self) -> str:
+        return f"{self.prefix}.events"
+
+    def specs(self) -> list[TopicSpec]:
+        """Every cluster topic with the settings it is created with."""
+        return [
+            TopicSpec(self.submit, 1, _decided()),
+            TopicSpec(self.plans, 1, _decided()),
+            TopicSpec(self.status, 1, _latest()),
+            TopicSpec(self.assignments, 1, _decided()),
+            TopicSpec(self.heartbeats, 1, _for_a_while(10 * _MINUTES_MS)),
+            TopicSpec(self.events, 1, _for_a_while(7 * _DAYS_MS)),
+        ]
+
+    def job(self, job: str, generation: str) -> JobTopics:
+        return JobTopics(self.prefix, job, generation)
+
+
+@dataclass(frozen=True, slots=True)
+class JobTopics:
+    """The topics of one generation of one job."""
+
+    prefix: str
+    job: str
+    generation: str
+
+    @property
+    def root(self) -> str:
+        return f"{self.prefix}.{self.job}.{self.generation}"
+
+    @property
+    def cuts(self) -> str:
+        return f"{self.root}.cuts"
+
+    @property
+    def checkpoints(self) -> str:
+        return f"{self.root}.checkpoints"
+
+    @property
+    def progress(self) -> str:
+        return f"{self.root}.progress"
+
+    @property
+    def delivered(self) -> str:
+        return f"{self.root}.delivered"
+
+    @property
+    def dead_letters(self) -> str:
+        return f"{self.root}.dead-letters"
+
+    def data(self, operator: str, number: int) -> str:
+        """The topic of one operator's output under one partitioning."""
+        return f"{self.root}.data.{operator}.{number}"
+
+    def transactional_id(self, unit: str) -> str:
+        """One id a unit: sink rows, dead letters and the position commit together."""
+        return f"{self.root}.{unit}"
+
+    def specs(self, units: int, data: dict[str, int]) -> list[TopicSpec]:
+        """Every topic of the generation.
+
+        Args:
+            units: number of units (partitions of checkpoints and delivered).
+            data: partitions of each data topic, by topic name.
+        """
+        shared = [
+            TopicSpec(self.cuts, 1, _trimmed()),
+            TopicSpec(self.checkpoints, units, _trimmed()),
+            TopicSpec(self.progress, 1, _latest()),
+            TopicSpec(self.delivered, units, _latest()),
+            TopicSpec(self.dead_letters, 1, _for_a_while(7 * _DAYS_MS)),
+        ]
+        return shared + [TopicSpec(name, n, _trimmed()) for name, n in sorted(data.items())]
+
+
+def generation(offset: int, timestamp_ms: int, record: bytes) -> str:
+    """The generation of a job: offset of its JobSpec and six hex digits of its timestamp and bytes.
+
+    A broker that lost its tail can give the same offset twice; the digits tell the two apart.
+    """
+    digest = hashlib.sha256(timestamp_ms.to_bytes(8, "big", signed=True) + record).hexdigest()
+    return f"{offset}-{digest[:6]}"
+
+
+def generation_number(text: str) -> int:
+    """A generation as the 64-bit number that frame headers carry: 40 bits of offset, 24 of hash."""
+    offset, digits = text.split("-")
+    return (int(offset) & (2**40 - 1)) << 24 | int(digits, 16)

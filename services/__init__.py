@@ -1,0 +1,1 @@
+"""The services of holdfast and the kernel they share."""

@@ -1,0 +1,1 @@
+"""The stream kernel, pure: batches, cuts, state, checkpoints, operators."""

@@ -1,0 +1,46 @@
+"""Errors, each named by the reaction it asks for.
+
+Source: STYLE "Names and types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.plans import Problem
+
+
+class HoldfastError(Exception):
+    """Every error of ours."""
+
+
+class Retriable(HoldfastError):
+    """Nothing was done or nothing is known to be wrong: try again."""
+
+
+class Indefinite(HoldfastError):
+    """A commit may or may not have happened: drop the producer, start a new one, read the position."""
+
+
+class InvalidRecord(HoldfastError):
+    """A record that cannot be processed: to the dead letters."""
+
+
+class Fenced(HoldfastError):
+    """Another copy has taken over the transactional id: stop this copy."""
+
+
+class StateCorrupted(HoldfastError):
+    """A copy's image or inputs do not fit together: rebuild it from the checkpoint log."""
+
+
+class Divergence(HoldfastError):
+    """A duplicate with another payload: an operator is not a pure function of its inputs."""
+
+
+class JobRejected(HoldfastError):
+    """A job file with problems: tell the user all of them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(problem) for problem in self.problems))

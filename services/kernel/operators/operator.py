@@ -1,0 +1,51 @@
+"""The interface every operator has.
+
+Source: PROTOCOL 0.2 and 4. A batch comes in as one polars DataFrame per input slot, already merged in writer order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+TIME = "_time"
+"""Every stream carries its event time in this Int64 column (microseconds since 1970), last, never null."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchContext:
+    """The batch as the clock sees it.
+
+    watermark_before: after batch - 1; a row older than it is late. watermark: after this batch; END_WATERMARK at the
+    end of the stream. Both are microseconds, minima over the operator's inputs.
+    """
+
+    batch: int
+    watermark_before: int
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that an operator did not take; reason "late" or an error text."""
+
+    reason: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """rows: the output, canonical in order and content. late: number of late rows; refused: for the dead letters."""
+
+    rows: pl.DataFrame
+    late: int = 0
+    refused: tuple[Refused, ...] = ()
+
+
+class Operator(Protocol):
+    """One task's share of an operator. on_batch is called once a batch, in order, also when all inputs are empty."""
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome: ...

@@ -1,0 +1,1 @@
+"""The one door to Kafka: the `Log` protocol and its Kafka and memory implementations."""

@@ -1,0 +1,166 @@
+"""`Log`: all that the product asks of Kafka, so that memory and simulation can stand in for it.
+
+Every method may raise `Retriable` when the broker does not answer. Appenders, readers and transactors are each used by
+one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from schemas.topics import Partition, TopicSpec
+
+Headers = Sequence[tuple[str, bytes]]
+Delivered = Callable[[Exception | None, int], None]
+"""Called with (error, offset) from `Appender.poll`, `flush` or `close` once the broker has answered."""
+
+
+class Message(Protocol):
+    """One record as read. The methods are those of confluent_kafka.Message, so that none needs to be wrapped."""
+
+    def value(self) -> bytes | None: ...
+    def key(self) -> bytes | None: ...
+    def offset(self) -> int: ...
+    def timestamp(self) -> tuple[int, int]:
+        """(kind, milliseconds since 1970)."""
+        ...
+
+    def headers(self) -> list[tuple[str, bytes]] | None: ...
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Consecutive records of one partition, in offset order (offsets may have gaps).
+
+    end: the offset at which the reader met the end of the partition behind these records, None if it did not.
+    generation: the partition's seek generation; `Reader.current` tells whether a seek has outdated the chunk.
+    """
+
+    partition: Partition
+    messages: Sequence[Message]
+    end: int | None = None
+    generation: int = 0
+
+
+class Reader(Protocol):
+    """Reads assigned partitions, read_committed. A position below the log start raises `StateCorrupted` at poll."""
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        """Adds partitions (or moves ones that it has) to be read from the given offsets; not paused."""
+        ...
+
+    def unassign(self, partitions: Iterable[Partition]) -> None: ...
+    def pause(self, partitions: Iterable[Partition]) -> None: ...
+    def resume(self, partitions: Iterable[Partition]) -> None: ...
+    def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
+        """Waits up to timeout_s for a first record or end, then returns what is there, up to max_messages."""
+        ...
+
+    def current(self, chunk: Chunk) -> bool:
+        """False if the partition was moved or unassigned after the chunk was read."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Appender(Protocol):
+    """Appends in order a partition, idempotently, acknowledged by all replicas."""
+
+    def append(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        done: Delivered | None = None,
+    ) -> None:
+        """Queues a record; partition.index -1 lets the key choose (murmur2). Blocks only while the queue is full."""
+        ...
+
+    def poll(self) -> None:
+        """Runs the `done` calls that are due."""
+        ...
+
+    def flush(self, timeout_s: float) -> None:
+        """Waits for all answers; raises Retriable if some are missing after timeout_s, or the first delivery error."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records for one topic, by column. partitions None: each key chooses (murmur2)."""
+
+    topic: str
+    values: Sequence[bytes]
+    keys: Sequence[bytes | None] | None = None
+    partitions: Sequence[int] | None = None
+    headers: Headers | None = None
+
+
+class Transactor(Protocol):
+    """Exactly-once writes under one transactional id. All calls block."""
+
+    def start(self) -> None:
+        """Fences every earlier holder of the id and aborts its open transaction."""
+        ...
+
+    def commit(self, rows: Sequence[Rows]) -> None:
+        """One transaction with all rows.
+
+        Raises:
+            Fenced: another holder has started; nothing was committed.
+            Indefinite: it may or may not be committed; only a new Transactor's start() and a read of the position tell.
+            Retriable: it was aborted.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+At = Literal["start", "end"] | int
+"""An end of the log (for "end": the last stable offset), or the first offset at or after a time in milliseconds."""
+
+
+class Log(Protocol):
+    """A Kafka cluster, or what stands in for one."""
+
+    def create(self, topics: Iterable[TopicSpec]) -> None:
+        """Creates what is missing; existing topics stay as they are. Returns once they can be used."""
+        ...
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes those that exist."""
+        ...
+
+    def topics(self) -> dict[str, int]:
+        """Partition counts by topic name, internal topics left out."""
+        ...
+
+    def config(self, topic: str) -> dict[str, str]:
+        """Settings of a topic."""
+        ...
+
+    def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]: ...
+
+    def trim(self, upto: Mapping[Partition, int]) -> None:
+        """Deletes records below the given offsets (DeleteRecords)."""
+        ...
+
+    def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
+        """Every committed record from `start` (default: log start) to the end as it is at the call."""
+        ...
+
+    def last(self, partition: Partition) -> Message | None:
+        """The last committed record, found by reading ever larger stretches from the end."""
+        ...
+
+    def reader(self, name: str) -> Reader: ...
+    def appender(self, name: str) -> Appender: ...
+    def transactor(self, transactional_id: str) -> Transactor: ...
+    def close(self) -> None: ...
