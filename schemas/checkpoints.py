@@ -11,27 +11,23 @@ from schemas.cuts import Range
 from schemas.decided import Id
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One key of one state table; value None is a tombstone."""
-
-    table: int
-    key: bytes
-    value: bytes | None
+Entry = tuple[bytes, bytes | None]
+"""A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""
 
 
 class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
-    """Some of a run's entries. A delta holds changed keys, a sweep the next slice of the key space."""
+    """Some of a run's entries, packed by `pack`. A delta holds changed keys, a sweep the next slice of the key space."""
 
     run: Id
     index: int
     sweep: bool
-    entries: list[Entry]
+    entries: bytes
 
 
 class TaskCuts(msgspec.Struct, frozen=True):
     """The cut log's state for one source task: its last valid cut."""
 
-    last: Id
+    last: Id | None
     batch: int
     ranges: tuple[Range, ...]
     watermark: int
@@ -60,8 +56,9 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     """Ends a run: with it the unit's state is known as of batch `b`.
 
-    The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b; sweep_to None is
-    the end of the key space. watermark is the unit's after b; delivered the last batch its sink committed.
+    The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b that the delta does
+    not hold; sweep_to None is the end of the key space. tables: names by table number. watermarks: after b, by task.
+    delivered: the last batch whose rows are committed. counts: late, dead, lost and records since the start.
     """
 
     id: Id
@@ -71,10 +68,12 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     b: int
     sweep_from: bytes
     sweep_to: bytes | None
+    tables: list[str]
     watermarks: dict[str, int]
     positions: list[Position]
     delivered: int
     cuts: CutsSnapshot | None = None
+    counts: dict[str, int] = {}
     ended: bool = False
 
 
@@ -93,6 +92,16 @@ CheckpointRecord = Part | Marker | Anchor
 
 _decoder = msgspec.msgpack.Decoder(CheckpointRecord)
 _encoder = msgspec.msgpack.Encoder()
+_entries = msgspec.msgpack.Decoder(list[Entry])
+
+
+def pack(entries: list[Entry]) -> bytes:
+    return _encoder.encode(entries)
+
+
+def unpack(packed: bytes) -> list[Entry]:
+    """Raises msgspec.DecodeError on anything else."""
+    return _entries.decode(packed)
 
 
 def decode(data: bytes) -> CheckpointRecord:

@@ -1,0 +1,147 @@
+"""Merging the frames of one input partition into batches: duplicates dropped, gaps found, divergence caught.
+
+Source: PROTOCOL 4. The batch number is the clock: a batch is ready when a frame of it (or an end) is there from every
+writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.frames import FLAG_END, HEADER_BYTES, Header, unpack
+from services.kernel.errors import Divergence, StateCorrupted
+
+FOREVER = 2**62
+"""A batch number after all others: an ended writer has received everything."""
+
+
+@dataclass(slots=True)
+class _Writer:
+    """What has come from one writer. received: last complete batch; parts: payloads of the batch in the making."""
+
+    received: int
+    making: int = 0
+    parts: list[memoryview] = field(default_factory=list)
+    batches: dict[int, tuple[int, list[memoryview]]] = field(default_factory=dict)
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One batch of one partition. payloads: in writer order, then part order, empty ones left out; watermark: minimum."""
+
+    payloads: Sequence[memoryview]
+    watermark: int
+
+
+class InputPartition:
+    """Frames of one partition, from the batch after `batch` on.
+
+    Args:
+        name: for messages, such as `topic[3]`.
+        writers: the writer numbers that feed this partition.
+        generation: frames of another generation are dropped.
+        batch: the last batch that is done.
+    """
+
+    def __init__(self, name: str, writers: Sequence[int], generation: int, batch: int, offset: int) -> None:
+        self._name = name
+        self._generation = generation
+        self._writers = {number: _Writer(received=batch) for number in sorted(writers)}
+        self._done = batch
+        self._next_offset = offset
+        self._firsts: dict[int, int] = {}
+        self._hashes: dict[tuple[int, int, int], int] = {}
+        self.bytes = 0
+
+    def offer(self, offset: int, frame: bytes) -> bool:
+        """Takes one frame; False if it was dropped as a duplicate.
+
+        Raises:
+            StateCorrupted: a batch or part is missing before this one, or the frame cannot be read.
+            Divergence: a duplicate with another payload.
+        """
+        try:
+            header = unpack(frame)
+        except ValueError as error:
+            raise StateCorrupted(f"{self._name} offset {offset}: {error}") from error
+        self._next_offset = max(self._next_offset, offset + 1)
+        writer = self._writers.get(header.writer)
+        if header.generation != self._generation or writer is None:
+            return False
+        if self._is_duplicate(writer, header):
+            self._compare(header, offset)
+            return False
+        self._take(writer, header, offset, memoryview(frame)[HEADER_BYTES:])
+        return True
+
+    def _is_duplicate(self, writer: _Writer, header: Header) -> bool:
+        if writer.ended or header.batch <= writer.received:
+            return True
+        return header.batch == writer.making and header.part < len(writer.parts)
+
+    def _compare(self, header: Header, offset: int) -> None:
+        """The first in the log counts; down to the last marker a difference is noticed."""
+        known = self._hashes.get((header.writer, header.batch, header.part))
+        if known is not None and known != header.payload_hash:
+            raise Divergence(
+                f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part} twice, "
+                f"with different rows: an operator above is not a pure function of its input"
+            )
+
+    def _take(self, writer: _Writer, header: Header, offset: int, payload: memoryview) -> None:
+        if header.batch != writer.received + 1 or header.part != len(writer.parts):
+            raise StateCorrupted(
+                f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part}, "
+                f"expected batch {writer.received + 1} part {len(writer.parts)}"
+            )
+        self._firsts.setdefault(header.batch, offset)
+        self._hashes[header.writer, header.batch, header.part] = header.payload_hash
+        writer.making = header.batch
+        writer.parts.append(payload)
+        self.bytes += len(payload)
+        if len(writer.parts) < header.parts:
+            return
+        writer.batches[header.batch] = (header.watermark, [part for part in writer.parts if len(part)])
+        writer.received = header.batch
+        writer.parts = []
+        writer.making = 0
+        writer.ended = bool(header.flags & FLAG_END)
+
+    @property
+    def newest(self) -> int:
+        """The highest batch that every writer has sent in full."""
+        return min((FOREVER if w.ended else w.received for w in self._writers.values()), default=FOREVER)
+
+    @property
+    def ended_after(self) -> int | None:
+        """The batch with which the last writer ended, None while one has not."""
+        if not all(writer.ended for writer in self._writers.values()):
+            return None
+        return max((writer.received for writer in self._writers.values()), default=self._done)
+
+    def ready(self, batch: int) -> bool:
+        return self.newest >= batch
+
+    def take(self, batch: int) -> Merged:
+        """Hands out a ready batch and forgets it."""
+        payloads: list[memoryview] = []
+        watermark = END_WATERMARK
+        for writer in self._writers.values():
+            at, parts = writer.batches.pop(batch, (END_WATERMARK, []))
+            watermark = min(watermark, at)
+            payloads += parts
+        self._done = batch
+        self._firsts.pop(batch, None)
+        self.bytes -= sum(len(part) for part in payloads)
+        return Merged(payloads, watermark if self._writers else NO_WATERMARK)
+
+    def position(self) -> int:
+        """Where to read from to continue after the last batch taken: at the first frame, of any writer, of a later one."""
+        return min(self._firsts.values(), default=self._next_offset)
+
+    def forget_hashes(self, batch: int) -> None:
+        """A valid marker for `batch` has made earlier duplicates impossible to need."""
+        self._hashes = {key: value for key, value in self._hashes.items() if key[1] > batch}

@@ -1,0 +1,214 @@
+"""A unit's keyed state: values in memory over an image, with the keys changed since the last capture.
+
+What a table knows lies in three layers, the upper hiding the lower: `fresh` (changed since the last capture), `frozen`
+(captured, its marker not yet read back as valid), and the image. `values` caches all of them decoded. A capture swaps
+dictionaries, so its cost does not grow with the state. Source: PROTOCOL 6, MECHANISMS C10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from schemas.checkpoints import Entry
+from services.kernel.image import Image
+from services.kernel.state_table import Value
+
+MAX_CACHED_VALUES = 4_000_000
+_MISSING: Any = object()
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def _immutable(value: Any) -> Any:
+    return tuple(_immutable(item) for item in value) if isinstance(value, list) else value
+
+
+def encode_value(value: Value) -> bytes:
+    return _encode(value)
+
+
+def decode_value(data: bytes) -> Value:
+    return _immutable(_decode(data))
+
+
+class StateTable:
+    """One table; implements services.kernel.state_table.Table."""
+
+    def __init__(self, number: int, prefix_bytes: int, image: Image) -> None:
+        self._number = number.to_bytes(2, "big")
+        self._prefix_bytes = prefix_bytes
+        self._image = image
+        self._complete = image.empty()
+        self._values: dict[bytes, Value | None] = {}
+        self._groups: dict[bytes, set[bytes]] = {}
+        self._fresh: dict[bytes, Value | None] = {}
+        self._frozen: dict[bytes, Value | None] = {}
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
+        values = self._values
+        if self._complete:
+            return [values.get(key) for key in keys]
+        found = [values.get(key, _MISSING) for key in keys]
+        missing = [key for key, value in zip(keys, found, strict=True) if value is _MISSING]
+        if missing:
+            self._load(missing)
+            return [values.get(key) for key in keys]
+        return found
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
+        if self._prefix_bytes:
+            self._index(key for key in keys if self._values.get(key) is None)
+        self._values.update(zip(keys, values, strict=True))
+        self._fresh.update(zip(keys, values, strict=True))
+        if len(self._values) > MAX_CACHED_VALUES:
+            self._evict()
+
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        gone = dict.fromkeys(keys)
+        self._values.update(gone)
+        self._fresh.update(gone)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, Value]]:
+        if not self._complete:
+            self._load_prefix(prefix)
+        return iter([(key, self._values[key]) for key in sorted(self._keys(prefix)) if self._values[key] is not None])
+
+    def capture(self) -> dict[bytes, Value | None]:
+        """Freezes what changed since the last capture. The frozen view no longer changes."""
+        assert not self._frozen, "one capture at a time: the last one's marker has not been read back"
+        self._frozen, self._fresh = self._fresh, {}
+        return self._frozen
+
+    def settle(self) -> None:
+        """The frozen view is in the image now."""
+        for key in [key for key, value in self._frozen.items() if value is None and key not in self._fresh]:
+            self._values.pop(key, None)
+            self._groups.get(key[: self._prefix_bytes], set()).discard(key)
+        self._frozen = {}
+        if self._prefix_bytes:
+            self._groups = {prefix: keys for prefix, keys in self._groups.items() if keys}
+
+    def thaw(self) -> None:
+        """The frozen view's run is invalid: what it held counts as changed again."""
+        self._fresh = {**self._frozen, **self._fresh}
+        self._frozen = {}
+
+    def physical(self, key: bytes) -> bytes:
+        return self._number + key
+
+    def forget(self) -> None:
+        """The image was changed from outside: nothing cached counts any more."""
+        self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
+        self._complete = self._image.empty()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _keys(self, prefix: bytes) -> Iterable[bytes]:
+        if self._prefix_bytes and len(prefix) == self._prefix_bytes:
+            return self._groups.get(prefix, ())
+        return [key for key in self._values if key.startswith(prefix)]
+
+    def _index(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._groups.setdefault(key[: self._prefix_bytes], set()).add(key)
+
+    def _load(self, keys: Sequence[bytes]) -> None:
+        encoded = self._image.get_many([self._number + key for key in keys])
+        self._values.update(
+            (key, None if data is None else decode_value(data)) for key, data in zip(keys, encoded, strict=True)
+        )
+        if self._prefix_bytes:
+            self._index(key for key, data in zip(keys, encoded, strict=True) if data is not None)
+
+    def _load_prefix(self, prefix: bytes) -> None:
+        width = len(self._number)
+        for key, data in self._image.scan(self._number + prefix):
+            if self._values.get(key[width:], _MISSING) is _MISSING:
+                self._values[key[width:]] = decode_value(data)
+                if self._prefix_bytes:
+                    self._index((key[width:],))
+
+    def _evict(self) -> None:
+        """Keeps what the image does not hold yet."""
+        self._values = {**self._frozen, **self._fresh}
+        self._complete = False
+        self._groups = {}
+        if self._prefix_bytes:
+            self._index(self._values)
+
+
+class Capture:
+    """A frozen view of all tables as of one batch; hands out its entries piece by piece."""
+
+    def __init__(self, tables: Sequence[StateTable]) -> None:
+        views = [(table, table.capture()) for table in tables]
+        self._views = {table.physical(b""): view for table, view in views}
+        self._entries = (
+            (table.physical(key), None if value is None else encode_value(value))
+            for table, view in views
+            for key, value in view.items()
+        )
+        self.size = sum(len(view) for _, view in views)
+
+    def piece(self, count: int) -> list[Entry]:
+        """The next `count` entries; empty at the end."""
+        return list(islice(self._entries, count))
+
+    def holds(self, key: bytes) -> bool:
+        """Whether the view has the key (as a value or a tombstone)."""
+        view = self._views.get(key[:2])
+        return view is not None and key[2:] in view
+
+
+class StateStore:
+    """All tables of a unit, numbered in the order in which they were first asked for."""
+
+    def __init__(self, image: Image, names: Sequence[str] = ()) -> None:
+        self.image = image
+        self._tables: dict[str, StateTable] = {}
+        self._names = list(names)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def table(self, name: str, prefix_bytes: int = 0) -> StateTable:
+        if name not in self._tables:
+            if name not in self._names:
+                self._names.append(name)
+            self._tables[name] = StateTable(self._names.index(name), prefix_bytes, self.image)
+        return self._tables[name]
+
+    def of_task(self, task: str) -> TaskTables:
+        return TaskTables(self, task)
+
+    def capture(self) -> Capture:
+        return Capture(list(self._tables.values()))
+
+    def settle(self) -> None:
+        for table in self._tables.values():
+            table.settle()
+
+    def thaw(self) -> None:
+        for table in self._tables.values():
+            table.thaw()
+
+    def cached(self) -> int:
+        """Values held in memory."""
+        return sum(len(table) for table in self._tables.values())
+
+
+class TaskTables:
+    """The tables of one task; implements services.kernel.state_table.Tables."""
+
+    def __init__(self, store: StateStore, task: str) -> None:
+        self._store = store
+        self._task = task
+
+    def table(self, name: str, prefix_bytes: int = 0) -> StateTable:
+        return self._store.table(f"{self._task}/{name}", prefix_bytes)

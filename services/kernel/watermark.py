@@ -1,0 +1,35 @@
+"""The watermark of a source task: no older record is expected.
+
+Source: PROTOCOL 3. It is chosen by the copy that cuts and pinned by the cut; below the cut nobody computes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from schemas.checkpoints import TaskCuts
+from schemas.cuts import NO_WATERMARK
+
+
+def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:
+    """The minimum, over partitions that are not idle, of the largest event time cut on each, minus the lateness.
+
+    A partition on which nothing was cut yet (None) holds the watermark back. No partitions: NO_WATERMARK.
+    """
+    times = list(newest_us)
+    if not times or any(time is None for time in times):
+        return NO_WATERMARK
+    return min(time for time in times if time is not None) - lateness_us
+
+
+def while_idle(own: TaskCuts, others: Mapping[str, TaskCuts], elapsed_us: int) -> int:
+    """An idle source follows the slowest that is not; when all are idle time goes on by the clock.
+
+    elapsed_us: since this task's last cut.
+    """
+    awake = [cuts.watermark for cuts in others.values() if not cuts.idle and not cuts.final]
+    if awake:
+        return max(own.watermark, min(awake))
+    if own.watermark == NO_WATERMARK:
+        return max([NO_WATERMARK] + [cuts.watermark for cuts in others.values() if not cuts.final])
+    return own.watermark + elapsed_us
