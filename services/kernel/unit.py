@@ -13,7 +13,7 @@ import polars as pl
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.dead_letters import DeadLetter
 from services.kernel.fields import schema
-from services.kernel.operators.catalogue import build
+from services.kernel.operators import catalogue
 from services.kernel.operators.operator import TIME, BatchContext, Operator
 from services.kernel.planning.layout import LocalInput, Output, TaskLayout, UnitLayout
 from services.kernel.state import StateStore
@@ -66,7 +66,7 @@ class Unit:
         self.layout = layout
         self.watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | dict(watermarks or {})
         self._operators: dict[str, Operator] = {
-            task.name: build(task.operator, task.input_fields, store.of_task(task.name))
+            task.name: catalogue.build(task.operator, task.input_fields, store.of_task(task.name))
             for task in layout.tasks
             if task.operator.kind not in ("source", "sink")
         }
@@ -126,3 +126,10 @@ class Unit:
     def _send(self, task: TaskLayout, output: Fed, produced: Produced) -> None:
         end = output.watermark == END_WATERMARK
         produced.sent += [Sent(task, edge, output.rows, output.watermark, end) for edge in task.outputs]
+
+
+def warm_up(layout: UnitLayout) -> None:
+    """Runs a made-up batch through a throw-away instance of every operator: a cold first batch costs 0.4 to 1.9 s."""
+    for task in layout.tasks:
+        if task.operator.kind not in ("source", "sink"):
+            catalogue.warm_up(task.operator, task.input_fields)

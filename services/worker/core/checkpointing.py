@@ -1,0 +1,134 @@
+"""One checkpoint run at a time: capture, encode, wait for acknowledgements, propose the marker, settle.
+
+Source: PROTOCOL 6, MECHANISMS S1 to S3. A marker for b is proposed only after every frame <= b is acknowledged and every
+transaction <= b is committed; the ack goes out only after it was read back as valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Phase(Enum):
+    """Where the current run stands."""
+
+    RESTING = "resting"
+    ENCODING = "encoding"
+    FLUSHING = "flushing"
+    DECIDING = "deciding"
+    SETTLING = "settling"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The policy asks for a checkpoint of batch `batch`."""
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """All parts of the run are handed to the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """Every frame, part and transaction up to `batch` is acknowledged."""
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerRead:
+    """Our marker was read back."""
+
+    valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The image holds the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The copy stopped or was rebuilt."""
+
+
+Event = Due | Encoded | Flushed | MarkerRead | Settled | Abandoned
+
+
+class Action(Enum):
+    """What the shell is to do."""
+
+    CAPTURE = "freeze the dirty keys"
+    PROPOSE = "append the marker"
+    ACK = "publish the acked batch and positions"
+    SETTLE = "move the frozen view into the image"
+    THAW = "count the frozen view as dirty again"
+
+
+_A, _P = Action, Phase
+
+TRANSITIONS: dict[tuple[Phase, type], tuple[Phase, tuple[Action, ...]]] = {
+    (_P.RESTING, Due): (_P.ENCODING, (_A.CAPTURE,)),
+    (_P.ENCODING, Encoded): (_P.FLUSHING, ()),
+    (_P.FLUSHING, Flushed): (_P.DECIDING, (_A.PROPOSE,)),
+    (_P.SETTLING, Settled): (_P.RESTING, ()),
+} | {(phase, Abandoned): (_P.RESTING, ()) for phase in _P if phase is not _P.RESTING}
+"""Without MarkerRead, whose outcome depends on the validity: see `handle`."""
+
+_READ_BACK = {
+    True: (_P.SETTLING, (_A.ACK, _A.SETTLE)),
+    False: (_P.RESTING, (_A.THAW,)),
+}
+
+
+@dataclass(slots=True)
+class Checkpointing:
+    """The state machine of one unit's runs. batch: that of the run under way."""
+
+    phase: Phase = Phase.RESTING
+    batch: int = 0
+    story: list[str] = field(default_factory=list)
+
+    def handle(self, event: Event) -> tuple[Action, ...]:
+        """The actions to carry out now."""
+        transition = TRANSITIONS.get((self.phase, type(event)))
+        if isinstance(event, MarkerRead) and self.phase is Phase.DECIDING:
+            transition = _READ_BACK[event.valid]
+        if isinstance(event, Flushed) and event.batch < self.batch:
+            transition = None
+        if transition is None:
+            return ()
+        if isinstance(event, Due):
+            self.batch = event.batch
+        before, (self.phase, actions) = self.phase, transition
+        self.story.append(f"{before.value} --{type(event).__name__}--> {self.phase.value} (batch {self.batch})")
+        del self.story[:-100]
+        return actions
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What has happened since the last valid marker. trimmed: the unit's output was trimmed; sinkmost: it has none."""
+
+    batches: int
+    elapsed_ms: float
+    changed: bool
+    trimmed: bool
+    sinkmost: bool
+    ended: bool
+
+
+def sweep_due(since: Since, interval_ms: int) -> bool:
+    """The sweep policy: the sink-most units by the timer, the others when their output was trimmed.
+
+    An ended unit checkpoints at once. At the latest after four intervals, so that acks and trimming go on.
+    """
+    if since.batches == 0:
+        return False
+    if since.ended or since.elapsed_ms >= 4 * interval_ms:
+        return True
+    return since.elapsed_ms >= interval_ms and (since.sinkmost or since.trimmed)

@@ -1,0 +1,78 @@
+"""When a source task proposes its next cut, and how far it may be ahead.
+
+Source: PROTOCOL 3. To change the rhythm of batches, change the reasons in `due`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+IDLE_CUT_MS = 500
+MAX_LEAD_BATCHES = 64
+MAX_LEAD_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """Settings of a job's batches."""
+
+    interval_ms: int = 10
+    max_records: int = 10_000
+    max_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a source task sees when it looks whether to cut.
+
+    batch: its last valid cut; newest: the highest batch any source task has cut; slowest: the lowest batch that a unit
+    of the job has processed. records, bytes: waiting, uncut. last_ms: when its last cut was read back.
+    at_end: the drain's end offsets are reached by what waits. deciding: a proposal has not been read back.
+    """
+
+    batch: int
+    newest: int
+    slowest: int
+    records: int
+    bytes: int
+    last_ms: float
+    now_ms: float
+    deciding: bool = False
+    paused: bool = False
+    final: bool = False
+    at_end: bool = False
+
+
+class Reason(Enum):
+    """Why a cut is proposed now."""
+
+    FULL = "a full batch waits"
+    DUE = "data wait and the interval has passed"
+    BEHIND = "another source task is ahead"
+    END = "the end offsets of a drain are reached"
+    IDLE = "nothing came for a while"
+
+
+def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
+    """Why to cut now, or None."""
+    if sight.deciding or sight.paused or sight.final:
+        return None
+    if sight.batch - sight.slowest >= MAX_LEAD_BATCHES:
+        return None
+    since_ms = sight.now_ms - sight.last_ms
+    if sight.newest > sight.batch:
+        return Reason.BEHIND
+    if sight.at_end:
+        return Reason.END
+    if sight.records >= rhythm.max_records or sight.bytes >= rhythm.max_bytes:
+        return Reason.FULL
+    if sight.records and since_ms >= rhythm.interval_ms:
+        return Reason.DUE
+    return Reason.IDLE if since_ms >= IDLE_CUT_MS else None
+
+
+def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
+    """How long until time alone can make a cut due."""
+    limit = rhythm.interval_ms if sight.records else IDLE_CUT_MS
+    return max(0.0, limit - (sight.now_ms - sight.last_ms))

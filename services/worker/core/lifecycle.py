@@ -1,0 +1,184 @@
+"""The life of one copy of a unit on a worker, from the assignment that names it to the one that does not.
+
+Source: PROTOCOL 5, 6, 8 and 9. To change what a copy does when something happens to it, change one row of TRANSITIONS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from schemas.assignments import Flags
+
+
+class State(Enum):
+    """Where a copy stands; the value is what heartbeats report."""
+
+    NEW = "new"
+    DEPLOYING = "deploying"
+    RESTORING = "restoring"
+    OPENING = "opening"
+    RUNNING = "running"
+    ENDED = "ended"
+    FENCED = "fenced"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A valid assignment names this copy."""
+
+    epoch: int
+    flags: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A valid assignment no longer names this copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """Operators are loaded and warmed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The image holds the state as of `batch`."""
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The transactional id is ours and the delivered position is known (or the unit delivers nothing)."""
+
+    delivered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end was processed and its marker read back."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFenced:
+    """Another copy has taken over the transactional id."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputIndefinite:
+    """Nobody knows whether the last transaction was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputBroken:
+    """A gap, or a position below the log start: image and inputs no longer fit together."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionsRead:
+    """`assignments` has been read to its end as of the moment of the fence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broke:
+    """An error that no rebuild mends: a failing operator, a divergence, a failed delivery."""
+
+    cause: str
+
+
+Event = (
+    Placed | Unplaced | Deployed | Restored | Opened | Finished | OutputFenced | OutputIndefinite | InputBroken
+    | DecisionsRead | Broke
+)  # fmt: skip
+
+
+class Action(Enum):
+    """What the shell is to do, in the order given."""
+
+    DEPLOY = "load and warm up the operators"
+    RESTORE = "rebuild the image from the checkpoint log"
+    OPEN_OUTPUTS = "fence the transactional id and read the delivered position"
+    OPEN_INPUTS = "read the inputs from the marker's positions"
+    CLOSE_INPUTS = "stop reading"
+    CLOSE_OUTPUTS = "drop the transactional producer"
+    READ_DECISIONS = "read assignments to the end"
+    DROP_IMAGE = "forget the state"
+    REPORT = "publish the new state at once"
+
+
+_A, _S = Action, State
+_REBUILD = (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.DROP_IMAGE, _A.RESTORE)
+_CLOSE = (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.DROP_IMAGE, _A.REPORT)
+_STOP = (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.REPORT)
+
+TRANSITIONS: dict[tuple[State, type], tuple[State, tuple[Action, ...]]] = {
+    (_S.NEW, Placed): (_S.DEPLOYING, (_A.DEPLOY,)),
+    (_S.DEPLOYING, Deployed): (_S.RESTORING, (_A.RESTORE,)),
+    (_S.RESTORING, Restored): (_S.OPENING, (_A.OPEN_OUTPUTS,)),
+    (_S.OPENING, Opened): (_S.RUNNING, (_A.OPEN_INPUTS, _A.REPORT)),
+    (_S.RUNNING, Finished): (_S.ENDED, _STOP),
+    # What was in flight is unknown: only the checkpoint log and the delivered position tell.
+    (_S.RUNNING, OutputIndefinite): (_S.RESTORING, _REBUILD),
+    (_S.OPENING, OutputIndefinite): (_S.RESTORING, _REBUILD),
+    (_S.RUNNING, InputBroken): (_S.RESTORING, _REBUILD),
+    (_S.OPENING, InputBroken): (_S.RESTORING, _REBUILD),
+    (_S.RESTORING, InputBroken): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
+    # No blind re-init: a fenced copy first learns whether it still holds commit.
+    (_S.RUNNING, OutputFenced): (_S.FENCED, (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.READ_DECISIONS, _A.REPORT)),
+    (_S.OPENING, OutputFenced): (_S.FENCED, (_A.CLOSE_OUTPUTS, _A.READ_DECISIONS, _A.REPORT)),
+    (_S.FENCED, DecisionsRead): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
+} | {
+    (state, event): (after, actions)
+    for state in (_S.DEPLOYING, _S.RESTORING, _S.OPENING, _S.RUNNING, _S.ENDED, _S.FENCED, _S.FAILED)
+    for event, after, actions in ((Unplaced, _S.CLOSED, _CLOSE), (Broke, _S.FAILED, _STOP))
+    if not (event is Broke and state in (_S.FAILED, _S.ENDED))
+}  # fmt: skip
+"""(state, event) -> (next state, actions). A pair that is not here changes nothing: it came too late."""
+
+
+@dataclass(slots=True)
+class Lifecycle:
+    """The state machine of one copy. story: what happened, a line an event that changed something."""
+
+    unit: str
+    state: State = State.NEW
+    epoch: int = 0
+    flags: Flags = field(default_factory=Flags)
+    error: str = ""
+    story: list[str] = field(default_factory=list)
+
+    def handle(self, event: Event) -> tuple[Action, ...]:
+        """The actions to carry out now."""
+        if isinstance(event, Placed):
+            self.epoch, self.flags = event.epoch, event.flags
+        transition = TRANSITIONS.get((self.state, type(event)))
+        if transition is None:
+            return ()
+        before, (self.state, actions) = self.state, transition
+        if isinstance(event, Broke | InputBroken):
+            self.error = event.cause
+        self._tell(before, event, actions)
+        self.check_invariants()
+        return actions
+
+    @property
+    def processes(self) -> bool:
+        return self.state is State.RUNNING and self.flags.process
+
+    @property
+    def commits(self) -> bool:
+        return self.state is State.RUNNING and self.flags.commit
+
+    def check_invariants(self) -> None:
+        assert self.state is not State.FAILED or self.error, f"{self.unit}: failed without a cause"
+        assert self.state is State.NEW or self.epoch > 0, f"{self.unit}: {self.state.value} without an assignment"
+
+    def _tell(self, before: State, event: Event, actions: tuple[Action, ...]) -> None:
+        then = ", ".join(action.name.lower() for action in actions) or "nothing"
+        self.story.append(f"{self.unit}: {before.value} --{type(event).__name__}--> {self.state.value}: {then}")
+        del self.story[:-100]

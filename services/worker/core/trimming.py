@@ -1,0 +1,45 @@
+"""How far a data topic may be trimmed: to the minimum of what its readers have acknowledged.
+
+Source: PROTOCOL 7, MECHANISMS S2. Never to a position of the trimmer's own frames: another writer's unread frames may
+lie before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from schemas.progress import Progress
+from schemas.topics import Partition
+
+
+def acknowledged(partition: Partition, readers: Iterable[str], progress: Mapping[str, Progress]) -> int:
+    """The offset below which no reader needs the partition; 0 while one has acknowledged nothing."""
+    positions = [_position(partition, progress.get(reader)) for reader in readers]
+    return min(positions, default=0)
+
+
+def _position(partition: Partition, progress: Progress | None) -> int:
+    if progress is None:
+        return 0
+    for position in progress.positions:
+        if position.topic == partition.topic and position.partition == partition.index:
+            return position.offset
+    return 0
+
+
+def later(a: Progress, b: Progress) -> Progress:
+    """The maximum of two readings of one unit's progress."""
+    acked = a if a.acked >= b.acked else b
+    done = a if a.processed >= b.processed else b
+    return Progress(
+        unit=a.unit,
+        processed=done.processed,
+        acked=acked.acked,
+        positions=acked.positions,
+        watermark=done.watermark,
+        records=done.records,
+        late=done.late,
+        dead=done.dead,
+        lost=done.lost,
+        ended=a.ended or b.ended,
+    )

@@ -1,0 +1,171 @@
+"""What a unit delivers: sink rows and dead letters, in transactions that hold the position too.
+
+Source: PROTOCOL 9. While one transaction is under way later batches gather and go together in the next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from schemas.dead_letters import DeadLetter
+from schemas.dead_letters import encode as encode_dead
+from schemas.delivered import Delivered
+from schemas.delivered import decode as decode_delivered
+from schemas.delivered import encode as encode_delivered
+from schemas.topics import JobTopics, Partition
+from services.kernel.encoding import encode_json, keys
+from services.kernel.planning.layout import TaskLayout
+from services.log.protocol import Log, Rows, Transactor
+from services.worker.blocking import Blocking
+
+MAX_WAITING_BATCHES = 64
+MAX_BATCHES_A_TRANSACTION = 16
+SinkRows = Sequence[tuple[TaskLayout, pl.DataFrame]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    number: int
+    sinks: SinkRows
+    dead: Sequence[DeadLetter]
+    done: Callable[[], None] | None
+
+
+class Delivery:
+    """Delivers for one copy; every outcome other than success is handed to `failed`, once.
+
+    Args:
+        unit: whose position record this is. partition: of the delivered topic.
+        failed: called with Fenced, Indefinite, Retriable or another error.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        blocking: Blocking,
+        topics: JobTopics,
+        unit: str,
+        partition: int,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._log = log
+        self._blocking = blocking
+        self._topics = topics
+        self._unit = unit
+        self._position = Partition(topics.delivered, partition)
+        self._failed = failed
+        self._transactor: Transactor | None = None
+        self._waiting: deque[_Batch] = deque()
+        self._under_way: list[_Batch] = []
+        self._closed = False
+        self.epoch = 0
+        self.delivered = 0
+        self.transactions = 0
+        self.rows = 0
+
+    def open(self, opened: Callable[[int], None]) -> None:
+        """Fences every earlier holder, then reads the position; `opened` gets the last batch delivered."""
+        self._blocking.run(self._start, lambda outcome: self._opened(outcome, opened))
+
+    def deliver(
+        self, batch: int, sinks: SinkRows, dead: Sequence[DeadLetter], done: Callable[[], None] | None = None
+    ) -> None:
+        """Queues the rows of a batch; nothing to do for a batch without rows, or one delivered already."""
+        if batch > self.delivered and (sinks or dead):
+            self._waiting.append(_Batch(batch, sinks, dead, done))
+            self._next()
+
+    def committed(self, processed: int) -> int:
+        """The last batch up to which every row is committed."""
+        first = self._under_way[0] if self._under_way else self._waiting[0] if self._waiting else None
+        return processed if first is None else first.number - 1
+
+    @property
+    def full(self) -> bool:
+        return len(self._waiting) >= MAX_WAITING_BATCHES
+
+    def close(self) -> None:
+        self._closed = True
+        self._waiting.clear()
+        transactor, self._transactor = self._transactor, None
+        if transactor is not None:
+            self._blocking.run(transactor.close, lambda _: None)
+
+    def _start(self) -> tuple[Transactor, int]:
+        transactor = self._log.transactor(self._topics.transactional_id(self._unit))
+        transactor.start()
+        last = self._log.last(self._position)
+        value = None if last is None else last.value()
+        return transactor, 0 if value is None else decode_delivered(value).batch
+
+    def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
+        if isinstance(outcome, Exception):
+            self._fail(outcome)
+            return
+        self._transactor, self.delivered = outcome
+        if self._closed:
+            self.close()
+        else:
+            opened(self.delivered)
+
+    def _next(self) -> None:
+        if self._under_way or not self._waiting or self._transactor is None:
+            return
+        count = min(len(self._waiting), MAX_BATCHES_A_TRANSACTION)
+        self._under_way = [self._waiting.popleft() for _ in range(count)]
+        self._blocking.run(self._commit, self._committed)
+
+    def _commit(self) -> int:
+        assert self._transactor is not None
+        rows = [one for batch in self._under_way for one in self._rows(batch)]
+        self._transactor.commit([*rows, self._position_rows(self._under_way[-1].number)])
+        return sum(len(one.values) for one in rows)
+
+    def _committed(self, outcome: Any) -> None:
+        if self._closed:
+            return
+        if isinstance(outcome, Exception):
+            self._fail(outcome)
+            return
+        done, self._under_way = self._under_way, []
+        self.delivered = done[-1].number
+        self.transactions += 1
+        self.rows += outcome
+        for batch in done:
+            if batch.done is not None:
+                batch.done()
+        self._next()
+
+    def _fail(self, error: Exception) -> None:
+        if not self._closed:
+            self._failed(error)
+
+    def _rows(self, batch: _Batch) -> list[Rows]:
+        rows = [self._sink_rows(task, frame, batch.number) for task, frame in batch.sinks]
+        if batch.dead:
+            letters = [encode_dead(letter) for letter in batch.dead]
+            rows.append(Rows(self._topics.dead_letters, letters, partitions=[0] * len(letters)))
+        return rows
+
+    def _sink_rows(self, task: TaskLayout, frame: pl.DataFrame, batch: int) -> Rows:
+        """Keyed rows go where Kafka's murmur2 puts them; rows without a key take turns by batch."""
+        params, row_key = task.operator.params, list(task.operator.row_key)
+        values = encode_json(frame, task.operator.fields)
+        headers = [
+            ("batch", str(batch).encode()),
+            ("status", b"final"),
+            ("query", params["query"].encode()),
+        ]
+        if row_key:
+            return Rows(params["topic"], values, keys=keys(frame, row_key), headers=headers)
+        turn = (batch + task.index) % max(1, params["partitions"])
+        return Rows(params["topic"], values, partitions=[turn] * len(values), headers=headers)
+
+    def _position_rows(self, batch: int) -> Rows:
+        record = encode_delivered(Delivered(unit=self._unit, batch=batch, epoch=self.epoch))
+        return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

@@ -1,0 +1,245 @@
+"""The worker's one loop: decisions, data, checkpoint work.
+
+Source: PROTOCOL 5. Nothing in it sleeps: it waits on the reader from which the next thing is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from schemas import assignments, plans, progress
+from schemas.assignments import Change, Flags, split_unit_key
+from schemas.events import Event
+from schemas.events import encode as encode_event
+from schemas.heartbeats import CopyState
+from schemas.plans import Plan
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.admitted import Admitted
+from services.kernel.assigned import Assigned
+from services.kernel.decided import Author
+from services.kernel.image import Image
+from services.log.protocol import Chunk, Log
+from services.worker.blocking import Blocking
+from services.worker.copy import UnitCopy
+from services.worker.job import JobView
+from services.worker.subscriptions import SharedReader
+from services.worker.surroundings import Surroundings
+
+MAX_WAIT_MS = 10.0
+CONTROL_WAIT_MS = 2.0
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One incarnation of a worker."""
+
+    worker: str
+    incarnation: str
+    zone: str = ""
+    slots: int = 8
+
+
+class Worker:
+    """Hosts the copies that `assignments` names for this incarnation.
+
+    Args:
+        clock_ms: monotonic. time_ms: time of day.
+        versions: of the libraries that plans pin.
+        image: opens a new, empty image for a copy.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        log: Log,
+        cluster: ClusterTopics,
+        *,
+        clock_ms: Callable[[], float],
+        time_ms: Callable[[], int],
+        versions: Mapping[str, str],
+        image: Callable[[str], Image],
+        deliveries: Blocking,
+        restores: Blocking,
+    ) -> None:
+        self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
+        self._appender = log.appender(f"worker-{identity.worker}")
+        self._data = SharedReader(log.reader(f"worker-{identity.worker}-data"))
+        self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
+        self._blocking = (deliveries, restores)
+        self._around = Surroundings(
+            log=log,
+            appender=self._appender,
+            deliveries=deliveries,
+            restores=restores,
+            author=Author(identity.incarnation),
+            versions=versions,
+            clock_ms=clock_ms,
+            time_ms=time_ms,
+            image=image,
+            data=self._data,
+            control=self._control,
+            read_decisions=self._read_decisions,
+            happened=self._happened,
+        )
+        self._admitted = Admitted()
+        self._assigned = Assigned()
+        self._jobs: dict[str, JobView] = {}
+        self._progress_readers: dict[str, _ProgressReader] = {}
+        self._copies: dict[str, UnitCopy] = {}
+        self._waiting_for_decisions: list[tuple[int, Callable[[], None]]] = []
+        self._changed = False
+        self.decided = -1
+        self.turns = 0
+        self._control.add(self, {Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
+
+    # -- the turn -----------------------------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """One turn of the loop, waiting at most MAX_WAIT_MS; True if something was done."""
+        self.turns += 1
+        came = self._read()
+        if self._changed:
+            self._changed = False
+            self._reconcile()
+        self._appender.poll()
+        for blocking in self._blocking:
+            came |= blocking.poll()
+        now = self._clock_ms()
+        for copy in list(self._copies.values()):
+            came |= copy.step(now)
+        return came
+
+    def copies(self) -> tuple[CopyState, ...]:
+        """For the heartbeat."""
+        return tuple(copy.report() for copy in list(self._copies.values()))
+
+    def close(self) -> None:
+        """Leaves every copy as it is: a restart finds all in the log."""
+        self._data.close()
+        self._control.close()
+        self._appender.close()
+
+    def _read(self) -> bool:
+        """Waits where the next thing is expected: a cut or marker on the control reader, records on the data reader."""
+        running = [copy.running for copy in self._copies.values() if copy.running is not None]
+        now = self._clock_ms()
+        if any(one.busy for one in running):
+            wait = 0.0
+        else:
+            wait = min([MAX_WAIT_MS, *(one.wait_ms(now) for one in running)])
+        awaits_control = any(one.awaits_control for one in running)
+        if awaits_control or not len(self._data):
+            came = self._control.poll((min(wait, CONTROL_WAIT_MS) if awaits_control else wait) / 1000)
+            return self._data.poll(0) or came
+        came = self._data.poll(wait / 1000)
+        return self._control.poll(0) or came
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def offer(self, chunk: Chunk) -> None:
+        """Plans and assignments; a record that is none of ours is told of and skipped."""
+        for message in chunk.messages:
+            try:
+                if chunk.partition.topic == self._topics.plans:
+                    self._changed |= self._admitted.read(plans.decode(message.value() or b""))
+                else:
+                    self._changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
+                    self.decided = message.offset()
+            except msgspec.DecodeError as error:
+                _log.warning("malformed record skipped", at=f"{chunk.partition} {message.offset()}", error=str(error))
+        self._tell_decisions()
+
+    def broken(self, cause: str) -> None:
+        raise RuntimeError(f"jobs.plans or assignments can no longer be read from the start: {cause}")
+
+    def _reconcile(self) -> None:
+        """Makes the copies here those that the assignments name."""
+        wanted = self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation)
+        for key, copy in list(self._copies.items()):
+            if key not in wanted:
+                copy.unplace()
+                del self._copies[key]
+        for key, change in wanted.items():
+            self._place(key, change)
+        self._forget_jobs()
+
+    def _place(self, key: str, change: Change) -> None:
+        _, generation, unit = split_unit_key(key)
+        plan = self._admitted.plan(generation)
+        if plan is None or self._admitted.ended(generation) is not None:
+            return
+        if key not in self._copies:
+            job = self._job(plan)
+            self._copies[key] = UnitCopy(job, job.layouts[unit], self._around)
+        if self._copies[key].core.epoch < change.epoch:
+            self._copies[key].place(change.epoch, self._flags(change))
+
+    def _flags(self, change: Change) -> Flags:
+        mine = (self.identity.worker, self.identity.incarnation)
+        return next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)
+
+    def _job(self, plan: Plan) -> JobView:
+        if plan.generation not in self._jobs:
+            job = self._jobs[plan.generation] = JobView.of(plan, self._topics)
+            reader = self._progress_readers[plan.generation] = _ProgressReader(job)
+            self._control.add(reader, {Partition(job.topics.progress, 0): 0})
+        return self._jobs[plan.generation]
+
+    def _forget_jobs(self) -> None:
+        in_use = {split_unit_key(key)[1] for key in self._copies}
+        for generation in [g for g in self._jobs if g not in in_use]:
+            del self._jobs[generation]
+            self._control.remove(self._progress_readers.pop(generation))
+
+    def _read_decisions(self, done: Callable[[], None]) -> None:
+        """Asks for the end of `assignments` as it is now; `done` runs once the loop has read up to it."""
+        partition = Partition(self._topics.assignments, 0)
+
+        def ask() -> int:
+            return self._around.log.offsets([partition], "end")[partition]
+
+        def wait(outcome: object) -> None:
+            if isinstance(outcome, int):
+                self._waiting_for_decisions.append((outcome, done))
+                self._tell_decisions()
+            else:
+                self._read_decisions(done)
+
+        self._around.restores.run(ask, wait)
+
+    def _tell_decisions(self) -> None:
+        due = [done for end, done in self._waiting_for_decisions if self.decided + 1 >= end]
+        self._waiting_for_decisions = [w for w in self._waiting_for_decisions if self.decided + 1 < w[0]]
+        if due:
+            self._changed = False
+            self._reconcile()
+        for done in due:
+            done()
+
+    def _happened(self, event: Event) -> None:
+        event = msgspec.structs.replace(event, worker=self.identity.worker)
+        _log.info(event.kind, job=event.job, unit=event.unit, epoch=event.epoch, detail=event.detail)
+        self._appender.append(Partition(self._topics.events, 0), encode_event(event))
+
+
+class _ProgressReader:
+    """Keeps a job's view of everybody's progress up to date."""
+
+    def __init__(self, job: JobView) -> None:
+        self._job = job
+
+    def offer(self, chunk: Chunk) -> None:
+        for message in chunk.messages:
+            try:
+                self._job.read_progress(progress.decode(message.value() or b""))
+            except msgspec.DecodeError as error:
+                _log.warning("malformed progress skipped", offset=message.offset(), error=str(error))
+
+    def broken(self, cause: str) -> None:
+        _log.warning("progress cannot be read", cause=cause)

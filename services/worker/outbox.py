@@ -1,0 +1,67 @@
+"""Frames on their way out: encoded, appended, and counted until the broker has acknowledged them.
+
+Source: PROTOCOL 2 and 6 (a marker for b follows the acknowledgement of every frame <= b).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from schemas.frames import FLAG_END
+from schemas.topics import Partition
+from services.kernel.frames import FrameCodec, Sender
+from services.kernel.planning.layout import UnitLayout
+from services.kernel.routing import split
+from services.kernel.unit import Sent, stream_schema
+from services.log.protocol import Appender
+
+
+class Outbox:
+    """Sends the frames of one copy. error: the first delivery that failed; it ends the copy."""
+
+    def __init__(self, layout: UnitLayout, generation: int, epoch: int, appender: Appender, max_frame_bytes: int) -> None:
+        self._appender = appender
+        self._codecs: Mapping[str, FrameCodec] = {
+            task.name: FrameCodec(stream_schema(task.operator.fields), max_frame_bytes)
+            for task in layout.tasks
+            if task.outputs
+        }
+        self._senders = {task.name: Sender(task.index, generation, epoch) for task in layout.tasks}
+        self._unacknowledged: OrderedDict[int, int] = OrderedDict()
+        self.frames = 0
+        self.error: Exception | None = None
+
+    def send(self, batch: int, sent: Sequence[Sent]) -> None:
+        """Appends every frame of a batch: one, or several parts, to each target partition."""
+        for one in sent:
+            codec, sender = self._codecs[one.task.name], self._senders[one.task.name]
+            flags = FLAG_END if one.end else 0
+            for target, rows in zip(one.output.targets, split(one.rows, one.output), strict=True):
+                for frame in codec.encode(rows, sender, batch, one.watermark, flags):
+                    self.append(batch, Partition(one.output.topic, target), frame)
+
+    def append(self, batch: int, partition: Partition, value: bytes, key: bytes | None = None) -> None:
+        """Appends one record that must be acknowledged before a marker for `batch`."""
+        self._unacknowledged[batch] = self._unacknowledged.get(batch, 0) + 1
+        self.frames += 1
+        self._appender.append(partition, value, key=key, done=lambda error, _: self._acknowledge(batch, error))
+
+    def acknowledged(self, processed: int) -> int:
+        """The last batch up to which everything is acknowledged."""
+        return next(iter(self._unacknowledged)) - 1 if self._unacknowledged else processed
+
+    @property
+    def waiting(self) -> int:
+        """Batches with records that are not acknowledged."""
+        return len(self._unacknowledged)
+
+    def _acknowledge(self, batch: int, error: Exception | None) -> None:
+        if error is not None:
+            self.error = self.error or error
+            return
+        left = self._unacknowledged.get(batch, 0) - 1
+        if left > 0:
+            self._unacknowledged[batch] = left
+        else:
+            self._unacknowledged.pop(batch, None)

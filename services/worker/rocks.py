@@ -1,0 +1,70 @@
+"""A unit's image on disk, in RocksDB. It is rebuilt from the checkpoint log, so it needs neither log nor flush of its own.
+
+Source: PROTOCOL 6.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+
+from schemas.checkpoints import Entry
+
+WRITE_BUFFER_BYTES = 16 * 1024 * 1024
+
+
+class RocksImage:
+    """Implements Image."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        shutil.rmtree(path, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+        options.set_max_background_jobs(1)
+        options.set_keep_log_file_num(1)
+        self._db = Rdict(str(path), options)
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True
+        self._empty = True
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return list(self._db[list(keys)]) if keys else []
+
+    def apply(self, entries: Sequence[Entry]) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for key, value in entries:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+                self._empty = False
+        self._db.write(batch, self._unlogged)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for key, value in self._db.items(from_key=prefix, read_opt=ReadOptions()):
+            if not key.startswith(prefix):
+                return
+            yield key, value
+
+    def slice(self, start: bytes, max_bytes: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        taken: list[tuple[bytes, bytes]] = []
+        size = 0
+        for key, value in self._db.items(from_key=start, read_opt=ReadOptions()):
+            if size >= max_bytes:
+                return taken, key
+            taken.append((key, value))
+            size += len(key) + len(value)
+        return taken, None
+
+    def empty(self) -> bool:
+        return self._empty
+
+    def close(self) -> None:
+        self._db.close()
+        shutil.rmtree(self._path, ignore_errors=True)

@@ -1,0 +1,248 @@
+"""The shell of one source task: records that wait, cuts that name them, rows that come of them.
+
+Source: PROTOCOL 3. Batch b is exactly the records in [start, stop): what lies below the position is dropped, whatever
+delivered it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from schemas.checkpoints import TaskCuts
+from schemas.cuts import END_WATERMARK, Cut, Range
+from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from services.kernel import watermark
+from services.kernel.decoding import Decoded, Decoder
+from services.kernel.operators.operator import TIME
+from services.kernel.planning.layout import TaskLayout
+from services.kernel.unit import Fed
+from services.log.protocol import Chunk, Message
+
+
+def _offset(message: Message) -> int:
+    return message.offset()
+
+
+def _size(messages: Sequence[Message]) -> int:
+    return sum(len(message.value() or b"") for message in messages)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Records of one partition that are fetched and not yet processed. cut: the first offset that no cut names.
+
+    bytes: about, so that it costs nothing to keep.
+    """
+
+    position: int
+    cut: int
+    fetched: int
+    end: int = -1
+    messages: list[Message] = field(default_factory=list)
+    bytes: int = 0
+
+    def offer(self, chunk: Chunk) -> None:
+        messages = chunk.messages
+        if messages and messages[0].offset() < self.fetched:
+            messages = messages[bisect_left(messages, self.fetched, key=_offset) :]
+        if messages:
+            self.messages.extend(messages)
+            self.bytes += _size(messages)
+            self.fetched = messages[-1].offset() + 1
+        if chunk.end is not None:
+            self.end = max(self.end, chunk.end)
+
+    def holds(self, stop: int) -> bool:
+        """Whether every record below `stop` is here."""
+        return self.fetched >= stop or self.end >= stop
+
+    def between(self, start: int, stop: int) -> list[Message]:
+        first = bisect_left(self.messages, start, key=_offset)
+        return self.messages[first : bisect_left(self.messages, stop, key=_offset)]
+
+    def drop(self, stop: int) -> None:
+        gone = bisect_left(self.messages, stop, key=_offset)
+        self.bytes -= self.bytes * gone // max(1, len(self.messages))
+        del self.messages[:gone]
+        self.position = stop
+
+
+@dataclass(slots=True)
+class _Read:
+    """The decoded records of a cut."""
+
+    ranges: tuple[Range, ...]
+    decoded: Decoded
+    positions: list[tuple[int, int]]
+    raw: list[bytes | None]
+
+
+class SourceFeed:
+    """Feeds one source task.
+
+    Args:
+        task: with its source share.
+        state: the task's last cut as of the marker.
+        batch: the last batch that is done.
+        params: of the source, from the job file.
+    """
+
+    def __init__(self, task: TaskLayout, state: TaskCuts, batch: int, params: Mapping[str, Any]) -> None:
+        self.task = task
+        self._lateness_us = int(float(params.get("allowed_lateness_s") or 0) * 1_000_000)
+        self._idle_after_ms = None if params.get("idle_after_s") is None else float(params["idle_after_s"]) * 1000
+        self._decoder = Decoder(
+            task.operator.fields, params.get("format", "json"), params.get("event_time"), params.get("unit")
+        )
+        self._waiting = {r.partition: _Waiting(r.stop, r.stop, r.stop) for r in state.ranges}
+        self._newest = {r.partition: r.newest_us for r in state.ranges}
+        self._heard_ms: dict[int, float] = {}
+        self._cuts: dict[int, Cut] = {}
+        self._prepared: _Read | None = None
+        self.batch = batch
+        self.ended = state.final
+        self.last_cut_ms = 0.0
+
+    @property
+    def records(self) -> int:
+        """Records that no cut names yet."""
+        return sum(len(w.messages) - bisect_left(w.messages, w.cut, key=_offset) for w in self._waiting.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(w.bytes for w in self._waiting.values())
+
+    def positions(self) -> dict[int, int]:
+        """Where each partition is to be read from."""
+        return {partition: w.fetched for partition, w in self._waiting.items()}
+
+    def offer(self, chunk: Chunk, now_ms: float) -> None:
+        """Takes what the reader brought of one of the task's partitions."""
+        if chunk.messages:
+            self._heard_ms[chunk.partition.index] = now_ms
+        self._waiting[chunk.partition.index].offer(chunk)
+
+    def backlog(self, partition: int) -> int:
+        return len(self._waiting[partition].messages)
+
+    # -- cuts ---------------------------------------------------------------------------------------------------------
+
+    def read_cut(self, cut: Cut, now_ms: float) -> None:
+        """Takes a valid cut of this task, ours or another copy's."""
+        self.last_cut_ms = now_ms
+        for r in cut.ranges:
+            self._waiting[r.partition].cut = r.stop
+            self._newest[r.partition] = r.newest_us
+            if cut.batch <= self.batch:
+                self._waiting[r.partition].drop(r.stop)
+        if cut.batch > self.batch:
+            self._cuts[cut.batch] = cut
+        if self._prepared is not None and self._prepared.ranges != cut.ranges:
+            self._prepared = None
+
+    def at_end(self, ends: Mapping[int, int]) -> bool:
+        """Whether everything below the drain's end offsets has been fetched."""
+        return all(self._waiting[partition].holds(end) for partition, end in ends.items())
+
+    def propose(self, max_records: int, max_bytes: int, ends: Mapping[int, int] | None) -> tuple[tuple[Range, ...], bool]:
+        """Ranges of the next cut, decoded and kept until it is read back, and whether they reach the drain's ends."""
+        share = max(1, max_records // max(1, len(self._waiting)))
+        spans = [
+            (partition, waiting.cut, self._stop(waiting, share, max_bytes, None if ends is None else ends[partition]))
+            for partition, waiting in sorted(self._waiting.items())
+        ]
+        read = self._decode([Range(partition, start, stop) for partition, start, stop in spans])
+        self._prepared = read
+        final = ends is not None and all(r.stop >= ends[r.partition] for r in read.ranges)
+        return read.ranges, final
+
+    def _stop(self, waiting: _Waiting, share: int, max_bytes: int, end: int | None) -> int:
+        first = bisect_left(waiting.messages, waiting.cut, key=_offset)
+        last = min(len(waiting.messages), first + share)
+        while last - first > 1 and waiting.bytes > max_bytes and _size(waiting.messages[first:last]) > max_bytes:
+            last = first + (last - first) // 2
+        stop = waiting.messages[last - 1].offset() + 1 if last > first else waiting.cut
+        if end is None:
+            return stop
+        behind = waiting.messages[last].offset() if last < len(waiting.messages) else None
+        reached = stop >= end or (behind is not None and behind >= end) or (behind is None and waiting.holds(end))
+        return max(waiting.cut, end) if reached else stop
+
+    def idle(self, now_ms: float) -> bool:
+        """No partition has brought anything for idle_after_s."""
+        if self._idle_after_ms is None or self.records:
+            return False
+        return all(now_ms - self._heard_ms.setdefault(p, now_ms) >= self._idle_after_ms for p in self._waiting)
+
+    def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
+        """Minimum over the partitions that are not idle of the newest event time cut there, minus the lateness."""
+        limit = self._idle_after_ms
+        awake = [
+            r.newest_us
+            for r in ranges
+            if limit is None or r.stop > r.start or now_ms - self._heard_ms.setdefault(r.partition, now_ms) < limit
+        ]
+        return watermark.of_partitions(awake, self._lateness_us)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def ready(self, batch: int) -> bool:
+        """Whether the batch is cut and its records are here."""
+        if self.ended:
+            return True
+        cut = self._cuts.get(batch)
+        return cut is not None and all(self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
+
+    def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
+        """The rows of a ready batch, the records that are none, and the cut."""
+        cut = self._cuts.pop(batch)
+        read = self._prepared if self._prepared is not None else self._decode(cut.ranges)
+        self._prepared = None
+        for r in cut.ranges:
+            self._waiting[r.partition].drop(r.stop)
+        self.batch = batch
+        self.ended = cut.final
+        fed = Fed(read.decoded.rows, END_WATERMARK if cut.final else cut.watermark)
+        return fed, [self._dead(read, index, reason, batch) for index, reason in read.decoded.refused], cut
+
+    def _decode(self, ranges: Sequence[Range]) -> _Read:
+        taken = [(r, self._waiting[r.partition].between(r.start, r.stop)) for r in ranges]
+        messages = [message for _, some in taken for message in some]
+        values = [message.value() for message in messages]
+        decoded = self._decoder.decode(values, [message.timestamp()[1] for message in messages])
+        bounds = np.cumsum([0] + [len(some) for _, some in taken])
+        times = decoded.rows[TIME].to_numpy()
+        at = np.searchsorted(decoded.kept, bounds)
+        cut = tuple(
+            Range(r.partition, r.start, r.stop, _newest(self._newest[r.partition], times[at[i] : at[i + 1]]))
+            for i, (r, _) in enumerate(taken)
+        )
+        positions = [] if not decoded.refused else [(r.partition, m.offset()) for r, some in taken for m in some]
+        return _Read(cut, decoded, positions, values)
+
+    def _dead(self, read: _Read, index: int, reason: str, batch: int) -> DeadLetter:
+        raw = read.raw[index] or b""
+        partition, offset = read.positions[index]
+        assert self.task.source is not None
+        return DeadLetter(
+            origin=self.task.operator.name,
+            reason=reason,
+            batch=batch,
+            topic=self.task.source.topic,
+            partition=partition,
+            offset=offset,
+            raw=raw[:MAX_RAW_BYTES],
+            truncated=len(raw) > MAX_RAW_BYTES,
+        )
+
+
+def _newest(before: int | None, times: np.ndarray) -> int | None:
+    if len(times) == 0:
+        return before
+    newest = int(times.max())
+    return newest if before is None else max(before, newest)

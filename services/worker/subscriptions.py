@@ -1,0 +1,81 @@
+"""Who reads what: one reader, and for each partition the subscribers that share its position.
+
+Source: PROTOCOL 5 (one consumer cannot hold two positions in one partition: subscribers share the lower one, and each
+drops what it has).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schemas.topics import Partition
+from services.kernel.errors import StateCorrupted
+from services.log.protocol import Reader
+from services.worker.surroundings import Subscriber
+
+
+class SharedReader:
+    """Implements Subscriptions over one reader."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._subscribers: dict[Partition, list[Subscriber]] = {}
+        self._next: dict[Partition, int] = {}
+        self._held: set[Partition] = set()
+
+    def __len__(self) -> int:
+        return len(self._subscribers)
+
+    def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
+        """Positions already read past are read again."""
+        moved = {}
+        for partition, offset in positions.items():
+            self._subscribers.setdefault(partition, []).append(subscriber)
+            if partition not in self._next or offset < self._next[partition]:
+                moved[partition] = self._next[partition] = offset
+        self._reader.assign(moved)
+        self._held -= set(moved)
+
+    def remove(self, subscriber: Subscriber) -> None:
+        gone = []
+        for partition, subscribers in list(self._subscribers.items()):
+            if subscriber in subscribers:
+                subscribers.remove(subscriber)
+            if not subscribers:
+                del self._subscribers[partition], self._next[partition]
+                gone.append(partition)
+        self._reader.unassign(gone)
+        self._held -= set(gone)
+
+    def hold(self, partition: Partition, held: bool) -> None:
+        if held and partition not in self._held:
+            self._held.add(partition)
+            self._reader.pause([partition])
+        elif not held and partition in self._held:
+            self._held.discard(partition)
+            self._reader.resume([partition])
+
+    def poll(self, timeout_s: float) -> bool:
+        """Reads and hands out; True if anything came."""
+        try:
+            chunks = self._reader.poll(timeout_s)
+        except StateCorrupted as error:
+            self._break(str(error))
+            return True
+        for chunk in chunks:
+            if not self._reader.current(chunk):
+                continue
+            if chunk.messages and chunk.partition in self._next:
+                self._next[chunk.partition] = chunk.messages[-1].offset() + 1
+            for subscriber in list(self._subscribers.get(chunk.partition, ())):
+                subscriber.offer(chunk)
+        return any(chunk.messages for chunk in chunks)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _break(self, cause: str) -> None:
+        """A position is gone: whoever reads a partition that the message names rebuilds."""
+        hit = [p for p in self._subscribers if str(p) in cause or p.topic in cause] or list(self._subscribers)
+        for subscriber in {id(s): s for p in hit for s in self._subscribers.get(p, ())}.values():
+            subscriber.broken(cause)
