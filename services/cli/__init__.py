@@ -1,0 +1,1 @@
+"""The `holdfast` command: it starts, wires and stops everything else."""

@@ -1,0 +1,56 @@
+"""Java: the runtime that the embedded broker and Spark need, found once and said plainly when it is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+NEEDED = 17
+HOW_TO_GET_IT = (
+    "install a Java 17 runtime (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install "
+    "openjdk@17) or set JAVA_HOME to one"
+)
+
+
+class JavaMissing(RuntimeError):
+    """No Java of at least version 17 was found; the message says where we looked and how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    path: str
+    version: int
+
+
+def find_java() -> Java:
+    """The `java` of JAVA_HOME, else of the PATH.
+
+    Raises JavaMissing when there is none or when it is older than 17.
+    """
+    path = _candidate()
+    if path is None:
+        raise JavaMissing(f"no java in JAVA_HOME or on the PATH: {HOW_TO_GET_IT}")
+    version = _version_of(path)
+    if version < NEEDED:
+        raise JavaMissing(f"{path} is Java {version or 'of an unknown version'}: {HOW_TO_GET_IT}")
+    return Java(path, version)
+
+
+def _candidate() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home and os.access(f"{home}/bin/java", os.X_OK):
+        return f"{home}/bin/java"
+    return shutil.which("java")
+
+
+def _version_of(path: str) -> int:
+    """The major version, 0 if it cannot be told."""
+    try:
+        told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found[1]) if found else 0
