@@ -1,0 +1,176 @@
+"""What follows from a plan: the tasks of each unit, what feeds them and where their output goes.
+
+Source: PROTOCOL 1 and 2. A plan is compact; everybody who runs, trims or draws a job derives the rest here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, UnitPlan
+from schemas.topics import JobTopics, Partition
+
+
+@dataclass(frozen=True, slots=True)
+class LocalInput:
+    """A slot fed by a task of the same unit."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteInput:
+    """A slot fed through Kafka. writers: indices of the producer's tasks that send a frame each batch."""
+
+    partition: Partition
+    writers: tuple[int, ...]
+
+
+Input = LocalInput | RemoteInput
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A data topic that a task writes.
+
+    routing: forward, merge, spread or keyed (by hash of `key`). partitions: of the topic.
+    targets: the partitions to which this task sends a frame each batch.
+    """
+
+    topic: str
+    routing: str
+    key: tuple[str, ...]
+    partitions: int
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShare:
+    """The part of the user's topic that one source task owns. first: where reading begins, by partition."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    first: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLayout:
+    """One task. Its `index` is its writer number. inputs: one a slot; outputs: one a distinct data topic."""
+
+    name: str
+    index: int
+    operator: OperatorPlan
+    inputs: tuple[Input, ...]
+    input_fields: tuple[dict[str, str], ...]
+    outputs: tuple[Output, ...]
+    source: SourceShare | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLayout:
+    """One unit; its tasks in topological order."""
+
+    unit: UnitPlan
+    tasks: tuple[TaskLayout, ...]
+
+
+def task_name(operator: str, index: int) -> str:
+    return f"{operator}-{index}"
+
+
+def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
+    """Every unit by name.
+
+    Raises:
+        ValueError: the plan was made under another prefix or generation than `topics`.
+    """
+    graph = _Graph(plan, topics)
+    return {
+        unit.name: UnitLayout(unit, tuple(graph.task(name, unit.index) for name in unit.operators))
+        for unit in plan.units
+    }
+
+
+def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
+    """The units that read each data partition: it may be trimmed only to what all of them have acknowledged."""
+    found: dict[Partition, list[str]] = defaultdict(list)
+    for name, layout in unit_layouts(plan, topics).items():
+        inputs = {source.partition for task in layout.tasks for source in task.inputs if isinstance(source, RemoteInput)}
+        for partition in sorted(inputs):
+            found[partition].append(name)
+    return {partition: tuple(units) for partition, units in sorted(found.items())}
+
+
+def data_topics(plan: Plan) -> dict[str, int]:
+    """Partitions of each data topic: as many as the reading operator has tasks."""
+    tasks = {operator.name: operator.parallelism for operator in plan.operators}
+    return {edge.topic: tasks[edge.consumer] for edge in plan.edges if edge.topic is not None}
+
+
+def writers(routing: str, reader: int, writing: int, reading: int) -> tuple[int, ...]:
+    """The tasks, of `writing`, that send to task `reader`, of `reading`."""
+    return tuple(writer for writer in range(writing) if reader in targets(routing, writer, reading))
+
+
+def targets(routing: str, writer: int, reading: int) -> tuple[int, ...]:
+    """The tasks, of `reading`, to which task `writer` sends."""
+    if routing in ("forward", "merge"):
+        return (writer % reading,)
+    return tuple(range(reading))
+
+
+class _Graph:
+    """The plan, indexed by operator."""
+
+    def __init__(self, plan: Plan, topics: JobTopics) -> None:
+        _check_names(plan, topics)
+        self._operators: Mapping[str, OperatorPlan] = {operator.name: operator for operator in plan.operators}
+        self._sources: Mapping[str, SourcePlan] = {source.operator: source for source in plan.sources}
+        self._into: dict[str, list[Edge]] = defaultdict(list)
+        self._out_of: dict[str, list[Edge]] = defaultdict(list)
+        for edge in sorted(plan.edges, key=lambda edge: edge.slot):
+            self._into[edge.consumer].append(edge)
+            self._out_of[edge.producer].append(edge)
+
+    def task(self, name: str, index: int) -> TaskLayout:
+        operator, edges = self._operators[name], self._into[name]
+        return TaskLayout(
+            name=task_name(name, index),
+            index=index,
+            operator=operator,
+            inputs=tuple(self._input(edge, index) for edge in edges),
+            input_fields=tuple(self._operators[edge.producer].fields for edge in edges),
+            outputs=self._outputs(self._out_of[name], index),
+            source=self._share(name, index),
+        )
+
+    def _input(self, edge: Edge, index: int) -> Input:
+        if edge.topic is None:
+            return LocalInput(task_name(edge.producer, index))
+        writing, reading = self._operators[edge.producer].parallelism, self._operators[edge.consumer].parallelism
+        return RemoteInput(Partition(edge.topic, index), writers(edge.routing, index, writing, reading))
+
+    def _outputs(self, edges: Sequence[Edge], index: int) -> tuple[Output, ...]:
+        found: dict[str, Output] = {}
+        for edge in edges:
+            if edge.topic is not None:
+                reading = self._operators[edge.consumer].parallelism
+                to = targets(edge.routing, index, reading)
+                found[edge.topic] = Output(edge.topic, edge.routing, edge.key, reading, to)
+        return tuple(found[topic] for topic in sorted(found))
+
+    def _share(self, name: str, index: int) -> SourceShare | None:
+        source = self._sources.get(name)
+        if source is None:
+            return None
+        owned = source.owners[index]
+        return SourceShare(source.topic, owned, {partition: source.first[partition] for partition in owned})
+
+
+def _check_names(plan: Plan, topics: JobTopics) -> None:
+    """A worker under another prefix than the controller would read topics that do not exist."""
+    strangers = [edge.topic for edge in plan.edges if edge.topic is not None and not edge.topic.startswith(topics.root)]
+    if strangers:
+        raise ValueError(f"plan of {plan.job} names topic {strangers[0]}, expected topics under {topics.root}")
