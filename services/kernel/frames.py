@@ -80,17 +80,21 @@ class FrameCodec:
         if pieces == 1:
             return [whole.to_pybytes()]
         step = -(-rows.height // pieces)
-        return [
-            self._normal(rows.slice(start, step)).serialize().to_pybytes() for start in range(0, rows.height, step)
-        ]
+        return [self._normal(rows.slice(start, step)).serialize().to_pybytes() for start in range(0, rows.height, step)]
 
     def _normal(self, rows: pl.DataFrame) -> pa.RecordBatch:
-        """One contiguous batch without slices, dictionaries or bytes under nulls: `take` writes fresh, zeroed buffers."""
+        """One contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""
         table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._arrow).combine_chunks()
-        batch = table.to_batches()[0]
-        columns = [column if column.null_count == 0 and column.offset == 0 else _fresh(column) for column in batch.columns]
+        columns = [column if _clean(column) else _fresh(column) for column in table.to_batches()[0].columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
 
+def _clean(column: pa.Array) -> bool:
+    """Nothing but values: no nulls with leftovers under them, no bitmap with leftovers behind it."""
+    flat = pa.types.is_primitive(column.type) or pa.types.is_large_string(column.type)
+    return flat and not pa.types.is_boolean(column.type) and column.null_count == 0 and column.offset == 0
+
+
 def _fresh(column: pa.Array) -> pa.Array:
+    """`take` writes new, zeroed buffers."""
     return pc.take(column, pa.array(range(len(column)), pa.int32()))

@@ -13,7 +13,15 @@ from schemas.assignments import Flags
 from schemas.events import Event as Happened
 from schemas.heartbeats import CopyState
 from schemas.topics import Partition
-from services.kernel.errors import Divergence, Fenced, HoldfastError, Indefinite, InvalidRecord, Retriable, StateCorrupted
+from services.kernel.errors import (
+    Divergence,
+    Fenced,
+    HoldfastError,
+    Indefinite,
+    InvalidRecord,
+    Retriable,
+    StateCorrupted,
+)
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.unit import warm_up
 from services.log.protocol import Chunk
@@ -107,7 +115,12 @@ class UnitCopy:
             return
         unit = self._layout.unit
         self._delivery = Delivery(
-            self._around.log, self._around.deliveries, self._job.topics, unit.name, unit.partition, self._delivery_failed
+            self._around.log,
+            self._around.deliveries,
+            self._job.topics,
+            unit.name,
+            unit.partition,
+            self._delivery_failed,
         )
         self._delivery.epoch = self.core.epoch
         self._delivery.open(lambda delivered: self._handle(lifecycle.Opened(delivered)))
@@ -213,7 +226,9 @@ class UnitCopy:
 
 
 def _version_message(planned: Mapping[str, str], here: Mapping[str, str]) -> str:
-    different = [f"{name} {planned.get(name)} (here {here.get(name)})" for name in planned if planned[name] != here.get(name)]
+    different = [
+        f"{name} {planned.get(name)} (here {here.get(name)})" for name in planned if planned[name] != here.get(name)
+    ]
     return f"the plan pins {', '.join(different)}: start this worker in an environment with the plan's versions"
 
 

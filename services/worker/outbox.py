@@ -20,7 +20,9 @@ from services.log.protocol import Appender
 class Outbox:
     """Sends the frames of one copy. error: the first delivery that failed; it ends the copy."""
 
-    def __init__(self, layout: UnitLayout, generation: int, epoch: int, appender: Appender, max_frame_bytes: int) -> None:
+    def __init__(
+        self, layout: UnitLayout, generation: int, epoch: int, appender: Appender, max_frame_bytes: int
+    ) -> None:
         self._appender = appender
         self._codecs: Mapping[str, FrameCodec] = {
             task.name: FrameCodec(stream_schema(task.operator.fields), max_frame_bytes)

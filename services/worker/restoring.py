@@ -44,7 +44,9 @@ def rebuild(log: Log, partition: Partition, image: Image) -> Rebuilt:
             try:
                 yield message.offset(), decode(message.value() or b"")
             except msgspec.DecodeError as error:
-                raise StateCorrupted(f"{partition} offset {message.offset()} is no checkpoint record: {error}") from error
+                raise StateCorrupted(
+                    f"{partition} offset {message.offset()} is no checkpoint record: {error}"
+                ) from error
 
     folded, runs = restore(records())
     entries = 0

@@ -162,7 +162,9 @@ class Running:
 
     def wait_ms(self, now_ms: float) -> float:
         """How long until time alone brings work."""
-        return min((wait_ms(self._sight(feed, now_ms), self.job.rhythm) for feed in self._feeds.values()), default=100.0)
+        return min(
+            (wait_ms(self._sight(feed, now_ms), self.job.rhythm) for feed in self._feeds.values()), default=100.0
+        )
 
     @property
     def watermark(self) -> int:
@@ -306,7 +308,6 @@ class Running:
         since = Since(
             batches=self.batch - marked,
             elapsed_ms=now_ms - self._checkpoint_ms,
-            changed=True,
             trimmed=self._trimmed_since_checkpoint,
             sinkmost=not any(task.outputs for task in self.layout.tasks),
             ended=self._unit.ended,
@@ -334,7 +335,9 @@ class Running:
     def _trim(self, now_ms: float) -> None:
         if now_ms - self._trim_ms >= TRIM_MS:
             self._trim_ms = now_ms
-            upto = {p: acknowledged(p, self.job.readers.get(p, ()), self.job.progress) for p in self._output_partitions()}
+            upto = {
+                p: acknowledged(p, self.job.readers.get(p, ()), self.job.progress) for p in self._output_partitions()
+            }
             self._trim_to({p: offset for p, offset in upto.items() if offset > self._trimmed.get(p, 0)})
         if now_ms - self._anchor_ms >= ANCHOR_MS:
             self._anchor_ms = now_ms
@@ -408,7 +411,9 @@ class Running:
         )
 
     def _publish(self, now_ms: float) -> None:
-        if now_ms - self._progress_ms >= PROGRESS_MS and (self._published is None or self._published.processed < self.batch):
+        if now_ms - self._progress_ms >= PROGRESS_MS and (
+            self._published is None or self._published.processed < self.batch
+        ):
             self._publish_now(now_ms)
 
     def _publish_now(self, now_ms: float) -> None:

@@ -149,7 +149,9 @@ class SourceFeed:
         """Whether everything below the drain's end offsets has been fetched."""
         return all(self._waiting[partition].holds(end) for partition, end in ends.items())
 
-    def propose(self, max_records: int, max_bytes: int, ends: Mapping[int, int] | None) -> tuple[tuple[Range, ...], bool]:
+    def propose(
+        self, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
+    ) -> tuple[tuple[Range, ...], bool]:
         """Ranges of the next cut, decoded and kept until it is read back, and whether they reach the drain's ends."""
         share = max(1, max_records // max(1, len(self._waiting)))
         spans = [

@@ -116,7 +116,6 @@ class Since:
 
     batches: int
     elapsed_ms: float
-    changed: bool
     trimmed: bool
     sinkmost: bool
     ended: bool

@@ -1,0 +1,220 @@
+"""The operators of a job file: which one it is, is said by the key that is present.
+
+Source: JOBS "A job file". Whether columns and expressions fit is checked by services/kernel/planning.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from schemas.job_part import JobPart, Name, Span, Tasks, Text, Whole
+
+Columns = Annotated[list[Text], Field(min_length=1)]
+
+
+class OperatorSpec(JobPart):
+    """One operator.
+
+    Class attributes: kind, the key that tells it from the others; input_paths, where the file names each input slot's
+    producer (a dotted path; a list counts one slot an item).
+    """
+
+    kind: ClassVar[str]
+    input_paths: ClassVar[tuple[str, ...]] = ("input",)
+
+    parallelism: Tasks | None = None
+    """Number of tasks; null: as many as its inputs have (1 for top)."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The producer of each slot."""
+        return (str(getattr(self, "input")),)  # noqa: B009 - subclasses without `input` override this
+
+    def params(self) -> dict[str, Any]:
+        """What the file says of it, defaults filled in, without what the plan says elsewhere."""
+        return self.model_dump(mode="json", exclude={"input", "parallelism"})
+
+
+class Filter(OperatorSpec):
+    """Keeps the rows for which an expression is true."""
+
+    kind: ClassVar[str] = "filter"
+
+    filter: Text
+    """Polars SQL expression of type bool; null counts as false."""
+    input: Name
+    """Source or operator that it reads."""
+
+
+class Select(OperatorSpec):
+    """Computes new rows from each row."""
+
+    kind: ClassVar[str] = "select"
+
+    select: Columns
+    """Columns or polars SQL expressions, `expression AS name`."""
+    input: Name
+    """Source or operator that it reads."""
+
+
+class Window(JobPart):
+    """Windows of event time."""
+
+    size_s: Span
+    """Length of a window."""
+    slide_s: Span = Field(default_factory=lambda read: read.get("size_s", 1.0))
+    """Time between the starts of two windows; default: size_s (no overlap)."""
+
+
+def _default_emit(read: dict[str, Any]) -> Literal["final", "updates"]:
+    """Running totals are never final."""
+    return "final" if read.get("window") is not None else "updates"
+
+
+class Aggregate(OperatorSpec):
+    """Aggregates by key, and by window when there is one."""
+
+    kind: ClassVar[str] = "aggregate"
+
+    aggregate: Annotated[dict[Text, Text], Field(min_length=1)]
+    """Aggregate expression by name of the output column: count, sum, mean, min, max, first, last, count_distinct."""
+    key: list[Text] = []
+    """Columns to group by; none: one group."""
+    input: Name
+    """Source or operator that it reads."""
+    window: Window | None = None
+    """Windows of event time; null: running totals."""
+    emit: Literal["final", "updates", "each"] = Field(default_factory=_default_emit)
+    """final: a row when its window closes; updates: newest value a touched key and batch; each: one a record.
+    Default: final with a window, updates without."""
+
+
+class JoinSides(JobPart):
+    """A join of two streams on equal columns and near event times."""
+
+    left: Name
+    """Source or operator on the left."""
+    right: Name
+    """Source or operator on the right."""
+    on: Columns
+    """Columns, of the same name on both sides, that must be equal."""
+    within_s: Span
+    """Largest difference of event times."""
+    kind: Literal["inner"] = "inner"
+    """Kind of join."""
+
+
+class Join(OperatorSpec):
+    """Joins two streams."""
+
+    kind: ClassVar[str] = "join"
+    input_paths: ClassVar[tuple[str, ...]] = ("join.left", "join.right")
+
+    join: JoinSides
+    """What is joined, and how."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.join.left, self.join.right)
+
+
+class Ranking(JobPart):
+    """The rows with the largest values."""
+
+    k: Annotated[Whole, Field(ge=1, le=100_000)]
+    """How many rows."""
+    by: Text
+    """Column that is compared."""
+
+
+class Top(OperatorSpec):
+    """The k largest rows, a window when its input has windows."""
+
+    kind: ClassVar[str] = "top"
+
+    top: Ranking
+    """How many, by what."""
+    input: Name
+    """Source or operator that it reads."""
+
+
+class Union(OperatorSpec):
+    """All rows of several streams with the same columns."""
+
+    kind: ClassVar[str] = "union"
+    input_paths: ClassVar[tuple[str, ...]] = ("union",)
+
+    union: Annotated[list[Name], Field(min_length=2)]
+    """Sources and operators that it reads."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(self.union)
+
+
+Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+
+
+class Hosted(OperatorSpec):
+    """An operator whose code the user brings."""
+
+    input: Name
+    """Source or operator that it reads."""
+    key: list[Text] = []
+    """Columns by which its state and its input are divided; none: any row may go to any task."""
+    params: dict[str, Any] = {}
+    """Handed to the code as it is."""
+
+
+class Python(Hosted):
+    """A Python class, see services/kernel/operators; its module must be on the workers' allow-list."""
+
+    kind: ClassVar[str] = "python"
+
+    python: Entry
+    """`package.module:Class`."""
+
+
+class Spark(Hosted):
+    """A function from DataFrame to DataFrame, run by Structured Streaming."""
+
+    kind: ClassVar[str] = "spark"
+
+    spark: Entry
+    """`package.module:function`."""
+
+
+OPERATORS: dict[str, type[OperatorSpec]] = {
+    model.kind: model for model in (Filter, Select, Aggregate, Join, Top, Union, Python, Spark)
+}
+
+
+def kinds(value: Any) -> list[str]:
+    """The kinds whose key is present; an operator has exactly one."""
+    if isinstance(value, OperatorSpec):
+        return [value.kind]
+    return [kind for kind in OPERATORS if kind in value] if isinstance(value, dict) else []
+
+
+def _kind(value: Any) -> str | None:
+    found = kinds(value)
+    return found[0] if len(found) == 1 else None
+
+
+AnyOperator = Annotated[
+    Annotated[Filter, Tag("filter")]
+    | Annotated[Select, Tag("select")]
+    | Annotated[Aggregate, Tag("aggregate")]
+    | Annotated[Join, Tag("join")]
+    | Annotated[Top, Tag("top")]
+    | Annotated[Union, Tag("union")]
+    | Annotated[Python, Tag("python")]
+    | Annotated[Spark, Tag("spark")],
+    Discriminator(
+        _kind,
+        custom_error_type="operator_kind",
+        custom_error_message="An operator has exactly one of " + ", ".join(OPERATORS),
+    ),
+]

@@ -1,0 +1,119 @@
+"""Settings of a job that change how it runs, not what it computes: fault tolerance and placement.
+
+Source: JOBS "A job file", MECHANISMS sections 1 to 5.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.job_part import JobPart, Milliseconds, Name, Number, Seconds, Span, Whole
+
+Scheme = Literal[
+    "none",
+    "active-replication",
+    "active-standby",
+    "passive-hot",
+    "passive-cold",
+    "deployed",
+    "passive",
+    "hybrid",
+    "adaptive",
+]
+Policy = Literal["sweep", "synchronous", "individual", "aligned", "idle-minmax", "idle-roundrobin"]
+Weight = Annotated[Number, Field(ge=0, le=1_000_000)]
+
+
+class SchemeSettings(JobPart):
+    """How units survive a failure."""
+
+    scheme: Scheme = "none"
+    """Fault-tolerance scheme; `none` is one copy, placed anew from its checkpoint log."""
+
+
+class HybridSettings(JobPart):
+    """How a suspended secondary of the hybrid scheme stands by."""
+
+    inputs: Literal["held", "paused"] = "held"
+    """held: it receives and keeps its inputs; paused: connected early, nothing is sent (the paper's)."""
+
+
+class Weights(JobPart):
+    """What the adaptive scheme counts as costly; only the ratios matter."""
+
+    cpu: Weight = 1.0
+    """Weight of CPU time."""
+    memory: Weight = 1.0
+    """Weight of memory."""
+    network: Weight = 1.0
+    """Weight of bytes sent."""
+    workers: Weight = 1.0
+    """Weight of workers occupied."""
+
+
+class CheckpointSettings(JobPart):
+    """When state is captured."""
+
+    policy: Policy = "sweep"
+    """sweep: sink-most units on the timer, the others after their output was trimmed."""
+    interval_ms: Annotated[Whole, Field(ge=50, le=3_600_000)] = 500
+    """Time between two checkpoints of a unit."""
+    min_interval_ms: Annotated[Whole, Field(ge=0, le=3_600_000)] = 0
+    """No two checkpoints of a unit closer than this (idle policies)."""
+    max_interval_ms: Annotated[Whole, Field(ge=50, le=24 * 3_600_000)] = 60_000
+    """A checkpoint at least this often, idle or not (idle policies)."""
+
+
+class CorrelatedFailure(JobPart):
+    """When single failures count as one correlated failure."""
+
+    workers: Annotated[Whole, Field(ge=1, le=1000)] = 2
+    """So many workers fail ..."""
+    within_s: Span = 10.0
+    """... within so many seconds."""
+
+
+class FaultTolerance(JobPart):
+    """How the job survives failures."""
+
+    default: SchemeSettings = SchemeSettings()
+    """Scheme of every unit that `units` does not name."""
+    units: dict[str, SchemeSettings] = {}
+    """Scheme by operator or unit name."""
+    recovery_time_ms: Milliseconds = 500
+    """Recovery time that the adaptive scheme must keep."""
+    precision: Literal["exact", "gap"] = "exact"
+    """gap: a copy that takes over starts at the newest batch without replay; what it skips is counted lost."""
+    weights: Weights = Weights()
+    """Costs that the adaptive scheme weighs."""
+    hybrid: HybridSettings = HybridSettings()
+    """Settings of the hybrid scheme."""
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    """When state is captured."""
+    buffering: Literal["source", "upstream", "adaptive"] = "upstream"
+    """What upstream keeps: until acks (upstream), only in the user's topic (source), by failures (adaptive)."""
+    replication_budget: Annotated[Number, Field(ge=0, le=1)] | None = None
+    """Partial replication: the share of tasks that may be replicated; null: not planned."""
+    fail_stop_timeout_s: Annotated[Number, Field(ge=1, le=24 * 3600)] = 30.0
+    """A worker silent for so long counts as gone for good."""
+    heartbeat_interval_ms: Annotated[Whole, Field(ge=10, le=60_000)] = 100
+    """Time between two heartbeats of a worker."""
+    misses: Annotated[Whole, Field(ge=1, le=100)] | None = None
+    """Missed heartbeats before a switch; null: the scheme's own (hybrid 1, passive 3)."""
+    correlated_failure: CorrelatedFailure = CorrelatedFailure()
+    """When failures count as correlated."""
+    cool_down_s: Seconds = 5.0
+    """The adaptive scheme rests so long after a change."""
+    rebalance_period_s: Span = 60.0
+    """Time between two reassignments of backups."""
+
+
+class Placement(JobPart):
+    """Which operators share a unit, and where copies go."""
+
+    units: list[Annotated[list[Name], Field(min_length=1)]] = []
+    """Each list names the sources, operators and queries of one unit; the others fuse along one-to-one edges."""
+    spread_by: Literal["zone"] | None = None
+    """Copies of one unit go to different zones."""

@@ -1,0 +1,124 @@
+"""The job file: what a user submits.
+
+Source: JOBS "A job file". `JobSpec.model_json_schema()` is what `holdfast schema` prints.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from schemas.job_operators import AnyOperator
+from schemas.job_part import Flag, JobPart, Name, Number, Seconds, Tasks, Text, Topic, Whole
+from schemas.job_settings import FaultTolerance, Placement
+
+
+def _start(value: str) -> str:
+    if value not in ("earliest", "latest"):
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            raise PydanticCustomError("start", "not earliest, latest or an ISO 8601 time") from None
+    return value
+
+
+class Source(JobPart):
+    """A stream of records: a topic of the user, or a file in a local run."""
+
+    topic: Topic | None = None
+    """The user's topic."""
+    path: Text | None = None
+    """A file (ndjson, csv, parquet, arrow; .gz) for `holdfast try`."""
+    format: Literal["json", "csv", "arrow"] = "json"
+    """How a record's value is written."""
+    fields: Annotated[dict[Text, Text], Field(min_length=1)]
+    """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
+    `?` behind a type: may be null."""
+    event_time: Text | None = None
+    """Column that says when it happened; null: the record's own timestamp."""
+    unit: Literal["s", "ms", "us", "ns"] | None = None
+    """Unit of timestamps that are written as integers."""
+    allowed_lateness_s: Seconds = 0.0
+    """How far the watermark stays behind the newest event time."""
+    start: Annotated[str, AfterValidator(_start)] = "earliest"
+    """Where reading begins: earliest, latest or an ISO 8601 time (UTC unless it says otherwise)."""
+    idle_after_s: Annotated[Number, Field(gt=0, le=7 * 24 * 3600)] | None = 30.0
+    """Silent for so long, a partition no longer holds the watermark back; null: never idle."""
+    on_data_loss: Literal["fail", "continue"] = "fail"
+    """What happens when records are gone before they were read."""
+    late: Literal["drop", "topic"] = "drop"
+    """Where records behind the watermark go: counted and dropped, or to the dead-letter topic."""
+    parallelism: Tasks = 1
+    """Number of tasks; each owns some of the topic's partitions."""
+
+    @model_validator(mode="after")
+    def _from_somewhere(self) -> Source:
+        if self.topic is None and self.path is None:
+            raise PydanticCustomError("no_origin", "reads from nowhere: neither topic nor path is given")
+        return self
+
+
+class Sink(JobPart):
+    """The topic to which a query's rows go, exactly once."""
+
+    topic: Topic
+    """The user's topic."""
+    format: Literal["json"] = "json"
+    """A row is a JSON object."""
+    partitions: Annotated[Whole, Field(ge=1, le=10_000)] | None = None
+    """Partitions with which `--create-topics` makes it; null: as many as the query's tasks."""
+    commit_interval_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 0
+    """Least time between two transactions; 0: one for every batch that has rows."""
+
+
+class Query(JobPart):
+    """A result that somebody waits for."""
+
+    input: Name
+    """Source or operator whose rows are delivered."""
+    sink: Sink | None = None
+    """Where they go; may be left out in a local run."""
+    priority: Annotated[Whole, Field(ge=1, le=1000)] = 1
+    """Queries of higher priority recover first."""
+    results: Literal["final", "tentative"] = "final"
+    """tentative: early rows from incomplete input, corrected later."""
+
+
+class JobSpec(JobPart):
+    """A job: sources, operators and queries, and how it survives failures."""
+
+    name: Name
+    """Unique among running jobs."""
+    sources: Annotated[dict[Name, Source], Field(min_length=1)]
+    """Source by name."""
+    operators: dict[Name, AnyOperator] = {}
+    """Operator by name."""
+    queries: Annotated[dict[Name, Query], Field(min_length=1)]
+    """Query by name."""
+    fault_tolerance: FaultTolerance = FaultTolerance()
+    """How the job survives failures."""
+    placement: Placement = Placement()
+    """Which operators share a unit."""
+    batch_interval_ms: Annotated[Whole, Field(ge=1, le=60_000)] = 10
+    """Least time between two batches."""
+    max_batch_records: Annotated[Whole, Field(ge=1, le=1_000_000)] = 10_000
+    """Records of one source task in a batch."""
+    max_batch_bytes: Annotated[Whole, Field(ge=1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
+    """Bytes of one source task in a batch."""
+    on_error: Literal["fail", "retry", "dead-letter"] = "dead-letter"
+    """When an operator raises on a row: stop the job, try again, or put the row aside and go on."""
+    dead_letter_share: Annotated[Number, Field(ge=0, le=1)] = 1.0
+    """The job fails when a larger share of its records becomes dead letters; 1: no limit."""
+    keep_cuts: Flag = False
+    """Keep the whole cut log, for `holdfast replay`."""
+    replay_horizon_s: Annotated[Number, Field(ge=0, le=366 * 24 * 3600)] = 3600.0
+    """How long the user's topics must keep records; submitting warns when they keep less."""
+    retain_bytes: Annotated[Whole, Field(ge=1024 * 1024)] | None = None
+    """Limit of what the job's intermediate topics hold; null: none."""
+
+    def as_plain(self) -> dict[str, Any]:
+        """Plain data with every default filled in: what a plan carries and JSON can hold."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,78 @@
+"""A worker process: `python -m services.worker`, configured by HOLDFAST_* variables."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from types import FrameType
+
+import structlog
+
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.versions import library_versions
+from services.log.kafka import KafkaLog
+from services.worker.blocking import BlockingThread
+from services.worker.heartbeat import HeartbeatThread
+from services.worker.loop import Identity, Worker
+from services.worker.rocks import RocksImage
+from services.worker.settings import WorkerSettings, client_settings
+
+
+def _clock_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _time_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def main() -> int:
+    """Runs until SIGTERM or SIGINT. Nothing needs saving: all that counts is in the log."""
+    settings = WorkerSettings()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    stopping = False
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    topics = ClusterTopics(settings.cluster)
+    log = KafkaLog(settings.kafka, client_settings(), f"worker-{settings.worker}")
+    log.create(topics.specs())
+    root = settings.state_dir / settings.worker / settings.incarnation
+    worker = Worker(
+        Identity(settings.worker, settings.incarnation, settings.zone, settings.slots),
+        log,
+        topics,
+        clock_ms=_clock_ms,
+        time_ms=_time_ms,
+        versions=library_versions(),
+        image=lambda name: RocksImage(root / name.replace("/", "_")),
+        deliveries=BlockingThread("deliveries"),
+        restores=BlockingThread("restores"),
+    )
+    beats = HeartbeatThread(
+        worker,
+        log.appender(f"heartbeat-{settings.worker}"),
+        Partition(topics.heartbeats, 0),
+        settings.heartbeat_interval_ms,
+        library_versions(),
+        _time_ms,
+    )
+    beats.start()
+    while not stopping:
+        worker.turn()
+    beats.stop()
+    worker.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

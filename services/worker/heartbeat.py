@@ -1,0 +1,82 @@
+"""Signs of life: a thread of its own with a producer of its own, so that a busy loop does not look like a dead worker.
+
+Source: PROTOCOL 5.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from schemas.heartbeats import Heartbeat, encode
+from schemas.topics import Partition
+from services.log.protocol import Appender
+from services.worker.loop import Identity, Worker
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process, bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return round(usage.ru_utime + usage.ru_stime, 3)
+
+
+class HeartbeatThread:
+    """Sends a heartbeat every interval until stopped."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        appender: Appender,
+        partition: Partition,
+        interval_ms: int,
+        versions: Mapping[str, str],
+        time_ms: Callable[[], int],
+    ) -> None:
+        self._worker, self._appender, self._partition = worker, appender, partition
+        self._interval_s = interval_ms / 1000
+        self._versions = dict(versions)
+        self._time_ms = time_ms
+        self._sequence = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=2)
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            self._appender.append(self._partition, encode(self._beat(self._worker.identity)))
+            self._appender.poll()
+            self._stop.wait(self._interval_s)
+
+    def _beat(self, identity: Identity) -> Heartbeat:
+        self._sequence += 1
+        return Heartbeat(
+            worker=identity.worker,
+            incarnation=identity.incarnation,
+            time_ms=self._time_ms(),
+            sequence=self._sequence,
+            pid=os.getpid(),
+            zone=identity.zone,
+            slots=identity.slots,
+            loops=self._worker.turns,
+            decided=self._worker.decided,
+            cpu=cpu_seconds(),
+            rss_bytes=resident_bytes(),
+            versions=self._versions,
+            copies=self._worker.copies(),
+        )

@@ -1,0 +1,48 @@
+"""Settings of a worker process, from HOLDFAST_* variables."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+CLIENT_PREFIX = "HOLDFAST_KAFKA_CLIENT_"
+
+
+def new_incarnation() -> str:
+    """Unique, and later ones sort later."""
+    return f"{int(time.time() * 1000):013d}-{secrets.token_hex(3)}"
+
+
+class WorkerSettings(BaseSettings):
+    """What a worker needs to know before it reads its first record."""
+
+    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore")
+
+    kafka: str = Field("localhost:9092", description="bootstrap servers")
+    cluster: str = Field("holdfast", description="prefix of every topic")
+    worker: str = Field("worker-1", description="name of this worker, the same after a restart")
+    incarnation: str = Field(
+        default_factory=new_incarnation, description="of this process; its parent names it in exit notices"
+    )
+    zone: str = Field("", description="failure domain")
+    slots: int = Field(8, ge=1, le=1024, description="units this worker takes before it counts as full")
+    heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
+    state_dir: Path = Field(
+        Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
+    )
+    plugins: str = Field("", description="modules that python operators may come from, comma separated")
+    log_level: str = Field("info")
+
+
+def client_settings() -> dict[str, str]:
+    """librdkafka properties passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism."""
+    return {
+        name.removeprefix(CLIENT_PREFIX).lower().replace("_", "."): value
+        for name, value in os.environ.items()
+        if name.startswith(CLIENT_PREFIX)
+    }

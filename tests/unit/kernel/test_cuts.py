@@ -1,0 +1,107 @@
+"""PROTOCOL 3: which cuts of the cut log are valid."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.checkpoints import CutsSnapshot
+from schemas.cuts import Control, Cut, Range, decode, encode
+from schemas.decided import Id
+from services.kernel.cuts import CutLog, beginning, records_cut
+
+
+def start() -> CutsSnapshot:
+    return beginning({"flights-0": {0: 100, 2: 5}, "weather-0": {0: 0}})
+
+
+def cut(
+    log: CutLog, task: str, author: str, counter: int, take: int = 10, watermark: int = 0, final: bool = False
+) -> Cut:
+    before = log.task(task)
+    ranges = tuple(Range(r.partition, r.stop, r.stop + take) for r in before.ranges)
+    return Cut(task, before.batch + 1, ranges, watermark, Id(author, counter), before.last, final=final)
+
+
+def test_a_cut_that_follows_the_last_valid_one_is_valid() -> None:
+    log = CutLog(start())
+    assert log.read(0, cut(log, "flights-0", "a", 1))
+    assert log.read(1, cut(log, "flights-0", "a", 2))
+    assert log.task("flights-0").batch == 2
+    assert [(r.partition, r.start, r.stop) for r in log.task("flights-0").ranges] == [(0, 110, 120), (2, 15, 25)]
+    assert log.newest_batch == 2
+
+
+def test_of_two_proposals_for_one_batch_the_first_in_the_log_counts() -> None:
+    log = CutLog(start())
+    ours, theirs = cut(log, "flights-0", "a", 1, take=3), cut(log, "flights-0", "b", 1, take=7)
+    assert log.read(0, ours)
+    assert not log.read(1, theirs)
+    assert log.task("flights-0").last == Id("a", 1)
+
+
+def test_a_cut_with_a_hole_a_step_back_or_a_falling_watermark_is_invalid() -> None:
+    log = CutLog(start())
+    log.read(0, cut(log, "weather-0", "a", 1, watermark=50))
+    good = cut(log, "weather-0", "a", 2, watermark=60)
+    hole = Cut(good.task, good.batch, (Range(0, 11, 20),), 60, good.id, good.prev)
+    back = Cut(good.task, good.batch, (Range(0, 10, 9),), 60, good.id, good.prev)
+    falling = Cut(good.task, good.batch, good.ranges, 49, good.id, good.prev)
+    skipped = Cut(good.task, good.batch + 1, good.ranges, 60, good.id, good.prev)
+    partial = Cut(good.task, good.batch, (), 60, good.id, good.prev)
+    for offset, bad in enumerate((hole, back, falling, skipped, partial), start=1):
+        assert not log.read(offset, bad), bad
+    assert log.read(9, good)
+
+
+def test_after_a_pause_no_cut_is_valid_until_resume_or_drain() -> None:
+    log = CutLog(start())
+    assert log.read(0, Control("pause", offset=4))
+    assert not log.read(1, cut(log, "weather-0", "a", 1))
+    assert log.read(2, Control("resume", offset=5))
+    assert log.read(3, cut(log, "weather-0", "a", 2))
+
+
+def test_a_control_counts_once_however_often_it_is_written() -> None:
+    log = CutLog(start())
+    assert log.read(0, Control("pause", offset=4))
+    assert log.read(1, Control("resume", offset=5))
+    assert not log.read(2, Control("pause", offset=4))
+    assert not log.paused
+
+
+def test_final_is_for_ever_and_needs_a_drain() -> None:
+    log = CutLog(start())
+    assert not log.read(0, cut(log, "weather-0", "a", 1, final=True))
+    assert log.read(1, Control("drain", offset=9, ends={"weather-0": {0: 10}, "flights-0": {}}))
+    assert log.read(2, cut(log, "weather-0", "a", 2, final=True))
+    assert not log.read(3, cut(log, "weather-0", "a", 3))
+
+
+def test_records_and_controls_survive_encoding() -> None:
+    log = CutLog(start())
+    record = cut(log, "flights-0", "a", 1, final=True, watermark=-7)
+    assert decode(encode(record)) == record
+    control = Control("drain", 3, {"flights-0": {0: 12}})
+    assert decode(encode(control)) == control
+    assert records_cut(record) == 20
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5), st.booleans()), max_size=40), st.data())
+def test_a_reader_that_starts_from_any_snapshot_agrees_with_one_from_the_start(
+    steps: list[tuple[str, int, bool]], data: st.DataObject
+) -> None:
+    whole = CutLog(start())
+    records: list[Cut] = []
+    for counter, (author, take, stale) in enumerate(steps):
+        record = records[-1] if stale and records else cut(whole, "flights-0", author, counter, take)
+        records.append(record)
+        whole.read(len(records) - 1, record)
+    at = data.draw(st.integers(0, len(records)))
+    early = CutLog(start())
+    for offset, record in enumerate(records[:at]):
+        early.read(offset, record)
+    late = CutLog(early.snapshot())
+    for offset, record in enumerate(records):
+        late.read(offset, record)
+    assert late.tasks == whole.tasks

@@ -1,0 +1,160 @@
+"""PROTOCOL 4: batches out of frames; duplicates dropped, gaps found, divergence caught."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.cuts import END_WATERMARK
+from schemas.frames import FLAG_END, Header
+from services.kernel.errors import Divergence, StateCorrupted
+from services.kernel.merging import InputPartition
+
+GENERATION = 7
+
+
+def frame(
+    writer: int, batch: int, payload: bytes = b"", part: int = 0, parts: int = 1, flags: int = 0, wm: int = 0
+) -> bytes:
+    content = payload or f"{writer}/{batch}/{part}".encode()
+    header = Header(1, flags, writer, GENERATION, batch, part, parts, wm, 0, 0, hash(content) & (2**64 - 1))
+    return header.pack() + content
+
+
+def opened(writers: tuple[int, ...] = (0, 1), batch: int = 0) -> InputPartition:
+    return InputPartition("data[0]", writers, GENERATION, batch, 0)
+
+
+def content(partition: InputPartition, batch: int) -> list[bytes]:
+    return [bytes(payload) for payload in partition.take(batch).payloads]
+
+
+def test_a_batch_is_ready_when_every_writer_has_sent_it() -> None:
+    partition = opened()
+    partition.offer(0, frame(1, 1, wm=40))
+    assert not partition.ready(1)
+    partition.offer(1, frame(0, 1, wm=30))
+    assert partition.ready(1)
+    merged = partition.take(1)
+    assert [bytes(p) for p in merged.payloads] == [b"0/1/0", b"1/1/0"]
+    assert merged.watermark == 30
+
+
+def test_a_batch_in_parts_is_ready_when_all_parts_are_there() -> None:
+    partition = opened((0,))
+    partition.offer(0, frame(0, 1, part=0, parts=2))
+    assert not partition.ready(1)
+    partition.offer(1, frame(0, 1, part=1, parts=2))
+    assert content(partition, 1) == [b"0/1/0", b"0/1/1"]
+
+
+def test_parts_of_two_copies_mixed_make_one_batch() -> None:
+    partition = opened((0,))
+    taken = [partition.offer(o, frame(0, 1, part=p, parts=3)) for o, p in enumerate([0, 0, 1, 1, 2, 2])]
+    assert taken == [True, False, True, False, True, False]
+    assert content(partition, 1) == [b"0/1/0", b"0/1/1", b"0/1/2"]
+
+
+def test_a_duplicate_with_other_rows_is_a_divergence() -> None:
+    partition = opened((0,))
+    partition.offer(0, frame(0, 1))
+    with pytest.raises(Divergence, match="writer 0 sent batch 1 part 0 twice"):
+        partition.offer(1, frame(0, 1, payload=b"other"))
+
+
+def test_a_duplicate_below_the_last_marker_is_dropped_unseen() -> None:
+    partition = opened((0,))
+    partition.offer(0, frame(0, 1))
+    partition.take(1)
+    partition.forget_hashes(1)
+    assert not partition.offer(1, frame(0, 1, payload=b"other"))
+
+
+@pytest.mark.parametrize(("batch", "part"), [(3, 0), (2, 1)])
+def test_a_missing_batch_or_part_is_a_gap(batch: int, part: int) -> None:
+    partition = opened((0,))
+    partition.offer(0, frame(0, 1))
+    with pytest.raises(StateCorrupted, match="expected batch 2 part 0"):
+        partition.offer(1, frame(0, batch, part=part, parts=2))
+
+
+def test_bytes_that_are_no_frame_are_corruption() -> None:
+    with pytest.raises(StateCorrupted, match="shorter than its header"):
+        opened().offer(0, b"short")
+
+
+def test_frames_of_another_generation_or_unknown_writer_are_dropped() -> None:
+    partition = opened((0,))
+    stranger = Header(1, 0, 0, GENERATION + 1, 1, 0, 1, 0, 0, 0, 0).pack()
+    assert not partition.offer(0, stranger)
+    assert not partition.offer(1, frame(5, 1))
+    assert not partition.ready(1)
+
+
+def test_an_end_stands_for_all_later_batches() -> None:
+    partition = opened()
+    partition.offer(0, frame(0, 1, flags=FLAG_END, wm=END_WATERMARK))
+    for batch in (1, 2):
+        partition.offer(batch, frame(1, batch, wm=batch))
+    assert content(partition, 1) == [b"0/1/0", b"1/1/0"]
+    merged = partition.take(2)
+    assert [bytes(p) for p in merged.payloads] == [b"1/2/0"]
+    assert merged.watermark == 2
+    assert partition.ended_after is None
+    partition.offer(3, frame(1, 3, flags=FLAG_END, wm=END_WATERMARK))
+    assert partition.ended_after == 3
+    partition.take(3)
+    assert partition.ready(10**6)
+
+
+def test_the_position_is_that_of_the_first_frame_of_a_later_batch() -> None:
+    partition = opened()
+    frames = [(10, 0, 1), (11, 0, 2), (12, 1, 1), (13, 0, 3), (14, 1, 2)]
+    for offset, writer, batch in frames:
+        partition.offer(offset, frame(writer, batch))
+    partition.take(1)
+    assert partition.position() == 11
+    partition.take(2)
+    assert partition.position() == 13
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_any_interleaving_of_duplicate_copies_gives_the_same_batches(data: st.DataObject) -> None:
+    """Two copies of each of two writers send the same frames; the log holds any interleaving of the four."""
+    batches = data.draw(st.integers(1, 4))
+    parts = [data.draw(st.integers(1, 3)) for _ in range(batches)]
+
+    def stream(writer: int) -> list[bytes]:
+        return [frame(writer, b + 1, part=p, parts=parts[b]) for b in range(batches) for p in range(parts[b])]
+
+    queues = [stream(0), stream(0), stream(1), stream(1)]
+    partition = opened()
+    offset = 0
+    while any(queues):
+        queue = data.draw(st.sampled_from([q for q in queues if q]))
+        partition.offer(offset, queue.pop(0))
+        offset += 1
+    for b in range(batches):
+        expected = [f"{w}/{b + 1}/{p}".encode() for w in (0, 1) for p in range(parts[b])]
+        assert content(partition, b + 1) == expected
+    assert partition.bytes == 0
+    assert partition.position() == offset
+
+
+@given(st.integers(0, 5), st.data())
+def test_reading_again_from_the_position_finds_all_later_batches(done: int, data: st.DataObject) -> None:
+    queues = [[frame(w, b) for b in range(1, 7)] for w in (0, 1)]
+    log: list[bytes] = []
+    while any(queues):
+        log.append(data.draw(st.sampled_from([q for q in queues if q])).pop(0))
+    first = opened()
+    for offset, one in enumerate(log):
+        first.offer(offset, one)
+    for batch in range(1, done + 1):
+        first.take(batch)
+    again = opened(batch=done)
+    for offset in range(first.position(), len(log)):
+        again.offer(offset, log[offset])
+    assert [content(again, b) for b in range(done + 1, 7)] == [content(first, b) for b in range(done + 1, 7)]

@@ -1,0 +1,39 @@
+"""When a source task proposes its next cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from services.worker.core.cutting import MAX_LEAD_BATCHES, Reason, Rhythm, Sight, due, wait_ms
+
+RHYTHM = Rhythm(interval_ms=10, max_records=100, max_bytes=10_000)
+QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, now_ms=1003)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, None),
+        ({"records": 1}, None),
+        ({"records": 1, "now_ms": 1010}, Reason.DUE),
+        ({"records": 100}, Reason.FULL),
+        ({"records": 1, "bytes": 10_000}, Reason.FULL),
+        ({"newest": 6}, Reason.BEHIND),
+        ({"at_end": True}, Reason.END),
+        ({"now_ms": 1500}, Reason.IDLE),
+        ({"records": 100, "deciding": True}, None),
+        ({"records": 100, "paused": True}, None),
+        ({"newest": 9, "final": True}, None),
+        ({"records": 100, "batch": 5 + MAX_LEAD_BATCHES, "newest": 5 + MAX_LEAD_BATCHES}, None),
+    ],
+)
+def test_when_a_cut_is_due(change: dict[str, float], expected: Reason | None) -> None:
+    assert due(replace(QUIET, **change), RHYTHM) is expected  # type: ignore[arg-type]
+
+
+def test_how_long_until_time_alone_makes_a_cut_due() -> None:
+    assert wait_ms(QUIET, RHYTHM) == 497
+    assert wait_ms(replace(QUIET, records=1), RHYTHM) == 7
+    assert wait_ms(replace(QUIET, now_ms=9999), RHYTHM) == 0

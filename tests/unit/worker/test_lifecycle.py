@@ -1,0 +1,79 @@
+"""The life of one copy: every row of its table, told as stories."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.assignments import PRIMARY
+from services.worker.core import lifecycle as life
+from services.worker.core.lifecycle import TRANSITIONS, Action, Lifecycle, State
+
+A = Action
+UP = (life.Placed(1, PRIMARY), life.Deployed(), life.Restored(7), life.Opened(7))
+
+
+def after(*events: life.Event) -> Lifecycle:
+    core = Lifecycle("job@1-abcdef/count-0")
+    for event in events:
+        core.handle(event)
+    return core
+
+
+def test_a_placed_copy_deploys_restores_fences_and_only_then_reads() -> None:
+    core = Lifecycle("u")
+    assert core.handle(life.Placed(1, PRIMARY)) == (A.DEPLOY,)
+    assert core.handle(life.Deployed()) == (A.RESTORE,)
+    assert core.handle(life.Restored(7)) == (A.OPEN_OUTPUTS,)
+    assert core.handle(life.Opened(7)) == (A.OPEN_INPUTS, A.REPORT)
+    assert core.processes
+    assert core.commits
+    assert core.story == [
+        "u: new --Placed--> deploying: deploy",
+        "u: deploying --Deployed--> restoring: restore",
+        "u: restoring --Restored--> opening: open_outputs",
+        "u: opening --Opened--> running: open_inputs, report",
+    ]
+
+
+def test_a_fenced_copy_reads_the_decisions_before_it_starts_again() -> None:
+    core = after(*UP)
+    assert core.handle(life.OutputFenced()) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.READ_DECISIONS, A.REPORT)
+    assert core.state is State.FENCED
+    assert core.handle(life.DecisionsRead()) == (A.DROP_IMAGE, A.RESTORE)
+
+
+def test_a_fenced_copy_that_lost_its_place_never_starts_again() -> None:
+    core = after(*UP, life.OutputFenced(), life.Unplaced())
+    assert core.state is State.CLOSED
+    assert core.handle(life.DecisionsRead()) == ()
+
+
+@pytest.mark.parametrize("cause", [life.OutputIndefinite(), life.InputBroken("a gap")])
+def test_a_copy_that_lost_track_rebuilds_from_the_log(cause: life.Event) -> None:
+    core = after(*UP)
+    assert core.handle(cause) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.DROP_IMAGE, A.RESTORE)
+    assert core.state is State.RESTORING
+
+
+@pytest.mark.parametrize("events", [UP[:n] for n in range(1, 5)])
+def test_an_error_that_no_rebuild_mends_stops_the_copy_with_its_cause(events: tuple[life.Event, ...]) -> None:
+    core = after(*events, life.Broke("division of a string"))
+    assert core.state is State.FAILED
+    assert core.error == "division of a string"
+    assert core.handle(life.Deployed()) == ()
+
+
+def test_what_comes_too_late_changes_nothing() -> None:
+    core = after(*UP, life.Finished())
+    assert core.state is State.ENDED
+    for event in (life.Restored(1), life.OutputFenced(), life.Broke("late"), life.Placed(2, PRIMARY)):
+        assert core.handle(event) == ()
+    assert core.epoch == 2
+    assert core.handle(life.Unplaced())[0] is A.CLOSE_INPUTS
+
+
+def test_every_transition_leads_to_a_state_that_reports_itself() -> None:
+    for (state, event), (next_state, actions) in TRANSITIONS.items():
+        assert isinstance(state, State)
+        assert isinstance(next_state, State)
+        assert all(isinstance(action, Action) for action in actions), (state, event)
