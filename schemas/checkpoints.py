@@ -10,13 +10,12 @@ import msgspec
 from schemas.cuts import Range
 from schemas.decided import Id
 
-
 Entry = tuple[bytes, bytes | None]
 """A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""
 
 
 class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
-    """Some of a run's entries, packed by `pack`. A delta holds changed keys, a sweep the next slice of the key space."""
+    """Some of a run's entries, packed by `pack`: changed keys in a delta, the next slice of the key space in a sweep."""
 
     run: Id
     index: int
@@ -56,8 +55,8 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     """Ends a run: with it the unit's state is known as of batch `b`.
 
-    The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b that the delta does
-    not hold; sweep_to None is the end of the key space. tables: names by table number. watermarks: after b, by task.
+    The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b that the delta
+    does not hold; sweep_to None is the end of the key space. tables: names by table number. watermarks: after b, by task.
     delivered: the last batch whose rows are committed. counts: late, dead, lost and records since the start.
     """
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
 from schemas.job_part import JobPart, Name, Span, Tasks, Text, Whole
 
@@ -32,7 +33,7 @@ class OperatorSpec(JobPart):
         """The producer of each slot."""
         return (str(getattr(self, "input")),)  # noqa: B009 - subclasses without `input` override this
 
-    def params(self) -> dict[str, Any]:
+    def declared(self) -> dict[str, Any]:
         """What the file says of it, defaults filled in, without what the plan says elsewhere."""
         return self.model_dump(mode="json", exclude={"input", "parallelism"})
 
@@ -67,6 +68,12 @@ class Window(JobPart):
     slide_s: Span = Field(default_factory=lambda read: read.get("size_s", 1.0))
     """Time between the starts of two windows; default: size_s (no overlap)."""
 
+    @model_validator(mode="after")
+    def _without_gaps(self) -> Window:
+        if self.slide_s > self.size_s:
+            raise PydanticCustomError("window_gaps", "slide_s is larger than size_s: windows would have gaps")
+        return self
+
 
 def _default_emit(read: dict[str, Any]) -> Literal["final", "updates"]:
     """Running totals are never final."""
@@ -80,7 +87,7 @@ class Aggregate(OperatorSpec):
 
     aggregate: Annotated[dict[Text, Text], Field(min_length=1)]
     """Aggregate expression by name of the output column: count, sum, mean, min, max, first, last, count_distinct."""
-    key: list[Text] = []
+    key: list[Text] = Field(default=[])
     """Columns to group by; none: one group."""
     input: Name
     """Source or operator that it reads."""
@@ -162,9 +169,9 @@ class Hosted(OperatorSpec):
 
     input: Name
     """Source or operator that it reads."""
-    key: list[Text] = []
+    key: list[Text] = Field(default=[])
     """Columns by which its state and its input are divided; none: any row may go to any task."""
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = Field(default={})
     """Handed to the code as it is."""
 
 

@@ -18,9 +18,7 @@ MAX_PARALLELISM = 256
 class JobPart(BaseModel):
     """A mapping of the job file. Unknown keys are errors: a mistyped setting must not run with its default."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False, validate_default=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]

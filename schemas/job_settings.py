@@ -80,7 +80,7 @@ class FaultTolerance(JobPart):
 
     default: SchemeSettings = SchemeSettings()
     """Scheme of every unit that `units` does not name."""
-    units: dict[str, SchemeSettings] = {}
+    units: dict[str, SchemeSettings] = Field(default={})
     """Scheme by operator or unit name."""
     recovery_time_ms: Milliseconds = 500
     """Recovery time that the adaptive scheme must keep."""
@@ -113,7 +113,7 @@ class FaultTolerance(JobPart):
 class Placement(JobPart):
     """Which operators share a unit, and where copies go."""
 
-    units: list[Annotated[list[Name], Field(min_length=1)]] = []
+    units: list[Annotated[list[Name], Field(min_length=1)]] = Field(default=[])
     """Each list names the sources, operators and queries of one unit; the others fuse along one-to-one edges."""
     spread_by: Literal["zone"] | None = None
     """Copies of one unit go to different zones."""

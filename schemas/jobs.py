@@ -94,7 +94,7 @@ class JobSpec(JobPart):
     """Unique among running jobs."""
     sources: Annotated[dict[Name, Source], Field(min_length=1)]
     """Source by name."""
-    operators: dict[Name, AnyOperator] = {}
+    operators: dict[Name, AnyOperator] = Field(default={})
     """Operator by name."""
     queries: Annotated[dict[Name, Query], Field(min_length=1)]
     """Query by name."""

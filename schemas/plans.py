@@ -17,8 +17,7 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: source, filter, select, aggregate, join, top, union, python, spark, sink. A sink is called `sink-<query>`.
     params: what the job file says of it, defaults filled in.
-    fields: type text by column of the output. row_key: columns that identify an output row, empty = rows are only added.
-    ordered_key: for keyed operators the key columns.
+    fields: type text by column of the output. row_key: columns that identify an output row, empty = rows only added.
     """
 
     name: str

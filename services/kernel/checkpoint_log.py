@@ -101,7 +101,7 @@ class CheckpointLog:
 
 
 def restore(records: Iterable[tuple[int, CheckpointRecord]]) -> tuple[CheckpointLog, Iterator[Run]]:
-    """The log as it stands at its end, and the valid runs from the base on: applied to an empty image they give the state.
+    """The log at its end, and the valid runs from the base on: applied to an empty image they give the state.
 
     records: (offset, record) from the log start to the end. What lies below the highest anchor is left out: a trim may
     be under way.

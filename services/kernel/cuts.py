@@ -53,7 +53,7 @@ class CutLog:
         return max((cuts.batch for cuts in self._tasks.values()), default=0)
 
     def read(self, offset: int, record: CutRecord) -> bool:
-        """Takes the record at `offset`; False if it is invalid (or was folded already) and therefore changes nothing."""
+        """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing."""
         if offset < self.upto:
             return False
         self.upto = offset + 1

@@ -30,7 +30,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One batch of one partition. payloads: in writer order, then part order, empty ones left out; watermark: minimum."""
+    """One batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark."""
 
     payloads: Sequence[memoryview]
     watermark: int
@@ -87,8 +87,8 @@ class InputPartition:
         known = self._hashes.get((header.writer, header.batch, header.part))
         if known is not None and known != header.payload_hash:
             raise Divergence(
-                f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part} twice, "
-                f"with different rows: an operator above is not a pure function of its input"
+                f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part} "
+                f"twice, with different rows: an operator above is not a pure function of its input"
             )
 
     def _take(self, writer: _Writer, header: Header, offset: int, payload: memoryview) -> None:
@@ -139,7 +139,7 @@ class InputPartition:
         return Merged(payloads, watermark if self._writers else NO_WATERMARK)
 
     def position(self) -> int:
-        """Where to read from to continue after the last batch taken: at the first frame, of any writer, of a later one."""
+        """Where to read from to go on after the last batch taken: at the first frame, of any writer, of a later one."""
         return min(self._firsts.values(), default=self._next_offset)
 
     def forget_hashes(self, batch: int) -> None:

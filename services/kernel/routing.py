@@ -5,6 +5,8 @@ Source: PROTOCOL 1 (keys go to tasks by xxh3 of a canonical encoding).
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import polars as pl
 
@@ -25,7 +27,7 @@ def _by_partition(rows: pl.DataFrame, numbers: np.ndarray, count: int) -> list[p
     order = np.argsort(numbers, kind="stable")
     sorted_rows = rows[order]
     bounds = np.searchsorted(numbers[order], np.arange(count + 1))
-    return [sorted_rows.slice(start, stop - start) for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [sorted_rows.slice(start, stop - start) for start, stop in itertools.pairwise(bounds)]
 
 
 def _slices(rows: pl.DataFrame, count: int) -> list[pl.DataFrame]:

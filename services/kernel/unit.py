@@ -77,9 +77,7 @@ class Unit:
         """Every task has seen the end of its inputs."""
         return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
 
-    def process(
-        self, batch: int, sources: Mapping[str, Fed], frames: Mapping[tuple[str, int], Fed]
-    ) -> Produced:
+    def process(self, batch: int, sources: Mapping[str, Fed], frames: Mapping[tuple[str, int], Fed]) -> Produced:
         """One batch.
 
         Args:

@@ -163,7 +163,8 @@ class Checkpointer:
 
     def _propose(self) -> None:
         moment = self._moment
-        assert moment is not None and self._id is not None
+        assert moment is not None
+        assert self._id is not None
         marker = Marker(
             id=self._id,
             prev=self.log.last_id,

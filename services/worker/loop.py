@@ -129,10 +129,7 @@ class Worker:
         """Waits where the next thing is expected: a cut or marker on the control reader, records on the data reader."""
         running = [copy.running for copy in self._copies.values() if copy.running is not None]
         now = self._clock_ms()
-        if any(one.busy for one in running):
-            wait = 0.0
-        else:
-            wait = min([MAX_WAIT_MS, *(one.wait_ms(now) for one in running)])
+        wait = 0.0 if any(one.busy for one in running) else min([MAX_WAIT_MS, *(one.wait_ms(now) for one in running)])
         awaits_control = any(one.awaits_control for one in running)
         if awaits_control or not len(self._data):
             came = self._control.poll((min(wait, CONTROL_WAIT_MS) if awaits_control else wait) / 1000)

@@ -1,4 +1,4 @@
-"""A unit's image on disk, in RocksDB. It is rebuilt from the checkpoint log, so it needs neither log nor flush of its own.
+"""A unit's image on disk, in RocksDB. It is rebuilt from the checkpoint log, so it needs no log or flush of its own.
 
 Source: PROTOCOL 6.
 """

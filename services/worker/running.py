@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from schemas import checkpoints, cuts
 from schemas.assignments import Flags
 from schemas.checkpoints import CutsSnapshot, Marker, Position
@@ -21,7 +19,7 @@ from services.kernel.cuts import CutLog, beginning, records_cut
 from services.kernel.errors import StateCorrupted
 from services.kernel.frames import MAX_FRAME_BYTES, FrameCodec
 from services.kernel.merging import InputPartition
-from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout
+from services.kernel.planning.layout import RemoteInput, UnitLayout
 from services.kernel.state import StateStore
 from services.kernel.unit import Fed, Unit, stream_schema
 from services.kernel.watermark import while_idle

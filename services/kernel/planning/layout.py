@@ -94,10 +94,12 @@ def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
 
 
 def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
-    """The units that read each data partition: it may be trimmed only to what all of them have acknowledged."""
+    """The units that read each data partition; it may be trimmed to what all of them have acknowledged."""
     found: dict[Partition, list[str]] = defaultdict(list)
     for name, layout in unit_layouts(plan, topics).items():
-        inputs = {source.partition for task in layout.tasks for source in task.inputs if isinstance(source, RemoteInput)}
+        inputs = {
+            source.partition for task in layout.tasks for source in task.inputs if isinstance(source, RemoteInput)
+        }
         for partition in sorted(inputs):
             found[partition].append(name)
     return {partition: tuple(units) for partition, units in sorted(found.items())}
@@ -149,7 +151,8 @@ class _Graph:
     def _input(self, edge: Edge, index: int) -> Input:
         if edge.topic is None:
             return LocalInput(task_name(edge.producer, index))
-        writing, reading = self._operators[edge.producer].parallelism, self._operators[edge.consumer].parallelism
+        writing = self._operators[edge.producer].parallelism
+        reading = self._operators[edge.consumer].parallelism
         return RemoteInput(Partition(edge.topic, index), writers(edge.routing, index, writing, reading))
 
     def _outputs(self, edges: Sequence[Edge], index: int) -> tuple[Output, ...]:
@@ -171,6 +174,6 @@ class _Graph:
 
 def _check_names(plan: Plan, topics: JobTopics) -> None:
     """A worker under another prefix than the controller would read topics that do not exist."""
-    strangers = [edge.topic for edge in plan.edges if edge.topic is not None and not edge.topic.startswith(topics.root)]
-    if strangers:
-        raise ValueError(f"plan of {plan.job} names topic {strangers[0]}, expected topics under {topics.root}")
+    for edge in plan.edges:
+        if edge.topic is not None and not edge.topic.startswith(f"{topics.root}."):
+            raise ValueError(f"plan of {plan.job} names topic {edge.topic}, not one under {topics.root}")

@@ -1,7 +1,7 @@
 """One checkpoint run at a time: capture, encode, wait for acknowledgements, propose the marker, settle.
 
-Source: PROTOCOL 6, MECHANISMS S1 to S3. A marker for b is proposed only after every frame <= b is acknowledged and every
-transaction <= b is committed; the ack goes out only after it was read back as valid.
+Source: PROTOCOL 6, MECHANISMS S1 to S3. A marker for b is proposed only after every frame <= b is acknowledged and
+every transaction <= b is committed; the ack goes out only after it was read back as valid.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class TableIsADictionary(RuleBasedStateMachine):
     @precondition(lambda self: self.capture is not None)
     @rule()
     def settle(self) -> None:
-        assert self.capture is not None and self.frozen is not None
+        assert self.capture is not None
+        assert self.frozen is not None
         self.image.apply(drain(self.capture))
         self.store.settle()
         stored = {k[2:]: decode_value(v) for k, v in self.image.scan(b"")}
