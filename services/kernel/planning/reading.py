@@ -1,0 +1,124 @@
+"""The text of a job file as plain data: YAML or JSON, with every duplicate key and the place of a syntax error.
+
+Source: JOBS "A job file (YAML or JSON)". Scalars are read by the rules of YAML 1.2, so that the key `on` is not the
+boolean true and a time stays the text it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from schemas.plans import Problem
+from services.kernel.errors import JobRejected
+
+MAX_CHARACTERS = 1024 * 1024
+_BOOL, _TIME, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "timestamp", "float"))
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with the scalars of YAML 1.2."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOL, _TIME)]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Loader.add_implicit_resolver(_FLOAT, re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789"))
+
+
+def read(text: str, name: str) -> Any:
+    """Plain data.
+
+    Args:
+        name: of the file, for messages.
+
+    Raises:
+        JobRejected: a syntax error with line and column, or every duplicate key.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise _rejected(name, f"larger than {MAX_CHARACTERS} characters", "a job file describes data, it holds none")
+    try:
+        return _read_json(text, name) if text.lstrip().startswith("{") else _read_yaml(text, name)
+    except RecursionError:
+        raise _rejected(name, "nested too deeply") from None
+
+
+def _read_json(text: str, name: str) -> Any:
+    """JSON, or YAML in braces."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if name.endswith(".json"):
+            raise _rejected(f"{name}:{error.lineno}:{error.colno}", f"not JSON: {error.msg}") from None
+        return _read_yaml(text, name)
+    # Text that is JSON has tabs between tokens only; YAML allows none there.
+    return _read_yaml(text.replace("\t", " "), name)
+
+
+def _read_yaml(text: str, name: str) -> Any:
+    loader = None
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            raise _rejected(name, "is empty", "a job has at least name, sources and queries")
+        if duplicates := list(_duplicates(root)):
+            raise JobRejected(duplicates)
+        return loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        raise _rejected(_place(name, error), f"not YAML: {_what(error)}", _HINTS.get(error.problem or "", "")) from None
+    except yaml.YAMLError as error:
+        raise _rejected(name, f"not YAML: {' '.join(str(error).split())}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+_HINTS = {
+    "found character '\\t' that cannot start any token": "indent with spaces, not tabs",
+    "mapping values are not allowed here": "quote text that holds a colon followed by a space",
+    "expected a single document in the stream": "one job a file",
+}
+
+
+def _place(name: str, error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    return name if mark is None else f"{name}:{mark.line + 1}:{mark.column + 1}"
+
+
+def _what(error: yaml.MarkedYAMLError) -> str:
+    return ", ".join(part for part in (error.context, error.problem) if part)
+
+
+def _duplicates(root: yaml.Node) -> Iterator[Problem]:
+    """A key that a mapping has twice: one of the two would silently win."""
+    waiting: list[tuple[str, yaml.Node]] = [("", root)]
+    seen: set[int] = set()
+    while waiting:
+        path, node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += [(f"{path}[{index}]", item) for index, item in enumerate(node.value)]
+        elif isinstance(node, yaml.MappingNode):
+            lines: dict[str, int] = {}
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                line = key.start_mark.line + 1
+                under = f"{path}.{key.value}" if path else key.value
+                if key.value in lines and key.value != "<<":
+                    yield Problem(under, f"written twice, in lines {lines[key.value]} and {line}", "keep one of them")
+                lines.setdefault(key.value, line)
+                waiting.append((under, value))
+
+
+def _rejected(path: str, message: str, hint: str = "") -> JobRejected:
+    return JobRejected([Problem(path, message, hint)])
