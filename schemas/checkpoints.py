@@ -15,7 +15,7 @@ Entry = tuple[bytes, bytes | None]
 
 
 class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
-    """Some of a run's entries, packed by `pack`: changed keys in a delta, the next slice of the key space in a sweep."""
+    """Some of a run's entries, packed by `pack`: of a delta the changed keys, of a sweep the next slice of keys."""
 
     run: Id
     index: int
@@ -56,7 +56,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     """Ends a run: with it the unit's state is known as of batch `b`.
 
     The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b that the delta
-    does not hold; sweep_to None is the end of the key space. tables: names by table number. watermarks: after b, by task.
+    does not hold; sweep_to None is the end of the key space. tables: names by number. watermarks: after b, by task.
     delivered: the last batch whose rows are committed. counts: late, dead, lost and records since the start.
     """
 
