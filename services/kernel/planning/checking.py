@@ -1,0 +1,137 @@
+"""What is wrong with a job as a whole: every problem at once, and what each stream carries where there is none.
+
+Source: JOBS "Every error of a job file is reported at once, each with its path and a hint".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.job_operators import Aggregate, Join, Python
+from schemas.jobs import JobSpec
+from schemas.plans import Problem
+from services.kernel.errors import JobRejected
+from services.kernel.operators import catalogue
+from services.kernel.operators.catalogue import Stream
+from services.kernel.planning import available
+from services.kernel.planning.graph import (
+    Graph,
+    cycle_problems,
+    input_problems,
+    name_problems,
+    sink_name,
+    unused_warnings,
+)
+from services.kernel.planning.suggestions import did_you_mean, suggest
+
+Describe = Callable[[str, Mapping[str, Any], Sequence[Stream]], Stream]
+
+
+@dataclass(slots=True)
+class Checked:
+    """A job as far as it could be understood. streams: by source, operator and sink without problems."""
+
+    spec: JobSpec
+    graph: Graph
+    streams: dict[str, Stream] = field(default_factory=dict)
+    params: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.describe) -> Checked:
+    """Everything about a job that can be said without a cluster.
+
+    Args:
+        allow: modules that Python operators may come from, with all below them.
+        describe: what an operator makes of its inputs; raises JobRejected with paths relative to the operator.
+    """
+    graph = Graph.of(spec)
+    checked = Checked(spec, graph)
+    checked.problems += [*name_problems(spec), *input_problems(spec, graph), *cycle_problems(graph)]
+    checked.problems += [*available.missing_problems(spec), *_module_problems(spec, allow), *_key_problems(spec)]
+    checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
+    checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
+    _describe_all(checked, describe)
+    return checked
+
+
+def _describe_all(checked: Checked, describe: Describe) -> None:
+    """In topological order; what stands behind a problem is skipped, so that one mistake is told once."""
+    spec, graph, streams = checked.spec, checked.graph, checked.streams
+    told = {problem.path for problem in checked.problems}
+    for name in graph.order:
+        inputs = [streams[slot.producer] for slot in graph.slots[name] if slot.producer in streams]
+        if len(inputs) < len(graph.slots[name]):
+            continue
+        if name not in spec.sources and name not in spec.operators:
+            streams[name] = inputs[0]
+            continue
+        section = "operators" if name in spec.operators else "sources"
+        kind = spec.operators[name].kind if section == "operators" else "source"
+        checked.params[name] = _declared(checked, name)
+        if told & {f"{section}.{name}", f"{section}.{name}.{kind}"}:
+            continue
+        try:
+            streams[name] = describe(kind, checked.params[name], inputs)
+        except JobRejected as error:
+            found = [(f"{section}.{name}.{one.path}".rstrip("."), one) for one in error.problems]
+            checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in told]
+
+
+def _declared(checked: Checked, name: str) -> dict[str, Any]:
+    """What the file says. Late rows are found by operators, but the sources say what becomes of them."""
+    spec = checked.spec
+    if name in spec.sources:
+        return spec.sources[name].model_dump(mode="json", exclude={"parallelism"})
+    operator = spec.operators[name]
+    if not isinstance(operator, Join) and not (isinstance(operator, Aggregate) and operator.window is not None):
+        return operator.declared()
+    upstream = checked.graph.upstream(name)
+    keeps = any(source.late == "topic" for one, source in spec.sources.items() if one in upstream)
+    return operator.declared() | {"late": "topic" if keeps else "drop"}
+
+
+def _module_problems(spec: JobSpec, allow: Sequence[str]) -> Iterator[Problem]:
+    for name, operator in spec.operators.items():
+        if not isinstance(operator, Python):
+            continue
+        module = operator.python.split(":")[0]
+        if not any(module == one or module.startswith(f"{one}.") for one in allow):
+            hint = did_you_mean(module, allow) or f"start the workers with HOLDFAST_PLUGINS={module}"
+            yield Problem(f"operators.{name}.python", f"module {module} is not on the workers' allow-list", hint)
+
+
+def _key_problems(spec: JobSpec) -> Iterator[Problem]:
+    for name, operator in spec.operators.items():
+        if isinstance(operator, Aggregate) and not operator.key and (operator.parallelism or 1) > 1:
+            message = "without a key there is one group, and one task"
+            yield Problem(f"operators.{name}.parallelism", message, "leave it out")
+
+
+def _scheme_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
+    """`fault_tolerance.units` takes operators and units; whether such a unit exists is known when they are made."""
+    known = set(graph.slots)
+    for name in spec.fault_tolerance.units:
+        if name not in known and name.rpartition("-")[0] not in known:
+            yield Problem(f"fault_tolerance.units.{name}", "is no operator or unit", suggest(name, graph.slots))
+
+
+def resolve(name: str, spec: JobSpec) -> str:
+    """A query stands for its sink, unless an operator has the same name."""
+    return sink_name(name) if name in spec.queries and name not in (*spec.sources, *spec.operators) else name
+
+
+def _placement_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
+    placed: dict[str, str] = {}
+    for index, unit in enumerate(spec.placement.units):
+        for position, written in enumerate(unit):
+            path, name = f"placement.units[{index}][{position}]", resolve(written, spec)
+            if name not in graph.slots:
+                known = [*spec.sources, *spec.operators, *spec.queries]
+                yield Problem(path, f"there is no source, operator or query '{written}'", suggest(written, known))
+            elif name in placed:
+                yield Problem(path, f"'{written}' has its place in {placed[name]}", "name it once")
+            placed.setdefault(name, f"placement.units[{index}]")

@@ -1,0 +1,111 @@
+"""Which operators share a unit: by default what is connected one to one, unless units would wait for each other.
+
+Source: MECHANISMS "HA unit", JOBS "placement". A unit takes a batch as a whole, so a way out of it and back in would
+never end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schemas.plans import Problem
+from services.kernel.planning.wiring import Link
+
+
+@dataclass(slots=True)
+class Fused:
+    """The groups, each in topological order, by their first operators. They partition all operators."""
+
+    groups: tuple[tuple[str, ...], ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def inside(self, links: Iterable[Link]) -> set[Link]:
+        """The links that stay inside a group: task i feeds task i without Kafka."""
+        of = {name: index for index, group in enumerate(self.groups) for name in group}
+        return {link for link in links if link.one_to_one and of[link.producer] == of[link.consumer]}
+
+
+def fuse(tasks: Mapping[str, int], links: Sequence[Link], placed: Sequence[Sequence[str]]) -> Fused:
+    """Groups of operators whose tasks of equal index form a unit.
+
+    Args:
+        tasks: by operator, in topological order.
+        placed: `placement.units`, by operator; none is named twice.
+    """
+    grouping, fused = _Grouping(list(tasks), links), Fused()
+    for index, names in enumerate(placed):
+        _place(grouping, tasks, links, [name for name in names if name in tasks], f"placement.units[{index}]", fused)
+    taken = {name for names in placed for name in names}
+    for link in links:
+        if link.one_to_one and not taken & {link.producer, link.consumer}:
+            grouping.join(link.producer, link.consumer)
+    fused.groups = grouping.groups()
+    return fused
+
+
+def _place(
+    grouping: _Grouping,
+    tasks: Mapping[str, int],
+    links: Sequence[Link],
+    names: Sequence[str],
+    path: str,
+    fused: Fused,
+) -> None:
+    if len({tasks[name] for name in names}) > 1:
+        counts = ", ".join(f"{name} {tasks[name]}" for name in names)
+        message = f"a unit holds one task of each, but their numbers of tasks differ: {counts}"
+        fused.problems.append(Problem(path, message, "give them the same parallelism"))
+        return
+    within = [link for link in links if link.one_to_one and link.producer in names and link.consumer in names]
+    apart = [
+        f"rows of {link.producer} leave the unit and come back to {link.consumer}"
+        for link in within
+        if not grouping.join(link.producer, link.consumer)
+    ]
+    parts = [part for group in grouping.groups() if (part := [name for name in group if name in names])]
+    if apart:
+        fused.problems.append(Problem(path, "; ".join(apart), "a unit cannot wait for itself: leave one of them out"))
+    elif len(parts) > 1:
+        shown = " | ".join(", ".join(part) for part in parts)
+        fused.warnings.append(f"{path}: not connected one to one, becomes {len(parts)} units: {shown}")
+
+
+class _Grouping:
+    """A partition of the operators in which groups never wait for each other."""
+
+    def __init__(self, order: Sequence[str], links: Sequence[Link]) -> None:
+        self._order = order
+        self._links = links
+        self._of = {name: name for name in order}
+
+    def join(self, one: str, other: str) -> bool:
+        """Makes one group of two; False, and nothing done, if that would close a cycle."""
+        before = dict(self._of)
+        keep, gone = self._of[one], self._of[other]
+        self._of = {name: keep if group == gone else group for name, group in before.items()}
+        if self._has_cycle():
+            self._of = before
+            return False
+        return True
+
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        found: dict[str, list[str]] = {}
+        for name in self._order:
+            found.setdefault(self._of[name], []).append(name)
+        return tuple(tuple(group) for group in found.values())
+
+    def _has_cycle(self) -> bool:
+        """Whether the groups cannot be put in an order in which each reads only earlier ones."""
+        left = {group: set(self._reads(group)) for group in set(self._of.values())}
+        while ready := {group for group, reads in left.items() if not reads & left.keys()}:
+            left = {group: reads for group, reads in left.items() if group not in ready}
+        return bool(left)
+
+    def _reads(self, group: str) -> Iterator[str]:
+        """Groups that feed this one; itself, where rows leave it and come back by key."""
+        for link in self._links:
+            producer, consumer = self._of[link.producer], self._of[link.consumer]
+            if consumer == group and (producer != group or not link.one_to_one):
+                yield producer

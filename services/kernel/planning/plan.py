@@ -1,0 +1,210 @@
+"""From a JobSpec to a plan: tasks, units, topics and positions, decided once for a generation.
+
+Source: PROTOCOL 1 and 2, JOBS "A job file".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schemas.decided import Id
+from schemas.jobs import JobSpec
+from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan, UnitPlan
+from schemas.topics import JobTopics
+from services.kernel.errors import JobRejected
+from services.kernel.operators import catalogue
+from services.kernel.planning import available, parallelism, user_topics
+from services.kernel.planning.checking import Checked, Describe, check, resolve
+from services.kernel.planning.fusing import Fused, fuse
+from services.kernel.planning.graph import sink_name
+from services.kernel.planning.layout import task_name
+from services.kernel.planning.suggestions import suggest
+from services.kernel.planning.wiring import edges, frames_per_batch, links
+
+FRAMES_PER_S = 5000
+"""PROTOCOL 2: more, and brokers and workers are busy with empty frames."""
+
+
+def make_plan(
+    spec: JobSpec,
+    *,
+    generation: str,
+    id: Id,
+    topics: Mapping[str, int] | None,
+    first: Mapping[str, Mapping[int, int]],
+    prefix: str,
+    versions: Mapping[str, str],
+    allow: Sequence[str],
+    describe: Describe = catalogue.describe,
+) -> Plan:
+    """The plan of a job.
+
+    Args:
+        id: of the proposal on `jobs.plans`.
+        topics: partitions of the user's topics that exist; None for a local run, where each source task gets a
+            partition of its own.
+        first: offset from which each partition of each source topic is read; not used in a local run.
+        prefix: of the cluster's topics.
+        versions: of the libraries whose output bytes matter.
+        allow: modules that Python operators may come from.
+        describe: what an operator makes of its inputs.
+
+    Raises:
+        JobRejected: with every problem.
+    """
+    checked = check(spec, allow, describe)
+    problems = [*checked.problems, *user_topics.conflicts(spec, prefix), *parallelism.ranking_problems(checked)]
+    if topics is not None:
+        problems += user_topics.absences(spec, checked.graph, topics)
+    if checked.problems:
+        # Without every stream there are no tasks and no units to find more problems in.
+        raise JobRejected(problems)
+    draft = _Draft(checked, topics, first, JobTopics(prefix, spec.name, generation))
+    if problems := [*problems, *draft.problems()]:
+        raise JobRejected(problems)
+    return Plan(
+        job=spec.name,
+        generation=generation,
+        id=id,
+        spec=spec.as_plain(),
+        operators=draft.operators(),
+        edges=draft.edges,
+        units=draft.units,
+        sources=draft.sources(),
+        sink_partitions=draft.sink_partitions,
+        interval_ms=draft.interval_ms,
+        versions=dict(versions),
+        warnings=(*checked.warnings, *draft.warnings()),
+    )
+
+
+class _Draft:
+    """A job without problems on its way to a plan."""
+
+    def __init__(
+        self,
+        checked: Checked,
+        topics: Mapping[str, int] | None,
+        first: Mapping[str, Mapping[int, int]],
+        names: JobTopics,
+    ) -> None:
+        self._checked, self._spec, self._topics, self._first = checked, checked.spec, topics, first
+        self.tasks = parallelism.tasks(checked)
+        found = links(checked, self.tasks)
+        placed = [[resolve(name, self._spec) for name in unit] for unit in self._spec.placement.units]
+        self._fused: Fused = fuse(self.tasks, found, placed)
+        self.edges: tuple[Edge, ...] = edges(found, self.tasks, self._fused.inside(found), names)
+        self.units = tuple(self._units())
+        self.sink_partitions = {
+            user_topics.sink_topic(self._spec, query): self._sink_partitions(query) for query in self._spec.queries
+        }
+        self._frames = frames_per_batch(self.edges, self.tasks)
+        self.interval_ms = max(self._spec.batch_interval_ms, -(-self._frames * 1000 // FRAMES_PER_S))
+
+    # -- units --------------------------------------------------------------------------------------------------------
+
+    def _units(self) -> Iterator[UnitPlan]:
+        partition = 0
+        for group in self._fused.groups:
+            for index in range(self.tasks[group[0]]):
+                name = task_name(group[0], index)
+                wanted = self._schemes(name, group)
+                yield UnitPlan(
+                    name=name,
+                    index=index,
+                    operators=group,
+                    partition=partition,
+                    scheme=available.scheme(next(iter(wanted), self._spec.fault_tolerance.default.scheme)),
+                    delivers=any(self._delivers(operator) for operator in group),
+                )
+                partition += 1
+
+    def _schemes(self, unit: str, group: Sequence[str]) -> list[str]:
+        """Schemes that the file wants for a unit; its own name counts before those of its operators."""
+        settings = self._spec.fault_tolerance.units
+        by_operator = {resolve(name, self._spec): one.scheme for name, one in settings.items()}
+        if unit in settings and unit not in self.tasks:
+            return [settings[unit].scheme]
+        return list(dict.fromkeys(by_operator[operator] for operator in group if operator in by_operator))
+
+    def _delivers(self, operator: str) -> bool:
+        """It writes sink rows, or may write dead letters."""
+        kind = self._kind(operator)
+        return kind in ("source", "sink", "python") or self._checked.params[operator].get("late") == "topic"
+
+    # -- operators ----------------------------------------------------------------------------------------------------
+
+    def _kind(self, name: str) -> str:
+        if name in self._spec.operators:
+            return self._spec.operators[name].kind
+        return "source" if name in self._spec.sources else "sink"
+
+    def operators(self) -> tuple[OperatorPlan, ...]:
+        return tuple(
+            OperatorPlan(
+                name=name,
+                kind=self._kind(name),
+                parallelism=self.tasks[name],
+                inputs=tuple(slot.producer for slot in self._checked.graph.slots[name]),
+                params=self._params(name),
+                fields=dict(self._checked.streams[name].fields),
+                row_key=tuple(self._checked.streams[name].row_key),
+            )
+            for name in self.tasks
+        )
+
+    def _params(self, name: str) -> dict[str, Any]:
+        if name in self._checked.params:
+            return self._checked.params[name]
+        query = next(query for query in self._spec.queries if sink_name(query) == name)
+        topic, sink = user_topics.sink_topic(self._spec, query), self._spec.queries[query].sink
+        return {
+            "query": query,
+            "topic": topic,
+            "format": "json" if sink is None else sink.format,
+            "partitions": self.sink_partitions[topic],
+            "commit_interval_ms": 0 if sink is None else sink.commit_interval_ms,
+        }
+
+    def _sink_partitions(self, query: str) -> int:
+        topic, sink = user_topics.sink_topic(self._spec, query), self._spec.queries[query].sink
+        wanted = self.tasks[sink_name(query)] if sink is None or sink.partitions is None else sink.partitions
+        return wanted if self._topics is None else self._topics.get(topic, wanted)
+
+    def sources(self) -> tuple[SourcePlan, ...]:
+        return tuple(self._source(name) for name in self.tasks if name in self._spec.sources)
+
+    def _source(self, name: str) -> SourcePlan:
+        topic = user_topics.source_topic(self._spec, name)
+        if self._topics is None:
+            first = dict.fromkeys(range(self.tasks[name]), 0)
+        else:
+            first = {partition: self._first[topic][partition] for partition in range(self._topics[topic])}
+        return SourcePlan(name, topic, parallelism.owners(self.tasks[name], len(first)), first)
+
+    # -- what is wrong, what is remarkable ----------------------------------------------------------------------------
+
+    def problems(self) -> list[Problem]:
+        return [*self._fused.problems, *self._unit_problems()]
+
+    def _unit_problems(self) -> Iterator[Problem]:
+        units = {unit.name for unit in self.units}
+        for name in self._spec.fault_tolerance.units:
+            if name not in units and resolve(name, self._spec) not in self._checked.graph.slots:
+                yield Problem(f"fault_tolerance.units.{name}", "is no operator or unit", suggest(name, units))
+        for unit in self.units:
+            wanted = self._schemes(unit.name, unit.operators)
+            if len(wanted) > 1 and unit.index == 0:
+                message = f"{', '.join(unit.operators)} are one unit, but want {' and '.join(wanted)}"
+                yield Problem("fault_tolerance.units", message, "part them with placement.units")
+
+    def warnings(self) -> Iterator[str]:
+        yield from self._fused.warnings
+        if self._topics is not None:
+            yield from user_topics.partition_warnings(self._spec, self._topics)
+        if self.interval_ms > self._spec.batch_interval_ms:
+            yield (
+                f"batch_interval_ms: raised from {self._spec.batch_interval_ms} to {self.interval_ms}, because a batch "
+                f"is {self._frames} frames and {FRAMES_PER_S} a second are the limit; less parallelism lowers it"
+            )

@@ -1,0 +1,104 @@
+"""A plan as people read it: what `holdfast check` prints, as data.
+
+Source: JOBS "holdfast check". The command line draws the sections; `--json` prints `summary`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.plans import Edge, OperatorPlan, Plan
+from schemas.topics import JobTopics
+from services.kernel.planning.layout import data_topics, task_name
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table. columns: its heads; rows: as many texts each."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
+    """The plan as plain data: operators, units, topics, interval and warnings."""
+    return {
+        "job": plan.job,
+        "operators": [_operator(plan, operator) for operator in plan.operators],
+        "units": [
+            {
+                "unit": unit.name,
+                "tasks": [task_name(operator, unit.index) for operator in unit.operators],
+                "scheme": unit.scheme,
+                "delivers": unit.delivers,
+            }
+            for unit in plan.units
+        ],
+        "topics": [
+            *({"topic": one.topic, "partitions": len(one.first), "use": "source"} for one in plan.sources),
+            *({"topic": name, "partitions": n, "use": "sink"} for name, n in plan.sink_partitions.items()),
+            *(
+                {"topic": one.name, "partitions": one.partitions, "use": "internal"}
+                for one in topics.specs(len(plan.units), data_topics(plan))
+            ),
+        ],
+        "interval_ms": plan.interval_ms,
+        "warnings": list(plan.warnings),
+    }
+
+
+def _operator(plan: Plan, operator: OperatorPlan) -> dict[str, Any]:
+    return {
+        "operator": operator.name,
+        "kind": operator.kind,
+        "parallelism": operator.parallelism,
+        "inputs": [_input(edge) for edge in plan.edges if edge.consumer == operator.name],
+        "fields": operator.fields,
+        "row_key": list(operator.row_key),
+    }
+
+
+def _input(edge: Edge) -> dict[str, Any]:
+    return {"from": edge.producer, "routing": edge.routing, "key": list(edge.key), "topic": edge.topic}
+
+
+def sections(plan: Plan, topics: JobTopics) -> list[Section]:
+    """The same as tables."""
+    data = summary(plan, topics)
+    settings = [("batch interval", f"{plan.interval_ms} ms")]
+    return [
+        Section(
+            "Operators",
+            ("operator", "kind", "tasks", "inputs", "columns"),
+            tuple(
+                (
+                    one["operator"],
+                    one["kind"],
+                    str(one["parallelism"]),
+                    ", ".join(map(_input_text, one["inputs"])),
+                    ", ".join(one["fields"]),
+                )
+                for one in data["operators"]
+            ),
+        ),
+        Section(
+            "Units",
+            ("unit", "tasks", "scheme"),
+            tuple((one["unit"], ", ".join(one["tasks"]), one["scheme"]) for one in data["units"]),
+        ),
+        Section(
+            "Topics",
+            ("topic", "partitions", "use"),
+            tuple((one["topic"], str(one["partitions"]), one["use"]) for one in data["topics"]),
+        ),
+        Section("Settings", ("setting", "value"), tuple(settings)),
+        Section("Warnings", ("warning",), tuple((text,) for text in plan.warnings)),
+    ]
+
+
+def _input_text(one: dict[str, Any]) -> str:
+    """Such as `shaped (keyed by carrier)`; nothing in brackets where rows stay in the unit."""
+    how = f"{one['routing']} by {', '.join(one['key'])}" if one["key"] else one["routing"]
+    return one["from"] if one["topic"] is None else f"{one['from']} ({how})"

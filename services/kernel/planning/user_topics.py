@@ -1,0 +1,88 @@
+"""The user's own topics: what a job reads and writes must be there, and never be the same.
+
+Source: JOBS "create missing topics only with --create-topics", PROTOCOL 3 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from schemas.jobs import JobSpec
+from schemas.plans import Problem
+from services.kernel.planning.graph import Graph
+from services.kernel.planning.suggestions import did_you_mean
+
+
+def source_topic(spec: JobSpec, name: str) -> str:
+    """The topic of a source; in a local run a source that has a file only gets one of its own name."""
+    return spec.sources[name].topic or f"source.{name}"
+
+
+def sink_topic(spec: JobSpec, query: str) -> str:
+    """The topic of a query; in a local run a query without sink gets one of its own name."""
+    sink = spec.queries[query].sink
+    return sink.topic if sink is not None else f"query.{query}"
+
+
+def conflicts(spec: JobSpec, prefix: str) -> Iterator[Problem]:
+    """A job that reads what it writes, or writes where others do."""
+    read = {source_topic(spec, name): name for name in spec.sources}
+    written: dict[str, str] = {}
+    for name, query in spec.queries.items():
+        if query.sink is None:
+            continue
+        topic, path = query.sink.topic, f"queries.{name}.sink.topic"
+        if topic in read:
+            yield Problem(path, f"is the topic of source {read[topic]}: the job would read its own results")
+        if topic in written:
+            yield Problem(path, f"is the topic of query {written[topic]}, too", "one topic a query")
+        if topic.startswith(f"{prefix}."):
+            yield Problem(path, f"names that begin with '{prefix}.' belong to the cluster", "choose another")
+        written.setdefault(topic, name)
+    yield from _starts(spec)
+
+
+def _starts(spec: JobSpec) -> Iterator[Problem]:
+    """Two sources may share a topic, but a plan has one first offset a partition."""
+    first: dict[str, str] = {}
+    for name, source in spec.sources.items():
+        other = first.setdefault(source_topic(spec, name), name)
+        if source.start != spec.sources[other].start:
+            message = f"source {other} reads the same topic from {spec.sources[other].start}"
+            yield Problem(f"sources.{name}.start", message, "use the same start, or one source")
+
+
+def absences(spec: JobSpec, graph: Graph, topics: Mapping[str, int]) -> Iterator[Problem]:
+    """What a cluster lacks that the job needs, with the command that mends it."""
+    for name, source in spec.sources.items():
+        if name not in graph.needed:
+            continue
+        path = f"sources.{name}.topic"
+        if source.topic is None:
+            yield Problem(path, "is missing: on a cluster a source reads a topic", "path is for `holdfast try`")
+        elif source.topic not in topics:
+            create = f"`holdfast send {source.topic} FILE --create-topics` creates it"
+            yield Problem(path, f"there is no topic '{source.topic}'", _hint(source.topic, topics, create))
+        elif source.parallelism > topics[source.topic]:
+            message = f"{source.parallelism} tasks, but topic {source.topic} has {topics[source.topic]} partition(s)"
+            yield Problem(f"sources.{name}.parallelism", message, f"at most {topics[source.topic]}")
+    for name, query in spec.queries.items():
+        if query.sink is None:
+            message = "is missing: on a cluster a query writes a topic"
+            yield Problem(f"queries.{name}.sink", message, "add `sink: {topic: ...}`")
+        elif query.sink.topic not in topics:
+            create = "`holdfast submit --create-topics` creates it"
+            message = f"there is no topic '{query.sink.topic}'"
+            yield Problem(f"queries.{name}.sink.topic", message, _hint(query.sink.topic, topics, create))
+
+
+def _hint(topic: str, topics: Mapping[str, int], create: str) -> str:
+    near = did_you_mean(topic, topics)
+    return f"{near} {create}" if near else create
+
+
+def partition_warnings(spec: JobSpec, topics: Mapping[str, int]) -> Iterator[str]:
+    """A topic that is there keeps its partitions."""
+    for name, query in spec.queries.items():
+        if query.sink is not None and query.sink.partitions not in (None, topics.get(query.sink.topic)):
+            yield f"queries.{name}.sink.partitions: topic {query.sink.topic} has {topics.get(query.sink.topic)}"

@@ -1,0 +1,98 @@
+"""How rows travel from task to task: the routing of every edge and the data topics between units.
+
+Source: PROTOCOL 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from schemas.job_operators import Aggregate, Join, Python, Top
+from schemas.plans import Edge
+from schemas.topics import JobTopics
+from services.kernel.planning.checking import Checked
+from services.kernel.planning.layout import targets
+
+WINDOW = ("window_start", "window_end")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An edge before it is known which edges stay inside a unit."""
+
+    producer: str
+    consumer: str
+    slot: int
+    routing: str
+    key: tuple[str, ...]
+
+    @property
+    def one_to_one(self) -> bool:
+        return self.routing == "forward"
+
+
+def links(checked: Checked, tasks: Mapping[str, int]) -> list[Link]:
+    """One for every input slot of what the plan needs, in topological order of the consumers."""
+    return [
+        Link(slot.producer, name, index, *_route(checked, tasks, slot.producer, name))
+        for name in checked.graph.order
+        if name in tasks
+        for index, slot in enumerate(checked.graph.slots[name])
+    ]
+
+
+def _route(
+    checked: Checked, tasks: Mapping[str, int], producer: str, consumer: str
+) -> tuple[str, tuple[str, ...]]:
+    writing, reading = tasks[producer], tasks[consumer]
+    if reading == 1:
+        return ("forward" if writing == 1 else "merge"), ()
+    if key := _key(checked, consumer):
+        return "keyed", key
+    if writing == reading:
+        return "forward", ()
+    if writing > reading:
+        return "merge", ()
+    # Rows that replace one another must stay in one task, else the older could arrive last.
+    replaced = checked.streams[producer].row_key
+    return ("keyed", replaced) if replaced else ("spread", ())
+
+
+def _key(checked: Checked, consumer: str) -> tuple[str, ...]:
+    """Columns whose equal values must meet in one task; empty: any row may go anywhere."""
+    operator = checked.spec.operators.get(consumer)
+    if isinstance(operator, Aggregate | Python):
+        return tuple(operator.key)
+    if isinstance(operator, Join):
+        return tuple(operator.join.on)
+    return WINDOW if isinstance(operator, Top) else ()
+
+
+def edges(
+    found: Iterable[Link], tasks: Mapping[str, int], inside: Collection[Link], topics: JobTopics
+) -> tuple[Edge, ...]:
+    """Gives every link that leaves its unit a data topic, shared by consumers that read the same way.
+
+    inside: the one-to-one links whose ends share a unit.
+    """
+    numbers: dict[str, dict[tuple[str, tuple[str, ...], int], int]] = {}
+    made = []
+    for link in found:
+        topic = None
+        if link not in inside:
+            known = numbers.setdefault(link.producer, {})
+            number = known.setdefault((link.routing, link.key, tasks[link.consumer]), len(known))
+            topic = topics.data(link.producer, number)
+        made.append(Edge(link.producer, link.consumer, link.slot, link.routing, link.key, topic))
+    return tuple(made)
+
+
+def frames_per_batch(made: Iterable[Edge], tasks: Mapping[str, int]) -> int:
+    """Every writer sends one frame a batch to each of its targets in each data topic."""
+    written = {edge.topic: edge for edge in made if edge.topic is not None}
+    return sum(
+        len(targets(edge.routing, writer, tasks[edge.consumer]))
+        for edge in written.values()
+        for writer in range(tasks[edge.producer])
+    )
