@@ -162,8 +162,9 @@ def _ivy_jar() -> Path:
 
 def _telling_lines(output: str) -> list[str]:
     """Ivy's output without progress dots and the list of every place it tried."""
+    noise = ("..", "====", "--", "/", "http")
     lines = [line.strip() for line in output.splitlines()]
-    return [line for line in lines if line.strip(":. ") and not line.startswith(("..", "====", "--", "/", "http"))][-12:]
+    return [line for line in lines if line.strip(":. ") and not line.startswith(noise)][-12:]
 
 
 def _move_into_place(resolved: Path, final: Path) -> None:

@@ -21,8 +21,11 @@ class JavaMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Java:
+    """path: of the program; version: the major one; build: what `java -version` says, which tells builds apart."""
+
     path: str
     version: int
+    build: str
 
 
 def find_java() -> Java:
@@ -33,10 +36,12 @@ def find_java() -> Java:
     path = _candidate()
     if path is None:
         raise JavaMissing(f"no java in JAVA_HOME or on the PATH: {HOW_TO_GET_IT}")
-    version = _version_of(path)
+    build = _build_of(path)
+    found = re.search(r'version "(?:1\.)?(\d+)', build)
+    version = int(found[1]) if found else 0
     if version < NEEDED:
         raise JavaMissing(f"{path} is Java {version or 'of an unknown version'}: {HOW_TO_GET_IT}")
-    return Java(path, version)
+    return Java(path, version, build)
 
 
 def _candidate() -> str | None:
@@ -46,11 +51,9 @@ def _candidate() -> str | None:
     return shutil.which("java")
 
 
-def _version_of(path: str) -> int:
-    """The major version, 0 if it cannot be told."""
+def _build_of(path: str) -> str:
+    """What it says of itself, empty if it cannot say."""
     try:
-        told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60).stderr
+        return subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):
-        return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
-    return int(found[1]) if found else 0
+        return ""

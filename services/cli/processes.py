@@ -1,0 +1,142 @@
+"""Processes: children that die with us, log to a bounded file and tell at once when they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+TETHER = Path(__file__).with_name("tether.py")
+LOG_BYTES = 16 * 1024 * 1024
+
+# The parent-death signal fires when the *thread* that forked ends, not the process. So one thread forks for all, and
+# lives as long as the process does.
+_forking = ThreadPoolExecutor(1, thread_name_prefix="forking")
+
+
+class Child:
+    """A process of ours, in a process group of its own.
+
+    Linux kills it when we die, however we die. When it ends, what is left of its group is killed, then `on_exit` is
+    called once, from the thread that waits for this child.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        on_exit: Callable[[Child], None] | None = None,
+        keep_open: Sequence[int] = (),
+    ) -> None:
+        """Start `command`, its output appended to `log`; `environment` is laid over our own.
+
+        Descriptors in `keep_open` are inherited. Raises OSError when the process cannot be started; a program that
+        does not exist is told by exit status 1 and in the log.
+        """
+        self.command = tuple(command)
+        self.log = log
+        self._on_exit = on_exit
+        self._ended = threading.Event()
+        self._reaping = threading.Lock()
+        self._process = _forking.submit(_start, self.command, log, environment, directory, keep_open).result()
+        threading.Thread(target=self._await_end, name=f"exit of {self.pid}", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, minus the signal's number if a signal ended it; None while it runs."""
+        return self._process.returncode if self._ended.is_set() else None
+
+    @property
+    def running(self) -> bool:
+        return not self._ended.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """The exit status, once there is one. Raises TimeoutError."""
+        if not self._ended.wait(timeout_s):
+            raise TimeoutError(f"process {self.pid} ({self.command[0]}) still runs after {timeout_s} s")
+        return self._process.returncode
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group; nothing happens if it has ended."""
+        with self._reaping:  # the group's number cannot be given to others while its leader is not reaped
+            if self._process.returncode is None:
+                _signal_group(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+
+    def stop(self, grace_s: float = 10.0) -> int:
+        """Ask it to end, and kill it if it has not after `grace_s`; returns the exit status."""
+        self.terminate()
+        try:
+            return self.wait(grace_s)
+        except TimeoutError:
+            self.kill()
+            return self.wait()
+
+    def _await_end(self) -> None:
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with self._reaping:
+            _signal_group(self.pid, signal.SIGKILL)
+            self._process.wait()
+        self._ended.set()
+        if self._on_exit is not None:
+            self._on_exit(self)
+
+
+def service_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command that runs a module of ours with this interpreter."""
+    return (sys.executable, "-m", module, *arguments)
+
+
+def tail(log: Path, lines: int = 20) -> str:
+    """The last lines of a log, for a message that says why a child failed."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 64 * 1024))
+        return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+
+
+def _start(
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str] | None,
+    directory: Path | None,
+    keep_open: Sequence[int],
+) -> subprocess.Popen[bytes]:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > LOG_BYTES:
+        log.replace(log.with_name(log.name + ".1"))
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+            cwd=directory,
+            start_new_session=True,
+            pass_fds=keep_open,
+        )
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)

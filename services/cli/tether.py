@@ -1,0 +1,26 @@
+"""Tether: become the given program, tied to the life of the process that started it.
+
+Run by path, as `python -I -S tether.py PARENT_PID PROGRAM ARGUMENT...`, so that it costs some ten milliseconds. A
+`preexec_fn` would do the same, but runs Python between fork and exec, which can deadlock in a process with threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    parent, program = int(sys.argv[1]), sys.argv[2:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the signal was set
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.execvp(program[0], program)
+
+
+main()
