@@ -136,7 +136,12 @@ class EmbeddedKafka:
             self._format(command)
             for _ in range(ATTEMPTS):
                 self._configure(self._choose_port())
-                self._child = self._launch([*command, *flags, "kafka.Kafka", "server.properties"], lock)
+                self._child = Child(
+                    [*command, *flags, "kafka.Kafka", "server.properties"],
+                    log=self._output,
+                    directory=self.data_dir,
+                    keep_open=(lock,),
+                )
                 if self._answers(deadline):
                     return
                 # Someone else can be faster between our choosing a port and the broker's taking it.
@@ -169,17 +174,10 @@ class EmbeddedKafka:
         self._configure(self._choose_port())
         cluster = _new_cluster_id()
         storage_tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"]
-        if self._launch([*command, *storage_tool], None).wait(START_TIMEOUT_S) != 0:
-            raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{self._log_tail()}")
+        log = self._log.with_name("format.out")
+        if Child([*command, *storage_tool], log=log, directory=self.data_dir).wait(START_TIMEOUT_S) != 0:
+            raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{tail(log)}")
         formatted.write_text(f"{cluster}\n")
-
-    def _launch(self, command: list[str], lock: int | None) -> Child:
-        return Child(
-            command,
-            log=self.data_dir / "logs" / "broker.out",
-            directory=self.data_dir,
-            keep_open=() if lock is None else (lock,),
-        )
 
     def _configure(self, port: int) -> None:
         """Write the configuration, which is anew with each start, and put the former log aside."""
@@ -223,8 +221,13 @@ class EmbeddedKafka:
     def _log(self) -> Path:
         return self.data_dir / "logs" / "broker.log"
 
+    @property
+    def _output(self) -> Path:
+        """What the JVM prints; the broker itself writes to its log."""
+        return self.data_dir / "logs" / "broker.out"
+
     def _log_tail(self) -> str:
-        return "\n".join(filter(None, (tail(self._log.with_name("broker.out"), 10), tail(self._log, 20))))
+        return "\n".join(filter(None, (tail(self._output, 10), tail(self._log, 20))))
 
 
 def _command(java: Java, artifacts: ArtifactSet, *flags: str) -> list[str]:

@@ -20,7 +20,10 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it died before the signal was set
             os.kill(os.getpid(), signal.SIGKILL)
-    os.execvp(program[0], program)
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        sys.exit(f"cannot run {program[0]}: {error.strerror}")
 
 
 main()

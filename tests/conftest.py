@@ -1,0 +1,16 @@
+"""What all tests share: a real broker, started when the first test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.kafka import running_kafka
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of one embedded broker for the whole session: give topics and groups names of their own."""
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker.bootstrap_servers

@@ -1,0 +1,115 @@
+"""The embedded broker starts, keeps what it acknowledged through a crash, and never outlives who started it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.cli import broker as broker_module
+from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
+from tests.support.kafka import create_topic, read, running_kafka, write
+from tests.support.processes import parent_of_one
+
+pytestmark = pytest.mark.kafka
+
+DEADLINE_S = 30.0
+VALUES = [b"%d" % i for i in range(100)]
+PARENT = """
+import signal, sys
+from pathlib import Path
+from services.cli.broker import EmbeddedKafka
+
+broker = EmbeddedKafka(Path(sys.argv[1]))
+broker.start()
+print(broker.pid, flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedKafka]:
+    with running_kafka(tmp_path / "kafka") as broker:
+        yield broker
+
+
+def test_the_session_shares_a_broker(kafka: str) -> None:
+    create_topic(kafka, "shared")
+    write(kafka, "shared", VALUES)
+    assert read(kafka, "shared", len(VALUES)) == VALUES
+
+
+def test_acknowledged_records_survive_a_kill_and_a_stop(broker: EmbeddedKafka) -> None:
+    servers = broker.bootstrap_servers
+    create_topic(servers, "kept")
+    write(servers, "kept", VALUES)
+    broker.kill()
+    assert not broker.running
+    broker.start()
+    assert broker.bootstrap_servers == servers
+    write(servers, "kept", VALUES)
+    broker.stop()
+    broker.start()
+    assert read(servers, "kept", 2 * len(VALUES)) == VALUES + VALUES
+
+
+def test_two_run_side_by_side(kafka: str, broker: EmbeddedKafka) -> None:
+    assert broker.bootstrap_servers != kafka
+    for servers in (kafka, broker.bootstrap_servers):
+        create_topic(servers, "side-by-side")
+    write(broker.bootstrap_servers, "side-by-side", VALUES)
+    write(kafka, "side-by-side", VALUES[:1])
+    assert read(broker.bootstrap_servers, "side-by-side", len(VALUES)) == VALUES
+
+
+def test_a_killed_parent_takes_its_broker_along_and_another_takes_over_the_data(tmp_path: Path) -> None:
+    with parent_of_one(PARENT, str(tmp_path)) as (parent, orphan):
+        servers = EmbeddedKafka(tmp_path).bootstrap_servers
+        create_topic(servers, "kept")
+        write(servers, "kept", VALUES)
+        parent.send_signal(signal.SIGKILL)
+        with running_kafka(tmp_path) as broker:
+            assert orphan.ended_within(0)
+            assert read(broker.bootstrap_servers, "kept", len(VALUES)) == VALUES
+
+
+def test_a_second_broker_on_the_same_data_is_refused(broker: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_module, "FORMER_TIMEOUT_S", 0.1)
+    with pytest.raises(BrokerRunning, match=str(broker.data_dir)):
+        EmbeddedKafka(broker.data_dir).start()
+    with pytest.raises(BrokerRunning):
+        broker.start()
+    assert broker.running
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BrokerFailed, match=f"port {port}"):
+            EmbeddedKafka(tmp_path, port=port).start()
+
+
+def test_a_former_port_that_was_taken_meanwhile_is_replaced(broker: EmbeddedKafka) -> None:
+    former = broker.port
+    broker.stop()
+    with socket.create_server(("127.0.0.1", former)):
+        broker.start()
+        assert broker.port != former
+
+
+def test_a_start_that_fails_shows_the_log(broker: EmbeddedKafka) -> None:
+    broker.stop()
+    (broker.data_dir / "data" / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=other\n")
+    with pytest.raises(BrokerFailed, match="node id 2"):
+        broker.start()
+    assert not broker.running
+
+
+def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("half")
+    with running_kafka(tmp_path) as broker:
+        create_topic(broker.bootstrap_servers, "fresh")
