@@ -1,0 +1,101 @@
+"""Settings of a cluster, from HOLDFAST_* variables; `holdfast settings` lists them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from services.worker.settings import CLIENT_PREFIX, WorkerSettings, client_settings
+
+PREFIX = "HOLDFAST_"
+OF_SCRIPTS = frozenset({"HOLDFAST_CACHE", "HOLDFAST_PYTHON"})
+SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas.config")
+
+
+class Settings(BaseSettings):
+    """What the `holdfast` command needs to know; options of a command go before variables."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", env_ignore_empty=True)
+
+    home: Path = Field(Path(".holdfast"), description="directory of the local cluster: its data, its logs, who runs")
+    kafka: str | None = Field(None, description="bootstrap servers of your Kafka; without, `up` starts an embedded one")
+    kafka_port: int = Field(
+        0, ge=0, le=65_534, description="port of the embedded Kafka, the next one is taken too; 0 = any that is free"
+    )
+    cluster: str = Field(
+        "holdfast",
+        pattern=r"^[a-z][a-z0-9_-]{0,62}$",
+        description="prefix of every topic and group, so that clusters can share a Kafka",
+    )
+    replication_factor: int = Field(1, ge=1, le=15, description="replicas of each topic that holdfast creates")
+    min_insync_replicas: int = Field(
+        1, ge=1, le=15, description="replicas that must have a record before it counts; 2 of 3 when deployed"
+    )
+    slots: int = Field(8, ge=1, le=1024, description="units a worker takes before it counts as full")
+    zone: str = Field("", description="failure domain of the workers started here")
+    heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="time between two heartbeats of a worker")
+    plugins: str = Field("", description="modules that python operators may come from, comma separated")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much services log")
+
+    @model_validator(mode="after")
+    def _replicas_suffice(self) -> Self:
+        if self.min_insync_replicas > self.replication_factor:
+            raise ValueError(
+                f"HOLDFAST_MIN_INSYNC_REPLICAS={self.min_insync_replicas} can never be met by "
+                f"HOLDFAST_REPLICATION_FACTOR={self.replication_factor}"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A variable as a person sees it; secrets are masked."""
+
+    variable: str
+    value: str
+    default: str
+    description: str
+
+
+def described(settings: Settings) -> list[Setting]:
+    """Every setting with its present value, then the Kafka client's own settings that are passed through."""
+    ours = [
+        Setting(
+            f"{PREFIX}{name.upper()}", _shown(getattr(settings, name)), _shown(field.default), field.description or ""
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+    passed = [
+        Setting(
+            CLIENT_PREFIX + name.upper().replace(".", "_"), masked(name, value), "", f"{name} of every Kafka client"
+        )
+        for name, value in sorted(client_settings().items())
+    ]
+    hint = Setting(f"{CLIENT_PREFIX}*", "", "", "a property of librdkafka: ..._SASL_MECHANISM sets sasl.mechanism")
+    return [*ours, *(passed or [hint])]
+
+
+def unknown_variables() -> dict[str, str | None]:
+    """HOLDFAST_* variables that nothing reads, each with the one that may be meant."""
+    models: tuple[type[BaseSettings], ...] = (Settings, WorkerSettings)
+    known = OF_SCRIPTS | {f"{PREFIX}{name.upper()}" for model in models for name in model.model_fields}
+    unknown = sorted(
+        name
+        for name in os.environ
+        if name.startswith(PREFIX) and not name.startswith(CLIENT_PREFIX) and name not in known
+    )
+    return {name: next(iter(difflib.get_close_matches(name, known, 1)), None) for name in unknown}
+
+
+def masked(name: str, value: str) -> str:
+    return "***" if any(secret in name for secret in SECRETS) else value
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value)
