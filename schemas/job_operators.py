@@ -109,8 +109,8 @@ class JoinSides(JobPart):
     """Columns, of the same name on both sides, that must be equal."""
     within_s: Span
     """Largest difference of event times."""
-    kind: Literal["inner"] = "inner"
-    """Kind of join."""
+    kind: Literal["inner", "left"] = "inner"
+    """inner: matching pairs; left: also left rows without a match, once none can come any more."""
 
 
 class Join(OperatorSpec):

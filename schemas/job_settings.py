@@ -54,7 +54,7 @@ class Weights(JobPart):
 
 
 class CheckpointSettings(JobPart):
-    """When state is captured."""
+    """Checkpoints of a unit's state."""
 
     policy: Policy = "sweep"
     """sweep: sink-most units on the timer, the others after their output was trimmed."""
@@ -76,7 +76,7 @@ class CorrelatedFailure(JobPart):
 
 
 class FaultTolerance(JobPart):
-    """How the job survives failures."""
+    """Schemes, checkpoints and detection."""
 
     default: SchemeSettings = SchemeSettings()
     """Scheme of every unit that `units` does not name."""

@@ -15,7 +15,7 @@ from schemas.plans import Problem
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
-from services.kernel.planning import available
+from services.kernel.planning import available, source_streams
 from services.kernel.planning.graph import (
     Graph,
     cycle_problems,
@@ -54,6 +54,8 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     checked.problems += [*available.missing_problems(spec), *_module_problems(spec, allow), *_key_problems(spec)]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
+    checked.problems += source_streams.source_problems(spec)
+    checked.params.update({name: _declared(checked, name) for name in (*spec.sources, *spec.operators)})
     _describe_all(checked, describe)
     return checked
 
@@ -66,19 +68,22 @@ def _describe_all(checked: Checked, describe: Describe) -> None:
         inputs = [streams[slot.producer] for slot in graph.slots[name] if slot.producer in streams]
         if len(inputs) < len(graph.slots[name]):
             continue
-        if name not in spec.sources and name not in spec.operators:
+        if name in spec.sources:
+            if not any(path.startswith(f"sources.{name}.fields") for path in told):
+                streams[name] = source_streams.stream(spec.sources[name])
+        elif name not in spec.operators:
             streams[name] = inputs[0]
-            continue
-        section = "operators" if name in spec.operators else "sources"
-        kind = spec.operators[name].kind if section == "operators" else "source"
-        checked.params[name] = _declared(checked, name)
-        if told & {f"{section}.{name}", f"{section}.{name}.{kind}"}:
-            continue
-        try:
-            streams[name] = describe(kind, checked.params[name], inputs)
-        except JobRejected as error:
-            found = [(f"{section}.{name}.{one.path}".rstrip("."), one) for one in error.problems]
-            checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in told]
+        elif not told & {f"operators.{name}", f"operators.{name}.{spec.operators[name].kind}"}:
+            _describe_one(checked, name, inputs, describe)
+
+
+def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describe: Describe) -> None:
+    told = {problem.path for problem in checked.problems}
+    try:
+        checked.streams[name] = describe(checked.spec.operators[name].kind, checked.params[name], inputs)
+    except JobRejected as error:
+        found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in error.problems]
+        checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in told]
 
 
 def _declared(checked: Checked, name: str) -> dict[str, Any]:

@@ -35,9 +35,11 @@ def fuse(tasks: Mapping[str, int], links: Sequence[Link], placed: Sequence[Seque
         placed: `placement.units`, by operator; none is named twice.
     """
     grouping, fused = _Grouping(list(tasks), links), Fused()
-    for index, names in enumerate(placed):
-        _place(grouping, tasks, links, [name for name in names if name in tasks], f"placement.units[{index}]", fused)
-    taken = {name for names in placed for name in names}
+    taken: set[str] = set()
+    for index, written in enumerate(placed):
+        names = [name for name in written if name in tasks]
+        if _place(grouping, tasks, links, names, f"placement.units[{index}]", fused):
+            taken |= set(names)
     for link in links:
         if link.one_to_one and not taken & {link.producer, link.consumer}:
             grouping.join(link.producer, link.consumer)
@@ -52,24 +54,35 @@ def _place(
     names: Sequence[str],
     path: str,
     fused: Fused,
-) -> None:
+) -> bool:
+    """Makes one group of `names`; False if that cannot be, with the reason in `fused`."""
     if len({tasks[name] for name in names}) > 1:
         counts = ", ".join(f"{name} {tasks[name]}" for name in names)
         message = f"a unit holds one task of each, but their numbers of tasks differ: {counts}"
         fused.problems.append(Problem(path, message, "give them the same parallelism"))
-        return
+        return False
     within = [link for link in links if link.one_to_one and link.producer in names and link.consumer in names]
+    if len(_connected(names, within)) > 1:
+        # A wish that cannot be met costs nothing but a hop, so the job runs all the same.
+        shown = " | ".join(", ".join(part) for part in _connected(names, within))
+        fused.warnings.append(f"{path}: not connected one to one, so it cannot be one unit: {shown}")
+        return False
     apart = [
-        f"rows of {link.producer} leave the unit and come back to {link.consumer}"
-        for link in within
-        if not grouping.join(link.producer, link.consumer)
+        f"{link.producer} and {link.consumer}" for link in within if not grouping.join(link.producer, link.consumer)
     ]
-    parts = [part for group in grouping.groups() if (part := [name for name in group if name in names])]
     if apart:
-        fused.problems.append(Problem(path, "; ".join(apart), "a unit cannot wait for itself: leave one of them out"))
-    elif len(parts) > 1:
-        shown = " | ".join(", ".join(part) for part in parts)
-        fused.warnings.append(f"{path}: not connected one to one, becomes {len(parts)} units: {shown}")
+        message = f"rows leave the unit and come back, so it would wait for itself: {'; '.join(apart)}"
+        fused.problems.append(Problem(path, message, "leave one of them out"))
+    return not apart
+
+
+def _connected(names: Sequence[str], links: Iterable[Link]) -> list[list[str]]:
+    """The parts of `names` that the links hold together."""
+    part = {name: name for name in names}
+    for link in links:
+        keep, gone = part[link.producer], part[link.consumer]
+        part = {name: keep if of == gone else of for name, of in part.items()}
+    return [[name for name in names if part[name] == of] for of in dict.fromkeys(part.values())]
 
 
 class _Grouping:

@@ -41,10 +41,11 @@ class Graph:
     @classmethod
     def of(cls, spec: JobSpec) -> Graph:
         slots: dict[str, tuple[Slot, ...]] = {name: () for name in spec.sources}
-        slots |= {name: tuple(_operator_slots(spec, name)) for name in spec.operators}
-        slots |= {
-            sink_name(name): (Slot(query.input, f"queries.{name}.input"),) for name, query in spec.queries.items()
-        }
+        # A name that means two things is a problem of its own; the first keeps it here.
+        for name in spec.operators:
+            slots.setdefault(name, tuple(_operator_slots(spec, name)))
+        for name, query in spec.queries.items():
+            slots.setdefault(sink_name(name), (Slot(query.input, f"queries.{name}.input"),))
         return cls(slots, tuple(_order(slots)), _upstream(slots, map(sink_name, spec.queries)))
 
     def upstream(self, name: str) -> frozenset[str]:

@@ -113,7 +113,9 @@ def data_topics(plan: Plan) -> dict[str, int]:
 
 def writers(routing: str, reader: int, writing: int, reading: int) -> tuple[int, ...]:
     """The tasks, of `writing`, that send to task `reader`, of `reading`."""
-    return tuple(writer for writer in range(writing) if reader in targets(routing, writer, reading))
+    if routing in ("forward", "merge"):
+        return tuple(range(reader, writing, reading))
+    return tuple(range(writing))
 
 
 def targets(routing: str, writer: int, reading: int) -> tuple[int, ...]:

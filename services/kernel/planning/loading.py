@@ -116,7 +116,7 @@ def _type_hint(error: ErrorDetails, kind: str) -> str:
     if kind == "a list" and isinstance(value, str):
         return f"write [{value}]"
     if value is None and "fields" in error["loc"]:
-        return "quote a type that holds a comma, such as \"decimal(10,2)\""
+        return 'quote a type that holds a comma, such as "decimal(10,2)"'
     if isinstance(value, str) and kind in ("a number", "a whole number") and re.fullmatch(r"[\d.]+", value):
         return f"write {value} without quotes"
     return ""
@@ -149,7 +149,7 @@ def _pattern(error: ErrorDetails) -> _Words:
 def _operator_kind(error: ErrorDetails) -> _Words:
     value = error["input"]
     if not isinstance(value, dict):
-        return f"expected a mapping, found {_found(value)}", "such as {filter: \"x > 1\", input: ...}"
+        return f"expected a mapping, found {_found(value)}", 'such as {filter: "x > 1", input: ...}'
     found = kinds(value)
     if found:
         return f"is {' and '.join(found)} at once", "an operator does one thing: make it several, one feeding the next"
@@ -179,7 +179,7 @@ _MESSAGES: dict[str, Callable[[ErrorDetails], _Words]] = {
     "string_pattern_mismatch": _pattern,
     "operator_kind": _operator_kind,
     "invalid_key": lambda error: ("a key must be text", "quote it"),
-    "start": lambda error: (f"{_shown(error['input'])} is {error['msg']}", "such as \"2026-01-31T12:00:00Z\""),
+    "start": lambda error: (f"{_shown(error['input'])} is {error['msg']}", 'such as "2026-01-31T12:00:00Z"'),
 }
 
 

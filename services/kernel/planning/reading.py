@@ -1,7 +1,7 @@
 """The text of a job file as plain data: YAML or JSON, with every duplicate key and the place of a syntax error.
 
 Source: JOBS "A job file (YAML or JSON)". Scalars are read by the rules of YAML 1.2, so that the key `on` is not the
-boolean true and a time stays the text it is.
+boolean true, a time stays the text it is, and `float?` is a word.
 """
 
 from __future__ import annotations
@@ -22,6 +22,20 @@ _BOOL, _TIME, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "timest
 
 class _Loader(yaml.SafeLoader):
     """SafeLoader with the scalars of YAML 1.2."""
+
+    _in_plain = False
+
+    def scan_plain(self) -> Any:
+        self._in_plain = True
+        try:
+            return super().scan_plain()
+        finally:
+            self._in_plain = False
+
+    def peek(self, index: int = 0) -> str:
+        """PyYAML ends a word at `?` inside braces, so that `{delay: float?}` would not be YAML; 1.2 does not."""
+        character = str(super().peek(index))
+        return "_" if self._in_plain and character == "?" else character
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -67,7 +67,6 @@ def _input(edge: Edge) -> dict[str, Any]:
 def sections(plan: Plan, topics: JobTopics) -> list[Section]:
     """The same as tables."""
     data = summary(plan, topics)
-    settings = [("batch interval", f"{plan.interval_ms} ms")]
     return [
         Section(
             "Operators",
@@ -93,7 +92,7 @@ def sections(plan: Plan, topics: JobTopics) -> list[Section]:
             ("topic", "partitions", "use"),
             tuple((one["topic"], str(one["partitions"]), one["use"]) for one in data["topics"]),
         ),
-        Section("Settings", ("setting", "value"), tuple(settings)),
+        Section("Settings", ("setting", "value"), (("batch interval", f"{plan.interval_ms} ms"),)),
         Section("Warnings", ("warning",), tuple((text,) for text in plan.warnings)),
     ]
 

@@ -1,4 +1,4 @@
-""""Did you mean": the nearest of the words that would have been right.
+"""The hint that names the nearest of the words that would have been right.
 
 Source: JOBS "Every error of a job file is reported at once, each with its path and a hint".
 """

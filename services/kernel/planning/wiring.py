@@ -42,9 +42,7 @@ def links(checked: Checked, tasks: Mapping[str, int]) -> list[Link]:
     ]
 
 
-def _route(
-    checked: Checked, tasks: Mapping[str, int], producer: str, consumer: str
-) -> tuple[str, tuple[str, ...]]:
+def _route(checked: Checked, tasks: Mapping[str, int], producer: str, consumer: str) -> tuple[str, tuple[str, ...]]:
     writing, reading = tasks[producer], tasks[consumer]
     if reading == 1:
         return ("forward" if writing == 1 else "merge"), ()

@@ -1,0 +1,54 @@
+"""The stream that a source brings: its columns, and the one that is its time.
+
+Source: JOBS "Field types", PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schemas.jobs import JobSpec, Source
+from schemas.plans import Problem
+from services.kernel import fields
+from services.kernel.operators.catalogue import Stream
+from services.kernel.operators.operator import TIME
+from services.kernel.planning.suggestions import suggest
+
+_TIMES = ("timestamp", "date")
+
+
+def stream(source: Source) -> Stream:
+    """Records are only added, so no column identifies a row."""
+    return Stream(dict(source.fields), (), False)
+
+
+def source_problems(spec: JobSpec) -> Iterator[Problem]:
+    for name, source in spec.sources.items():
+        yield from _field_problems(f"sources.{name}.fields", source)
+        yield from _time_problems(f"sources.{name}.event_time", source)
+
+
+def _field_problems(path: str, source: Source) -> Iterator[Problem]:
+    for column, kind in source.fields.items():
+        if column == TIME:
+            yield Problem(f"{path}.{column}", "is the name of a column of ours", "rename it")
+        try:
+            fields.dtype(kind)
+        except ValueError as error:
+            yield Problem(f"{path}.{column}", str(error), _hint(kind))
+
+
+def _hint(kind: str) -> str:
+    torn = kind.count("(") + kind.count("<") > kind.count(")") + kind.count(">")
+    return "quote a type that holds a comma or a colon" if torn else ""
+
+
+def _time_problems(path: str, source: Source) -> Iterator[Problem]:
+    column = source.event_time
+    if column is None:
+        return
+    if column not in source.fields:
+        yield Problem(path, f"there is no field '{column}'", suggest(column, source.fields))
+    elif (kind := fields.required(source.fields[column])) not in _TIMES:
+        hint = f"{column}: timestamp, with unit: ms for integers" if kind == "int" else "choose a timestamp"
+        yield Problem(path, f"'{column}' is of type {kind}, not a time", hint)
