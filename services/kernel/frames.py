@@ -32,14 +32,41 @@ def arrow_schema(schema: pl.Schema) -> pa.Schema:
     return pl.DataFrame(schema=schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
 
 
+class RowCodec:
+    """Rows of one schema to canonical bytes and back."""
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self.schema = schema
+        self.arrow = arrow_schema(schema)
+
+    def encode(self, rows: pl.DataFrame) -> bytes:
+        """Arrow IPC without schema; equal rows give equal bytes."""
+        payload: bytes = self._normal(rows).serialize().to_pybytes()
+        return payload
+
+    def decode(self, *payloads: memoryview | bytes) -> pl.DataFrame:
+        """The rows of all payloads, in order."""
+        if not payloads:
+            return self.schema.to_frame()
+        batches = [pa.ipc.read_record_batch(pa.py_buffer(payload), self.arrow) for payload in payloads]
+        frame = pl.from_arrow(pa.Table.from_batches(batches, self.arrow), rechunk=True)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def _normal(self, rows: pl.DataFrame) -> pa.RecordBatch:
+        """One contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""
+        table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self.arrow).combine_chunks()
+        columns = [column if _clean(column) else _fresh(column) for column in table.to_batches()[0].columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+
 class FrameCodec:
     """Writes and reads the frames of one stream."""
 
     def __init__(self, schema: pl.Schema, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._schema = schema
-        self._arrow = arrow_schema(schema)
+        self._rows = RowCodec(schema)
         self._max_frame_bytes = max_frame_bytes
-        self._id = xxhash.xxh32_intdigest(str(self._arrow).encode())
+        self._id = xxhash.xxh32_intdigest(str(self._rows.arrow).encode())
 
     def encode(self, rows: pl.DataFrame, sender: Sender, batch: int, watermark: int, flags: int = 0) -> list[bytes]:
         """One frame for the rows, or several parts when they are large; a header alone for no rows."""
@@ -64,29 +91,18 @@ class FrameCodec:
 
     def decode(self, payloads: Sequence[memoryview]) -> pl.DataFrame:
         """The rows of all payloads, in order."""
-        if not payloads:
-            return self._schema.to_frame()
-        batches = [pa.ipc.read_record_batch(pa.py_buffer(payload), self._arrow) for payload in payloads]
-        frame = pl.from_arrow(pa.Table.from_batches(batches, self._arrow), rechunk=True)
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+        return self._rows.decode(*payloads)
 
     def _payloads(self, rows: pl.DataFrame) -> list[bytes]:
         """How rows split depends on nothing but the rows and the limit."""
         if rows.height == 0:
             return [b""]
-        whole = self._normal(rows).serialize()
-        pieces = min(-(-whole.size // self._max_frame_bytes), rows.height)
+        whole = self._rows.encode(rows)
+        pieces = min(-(-len(whole) // self._max_frame_bytes), rows.height)
         if pieces == 1:
-            return [whole.to_pybytes()]
+            return [whole]
         step = -(-rows.height // pieces)
-        return [self._normal(rows.slice(start, step)).serialize().to_pybytes() for start in range(0, rows.height, step)]
-
-    def _normal(self, rows: pl.DataFrame) -> pa.RecordBatch:
-        """One contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""
-        table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._arrow).combine_chunks()
-        columns = [column if _clean(column) else _fresh(column) for column in table.to_batches()[0].columns]
-        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        return [self._rows.encode(rows.slice(start, step)) for start in range(0, rows.height, step)]
 
 
 def _clean(column: pa.Array) -> bool:

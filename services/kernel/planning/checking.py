@@ -81,6 +81,7 @@ def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describ
     told = {problem.path for problem in checked.problems}
     try:
         checked.streams[name] = describe(checked.spec.operators[name].kind, checked.params[name], inputs)
+        checked.params[name]["input_row_key"] = list(inputs[0].row_key)
     except JobRejected as error:
         found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in error.problems]
         checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in told]

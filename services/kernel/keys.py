@@ -1,0 +1,77 @@
+"""The one canonical encoding of keys: for state tables, and for the way of a row to its task.
+
+Source: PROTOCOL 1 (xxh3 of a canonical encoding: -0.0 = 0.0, one NaN, null). Work is per distinct key of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import polars as pl
+import pyarrow.compute as pc
+import xxhash
+
+_encode = msgspec.msgpack.Encoder(decimal_format="string").encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def canonical_floats(column: pl.Series) -> pl.Series:
+    """With one zero and one NaN; other columns as they are."""
+    return column.fill_nan(float("nan")) + 0.0 if column.dtype.is_float() else column
+
+
+def canonical(column: pl.Series) -> pl.Series:
+    """As msgpack can hold it: one zero, one NaN; times, dates and decimals as numbers or text that stand for them."""
+    if column.dtype.is_float():
+        return canonical_floats(column)
+    if column.dtype == pl.Date or isinstance(column.dtype, pl.Datetime):
+        return column.to_physical()
+    if isinstance(column.dtype, pl.Decimal):
+        return column.cast(pl.String)
+    return column
+
+
+def encode(rows: pl.DataFrame, columns: Sequence[str]) -> list[bytes]:
+    """The encoded key of each row; rows should be distinct in these columns, for the sake of speed only."""
+    if not columns:
+        return [_encode(())] * rows.height
+    values = [canonical(rows[name]).to_list() for name in columns]
+    return [_encode(key) for key in zip(*values, strict=True)]
+
+
+def partitions(rows: pl.DataFrame, columns: Sequence[str], count: int) -> np.ndarray:
+    """The partition, 0 to count - 1, of each row."""
+    first, group = _groups(rows, columns)
+    hashed = [xxhash.xxh3_64_intdigest(key) % count for key in encode(rows.select(columns)[first], columns)]
+    return np.asarray(hashed, dtype=np.int64)[group]
+
+
+def _groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """A row of each distinct key, and for each row which of them it is like. Keys may count as distinct in vain."""
+    codes = np.zeros(rows.height, dtype=np.int64)
+    for name in columns:
+        arrow = rows[name].to_arrow(compat_level=pl.CompatLevel.oldest())
+        coded = pc.dictionary_encode(arrow, null_encoding="encode")
+        codes = codes * len(coded.dictionary) + coded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(codes, return_inverse=True)[1]
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    return first, group
+
+
+def decode(encoded: Sequence[bytes], columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The key columns again."""
+    values = zip(*[_decode(key) for key in encoded], strict=True)
+    series = [_restored(name, list(column), schema[name]) for name, column in zip(columns, values, strict=True)]
+    return pl.DataFrame(series)
+
+
+def _restored(name: str, values: list[object], kind: pl.DataType) -> pl.Series:
+    if isinstance(kind, pl.Datetime):
+        return pl.Series(name, values, dtype=pl.Int64).cast(kind)
+    if kind == pl.Date:
+        return pl.Series(name, values, dtype=pl.Int32).cast(kind)
+    if isinstance(kind, pl.Decimal):
+        return pl.Series(name, values, dtype=pl.String).cast(kind)
+    return pl.Series(name, values, dtype=kind)

@@ -1,0 +1,199 @@
+"""What an aggregate remembers of the rows it has seen, and how two memories become one.
+
+Each aggregate keeps a few accumulators, plain values; a batch is reduced to partial accumulators by Arrow, single
+threaded and in row order (so float sums are the same each time), and merged with the state column by column.
+Source: JOBS "Aggregates", PROTOCOL 4, MECHANISMS C10.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+
+from services.kernel.expressions import ExpressionError, compile_expression, result_type
+from services.kernel.operators.operator import TIME
+from services.kernel.planning.suggestions import did_you_mean
+
+Column = list[Any]
+Columns = list[Column]
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
+LATER = ("count_distinct", "quantile")
+_INT_LIMIT = 2**63
+
+
+def _added(old: Column, new: Column) -> Column:
+    return [b if a is None else a if b is None else a + b for a, b in zip(old, new, strict=True)]
+
+
+def _least(old: Column, new: Column) -> Column:
+    return [b if a is None else a if b is None else min(a, b) for a, b in zip(old, new, strict=True)]
+
+
+def _most(old: Column, new: Column) -> Column:
+    return [b if a is None else a if b is None else max(a, b) for a, b in zip(old, new, strict=True)]
+
+
+def _each(merge: Callable[[Column, Column], Column]) -> Callable[[Columns, Columns], Columns]:
+    return lambda old, new: [merge(a, b) for a, b in zip(old, new, strict=True)]
+
+
+def _earlier(old: Columns, new: Columns) -> Columns:
+    """Of (time, value) the earlier; at the same time the one that came first."""
+    return _chosen(old, new, lambda a, b: b is None or (a is not None and a <= b))
+
+
+def _later(old: Columns, new: Columns) -> Columns:
+    return _chosen(old, new, lambda a, b: b is None or (a is not None and a > b))
+
+
+def _chosen(old: Columns, new: Columns, keeps: Callable[[Any, Any], bool]) -> Columns:
+    kept = [keeps(a, b) for a, b in zip(old[0], new[0], strict=True)]
+    return [[a if keep else b for keep, a, b in zip(kept, x, y, strict=True)] for x, y in zip(old, new, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """How an aggregate is computed. reduce: Arrow functions over the value (V) or its time (T), one an accumulator."""
+
+    reduce: tuple[tuple[str, str], ...]
+    merge: Callable[[Columns, Columns], Columns]
+
+
+FUNCTIONS = {
+    "count": Function((("V", "count"),), _each(_added)),
+    "sum": Function((("V", "sum"),), _each(_added)),
+    "mean": Function((("V", "sum"), ("V", "count")), _each(_added)),
+    "min": Function((("V", "min"),), _each(_least)),
+    "max": Function((("V", "max"),), _each(_most)),
+    "first": Function((("T", "first"), ("V", "first")), _earlier),
+    "last": Function((("T", "last"), ("V", "last")), _later),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate of an operator.
+
+    argument: the expression that is aggregated, None for count(). kind: its type; result: that of the output column.
+    """
+
+    name: str
+    function: str
+    argument: pl.Expr | None
+    kind: pl.DataType
+    result: pl.DataType
+
+    @property
+    def width(self) -> int:
+        """Number of accumulators."""
+        return len(FUNCTIONS[self.function].reduce)
+
+    def reductions(self) -> list[tuple[str, str]]:
+        """(prepared column, Arrow function) of each accumulator."""
+        return [(f"_{part}_{self.name}", function) for part, function in FUNCTIONS[self.function].reduce]
+
+    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """The columns to be reduced: the value in a form that Arrow adds exactly, and where asked for its time."""
+        if self.argument is None:
+            return [rows[TIME].rename(f"_V_{self.name}")]
+        value = self._exact(rows.select(self.argument.alias(f"_V_{self.name}")).to_series())
+        if self.function not in ("first", "last"):
+            return [value]
+        time = rows[TIME].to_frame().select(pl.when(value.is_not_null()).then(pl.col(TIME)))
+        return [value, time.to_series().rename(f"_T_{self.name}")]
+
+    def accumulators(self, reduced: Column) -> Column:
+        """What Arrow returned, as plain values: decimals as scaled integers."""
+        scale = self.kind.scale if isinstance(self.kind, pl.Decimal) else 0
+        if scale or any(isinstance(value, Decimal) for value in reduced):
+            return [int(Decimal(v).scaleb(scale)) if isinstance(v, Decimal | str) else v for v in reduced]
+        return reduced
+
+    def merge(self, old: Columns, new: Columns) -> Columns:
+        return FUNCTIONS[self.function].merge(old, new)
+
+    def value(self, accumulators: Columns) -> pl.Series:
+        """The output column. Integer sums beyond 64 bits are null."""
+        if self.function == "mean":
+            means = [self._mean(total, n) for total, n in zip(*accumulators, strict=True)]
+            return pl.Series(self.name, means, dtype=pl.Float64)
+        values = accumulators[-1]
+        if isinstance(self.result, pl.Datetime) or self.result == pl.Date:
+            physical = pl.Int64 if isinstance(self.result, pl.Datetime) else pl.Int32
+            return pl.Series(self.name, values, dtype=physical).cast(self.result)
+        if isinstance(self.result, pl.Decimal):
+            scaled = [None if v is None else Decimal(v).scaleb(-self.result.scale) for v in values]
+            return pl.Series(self.name, scaled, dtype=self.result)
+        if self.function == "sum" and self.result == pl.Int64:
+            values = [v if v is None or -_INT_LIMIT <= v < _INT_LIMIT else None for v in values]
+        return pl.Series(self.name, values, dtype=self.result)
+
+    def _mean(self, total: Any, count: int) -> float | None:
+        if not count:
+            return None
+        scale = self.kind.scale if isinstance(self.kind, pl.Decimal) else 0
+        return total / count / 10**scale if scale else total / count
+
+    def _exact(self, column: pl.Series) -> pl.Series:
+        if isinstance(self.kind, pl.Datetime) or self.kind == pl.Date:
+            return column.to_physical()
+        if self.function in ("first", "last") and isinstance(self.kind, pl.Decimal):
+            return column.cast(pl.String)
+        if column.dtype.is_integer() and column.dtype != pl.Int64:
+            column = column.cast(pl.Int64)
+        if self.function in ("sum", "mean") and column.dtype == pl.Int64 and _may_overflow(column):
+            return column.cast(pl.Decimal(38, 0))
+        return column
+
+
+def _may_overflow(column: pl.Series) -> bool:
+    low, high = column.min(), column.max()
+    largest = max(abs(int(low or 0)), abs(int(high or 0)))  # type: ignore[arg-type]
+    return largest * len(column) >= _INT_LIMIT
+
+
+def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Aggregate:
+    """An aggregate from its text, such as `mean(delay_h)`.
+
+    Raises:
+        ExpressionError: with what is wrong and what was probably meant.
+    """
+    match = _CALL.fullmatch(text)
+    if match is None:
+        raise ExpressionError(f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS)}")
+    function, inner = match[1].lower(), match[2]
+    if function in LATER:
+        raise ExpressionError(f"{function} is not available yet")
+    if function not in FUNCTIONS:
+        hint = did_you_mean(function, FUNCTIONS) or f"known: {', '.join(FUNCTIONS)}"
+        raise ExpressionError(f"there is no aggregate '{function}' ({hint})")
+    if not inner or inner == "*":
+        if function != "count":
+            raise ExpressionError(f"{function}() needs a column: {function}(column)")
+        return Aggregate(name, function, None, pl.Int64(), pl.Int64())
+    argument = compile_expression(inner, schema)
+    kind = result_type(argument, schema)
+    return Aggregate(name, function, argument, kind, _result(function, kind))
+
+
+def _result(function: str, kind: pl.DataType) -> pl.DataType:
+    if function == "count":
+        return pl.Int64()
+    if function in ("sum", "mean") and not kind.is_numeric():
+        raise ExpressionError(f"{function} needs a number, this is {kind}")
+    if function in ("min", "max") and not (kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean)):
+        raise ExpressionError(f"{function} needs values that have an order, this is {kind}")
+    if function == "mean":
+        return pl.Float64()
+    if kind.is_integer():
+        return pl.Int64()
+    if kind.is_float():
+        return pl.Float64()
+    if isinstance(kind, pl.Decimal):
+        return pl.Decimal(38, kind.scale) if function == "sum" else kind
+    return kind

@@ -1,0 +1,70 @@
+"""aggregate without a window: running totals by key.
+
+Source: JOBS "aggregate", PROTOCOL 6 (state access per distinct key of a batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from schemas.cuts import END_WATERMARK
+from services.kernel import keys as canonical_keys
+from services.kernel.operators.accumulators import Aggregate, Columns
+from services.kernel.operators.grouping import Grouping, columns_of, states_of
+from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.state_table import Tables
+
+_LATEST = "_latest"
+
+
+class Totals:
+    """`updates`: the newest values of each touched key, a row a key and batch. `final`: one row a key at the end.
+
+    The event time of an update is the largest of its batch, that of a final row the largest of its key.
+    """
+
+    def __init__(
+        self,
+        key: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        emit: str,
+        output: Mapping[str, pl.DataType],
+        tables: Tables,
+    ) -> None:
+        self._final = emit == "final"
+        latest = [Aggregate(_LATEST, "max", pl.col(TIME), pl.Int64(), pl.Int64())] if self._final else []
+        self._grouping = Grouping(key, [*aggregates, *latest])
+        self._totals = tables.table("totals")
+        self._schema = pl.Schema({**output, TIME: pl.Int64})
+        self._nothing = self._schema.to_frame()
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        (rows,) = inputs
+        updates = self._update(rows) if rows.height else self._nothing
+        if not self._final:
+            return Outcome(updates)
+        return Outcome(self._all() if context.watermark == END_WATERMARK else self._nothing)
+
+    def _update(self, rows: pl.DataFrame) -> pl.DataFrame:
+        keys, partial = self._grouping.reduce(rows, TIME)
+        encoded = canonical_keys.encode(keys, self._grouping.key) if self._grouping.key else [b""]
+        merged = self._grouping.merge(self._totals.get_many(encoded), partial)
+        self._totals.put_many(encoded, states_of(merged))
+        if self._final:
+            return self._nothing
+        return self._rows(keys, merged).with_columns(pl.lit(rows[TIME].max(), pl.Int64).alias(TIME))
+
+    def _all(self) -> pl.DataFrame:
+        entries = list(self._totals.scan(b""))
+        if not entries:
+            return self._nothing
+        names = self._grouping.key
+        keys = canonical_keys.decode([key for key, _ in entries], names, self._schema) if names else pl.DataFrame()
+        rows = self._rows(keys, columns_of([state for _, state in entries], self._grouping.width))
+        rows = rows.rename({_LATEST: TIME}).select(self._schema.names())
+        return rows.sort(names, maintain_order=True) if names else rows
+
+    def _rows(self, keys: pl.DataFrame, accumulators: Columns) -> pl.DataFrame:
+        return pl.DataFrame([*keys.get_columns(), *self._grouping.values(accumulators)])

@@ -1,0 +1,156 @@
+"""aggregate with a window: tumbling and sliding windows of event time.
+
+Rows are reduced into panes of gcd(size, slide), each pane and key once; a window is merged from its panes when the
+watermark passes its end (`final`) or when it was touched (`updates`). Windows are aligned to 1970.
+Source: JOBS "window", PROTOCOL 3 (late) and 4, MECHANISMS C10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+
+import polars as pl
+
+from schemas.cuts import END_WATERMARK
+from services.kernel import keys as canonical_keys
+from services.kernel.operators.accumulators import Aggregate
+from services.kernel.operators.grouping import Grouping, State, columns_of, states_of
+from services.kernel.operators.late import split_late
+from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.state_table import Tables
+
+START, END = "window_start", "window_end"
+_PANE = "_pane"
+_BIAS = 2**63
+
+
+def _prefix(pane: int) -> bytes:
+    """Eight bytes in the order of time, also before 1970."""
+    return (pane + _BIAS).to_bytes(8, "big")
+
+
+def _pane(prefix: bytes) -> int:
+    return int.from_bytes(prefix, "big") - _BIAS
+
+
+class Windows:
+    """Aggregates by key and window.
+
+    Args:
+        size_us, slide_us: of the windows, microseconds; slide_us <= size_us.
+        keep_late: late rows are refused (to the dead letters) instead of dropped.
+    """
+
+    def __init__(
+        self,
+        key: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        size_us: int,
+        slide_us: int,
+        emit: str,
+        keep_late: bool,
+        output: Mapping[str, pl.DataType],
+        tables: Tables,
+    ) -> None:
+        self._size, self._slide, self._width = size_us, slide_us, gcd(size_us, slide_us)
+        self._key, self._emit, self._keep_late = list(key), emit, keep_late
+        self._grouping = Grouping([_PANE, *key], aggregates)
+        self._totals = tables.table("panes", prefix_bytes=8)
+        self._live = tables.table("live")
+        self._schema = pl.Schema({**output, TIME: pl.Int64})
+        self._panes: set[int] | None = None
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        rows, late, refused = split_late(inputs[0], context.watermark_before, self._keep_late)
+        panes = self._known_panes()
+        touched: list[tuple[int, bytes]] = self._add(rows, panes) if rows.height else []
+        parts = [self._merged(end, keys) for end, keys in self._due(touched, panes, context)]
+        self._close(panes, context.watermark)
+        output = pl.concat([part for part in parts if part is not None]) if any(p is not None for p in parts) else None
+        return Outcome(self._schema.to_frame() if output is None else output, late, refused)
+
+    # -- panes --------------------------------------------------------------------------------------------------------
+
+    def _known_panes(self) -> set[int]:
+        """Panes that hold anything; read from the state at first use."""
+        if self._panes is None:
+            self._panes = {_pane(key) for key, _ in self._live.scan(b"")}
+        return self._panes
+
+    def _add(self, rows: pl.DataFrame, panes: set[int]) -> list[tuple[int, bytes]]:
+        rows = rows.with_columns((pl.col(TIME) // self._width * self._width).alias(_PANE))
+        keys, partial = self._grouping.reduce(rows, TIME)
+        starts = keys[_PANE].to_list()
+        plain = canonical_keys.encode(keys, self._key) if self._key else [b""] * len(starts)
+        encoded = [_prefix(pane) + key for pane, key in zip(starts, plain, strict=True)]
+        merged = self._grouping.merge(self._totals.get_many(encoded), partial)
+        self._totals.put_many(encoded, states_of(merged))
+        if new := sorted(set(starts) - panes):
+            self._live.put_many([_prefix(pane) for pane in new], [(1,)] * len(new))
+            panes.update(new)
+        return list(zip(starts, plain, strict=True))
+
+    def _close(self, panes: set[int], watermark: int) -> None:
+        """Forgets panes whose last window has closed."""
+        gone = sorted(pane for pane in panes if pane // self._slide * self._slide + self._size <= watermark)
+        if not gone:
+            return
+        self._totals.delete_many([key for pane in gone for key, _ in self._totals.scan(_prefix(pane))])
+        self._live.delete_many([_prefix(pane) for pane in gone])
+        panes.difference_update(gone)
+
+    # -- windows ------------------------------------------------------------------------------------------------------
+
+    def _ends(self, pane: int) -> range:
+        """Ends of the windows that hold the pane."""
+        last = pane // self._slide * self._slide + self._size
+        return range(last, pane, -self._slide)
+
+    def _due(
+        self, touched: Sequence[tuple[int, bytes]], panes: Iterable[int], context: BatchContext
+    ) -> list[tuple[int, list[bytes] | None]]:
+        """(window end, keys or None for all) to be emitted, in the order of time."""
+        if self._emit == "final":
+            ends = {end for pane in panes for end in self._ends(pane)}
+            return [(end, None) for end in sorted(ends) if context.watermark_before < end <= context.watermark]
+        by_end: dict[int, dict[bytes, None]] = {}
+        for pane, key in touched:
+            for end in self._ends(pane):
+                if end > context.watermark_before or context.watermark_before == END_WATERMARK:
+                    by_end.setdefault(end, {})[key] = None
+        return [(end, sorted(by_end[end])) for end in sorted(by_end)]
+
+    def _merged(self, end: int, keys: list[bytes] | None) -> pl.DataFrame | None:
+        """The rows of one window."""
+        assert self._panes is not None
+        states: dict[bytes, State] = {}
+        for pane in sorted(pane for pane in self._panes if end - self._size <= pane < end):
+            self._merge_pane(states, self._pane_states(pane, keys))
+        if not states:
+            return None
+        names = canonical_keys.decode(list(states), self._key, self._schema) if self._key else pl.DataFrame()
+        values = self._grouping.values(columns_of(list(states.values()), self._grouping.width))
+        rows = pl.DataFrame([*names.get_columns(), *values])
+        if self._key:
+            rows = rows.sort(self._key, maintain_order=True)
+        return rows.with_columns(
+            pl.lit(end - self._size, pl.Int64).cast(self._schema[START]).alias(START),
+            pl.lit(end, pl.Int64).cast(self._schema[END]).alias(END),
+            pl.lit(end - 1, pl.Int64).alias(TIME),
+        ).select(self._schema.names())
+
+    def _pane_states(self, pane: int, keys: list[bytes] | None) -> dict[bytes, State]:
+        prefix = _prefix(pane)
+        if keys is None:
+            return {key[8:]: state for key, state in self._totals.scan(prefix)}
+        found = self._totals.get_many([prefix + key for key in keys])
+        return {key: state for key, state in zip(keys, found, strict=True) if state is not None}
+
+    def _merge_pane(self, states: dict[bytes, State], pane: dict[bytes, State]) -> None:
+        if not states:
+            states.update(pane)
+            return
+        columns = columns_of(list(pane.values()), self._grouping.width)
+        merged = self._grouping.merge([states.get(key) for key in pane], columns)
+        states.update(zip(pane, states_of(merged), strict=True))

@@ -1,0 +1,165 @@
+"""Workers on a log in memory, without a controller: a test places units where it likes, even twice, and kills as it likes.
+
+The clock goes on by one millisecond a turn, nothing waits, so one test is one history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from schemas import assignments, cuts, plans
+from schemas.assignments import PRIMARY, Assignment, Change, Copy
+from schemas.cuts import Control
+from schemas.decided import Id
+from schemas.plans import Plan
+from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from services.kernel.image import MemoryImage
+from services.kernel.planning.layout import data_topics
+from services.kernel.planning.loading import load
+from services.kernel.planning.plan import make_plan
+from services.log.memory import MemoryLog
+from services.worker.blocking import Inline
+from services.worker.loop import Identity, Worker
+
+GENERATION = "0-abcdef"
+VERSIONS = {"holdfast": "test"}
+MAX_TURNS = 20_000
+
+
+class MemoryCluster:
+    """One job, placed by hand. Partitions of the user's topics: one a source task."""
+
+    def __init__(self, job: str) -> None:
+        self.now_ms = 0
+        self.log = MemoryLog(lambda: 1_700_000_000_000 + self.now_ms)
+        self.cluster = ClusterTopics("t")
+        self.log.create(self.cluster.specs())
+        self._appender = self.log.appender("test")
+        spec = load(job, "job.yaml")
+        self.plan: Plan = make_plan(
+            spec,
+            generation=GENERATION,
+            id=Id("test", 1),
+            topics=None,
+            first={},
+            prefix=self.cluster.prefix,
+            versions=VERSIONS,
+            allow=["tests"],
+        )
+        self.topics: JobTopics = self.cluster.job(self.plan.job, GENERATION)
+        self._create_topics()
+        self._append(Partition(self.cluster.plans, 0), plans.encode(self.plan))
+        self.workers: dict[str, Worker] = {}
+        self._epochs: dict[str, int] = {}
+        self._controls = 0
+
+    # -- what a user does ---------------------------------------------------------------------------------------------
+
+    def feed(self, source: str, records: Iterable[object], partition: int = 0) -> None:
+        """Appends records, as JSON unless they are bytes already."""
+        topic = next(s.topic for s in self.plan.sources if s.operator == source)
+        for record in records:
+            value = record if isinstance(record, bytes) else msgspec.json.encode(record)
+            self._append(Partition(topic, partition), value)
+
+    def rows(self, query: str) -> list[dict[str, object]]:
+        """What the query's sink has committed, in the order of its log."""
+        topic = next(o.params["topic"] for o in self.plan.operators if o.kind == "sink" and o.params["query"] == query)
+        partitions = self.log.topics()[topic]
+        return [
+            msgspec.json.decode(message.value() or b"null")
+            for index in range(partitions)
+            for message in self.log.scan(Partition(topic, index))
+        ]
+
+    def control(self, kind: str) -> None:
+        """Appends pause, resume or drain to the cut log, as the controller does."""
+        ends: dict[str, dict[int, int]] = {}
+        if kind == "drain":
+            for source in self.plan.sources:
+                for index, owned in enumerate(source.owners):
+                    found = self.log.offsets([Partition(source.topic, p) for p in owned], "end")
+                    ends[f"{source.operator}-{index}"] = {p.index: offset for p, offset in found.items()}
+        self._controls += 1
+        self._append(Partition(self.topics.cuts, 0), cuts.encode(Control(kind, self._controls, ends)))
+
+    # -- what a controller and a machine do ---------------------------------------------------------------------------
+
+    def start(self, name: str, incarnation: str = "") -> Worker:
+        """A new incarnation; an earlier one of that name is gone without a word."""
+        incarnation = incarnation or f"{name}-{self.now_ms}"
+        worker = Worker(
+            Identity(name, incarnation),
+            self.log,
+            self.cluster,
+            clock_ms=lambda: float(self.now_ms),
+            time_ms=lambda: 1_700_000_000_000 + self.now_ms,
+            versions=VERSIONS,
+            image=lambda _: MemoryImage(),
+            deliveries=Inline(),
+            restores=Inline(),
+        )
+        self.workers[name] = worker
+        return worker
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: it takes no further turn."""
+        del self.workers[name]
+
+    def place(self, placement: dict[str, Sequence[Worker]]) -> None:
+        """Assigns units to workers; several workers at once are several copies with all flags."""
+        changes = []
+        for unit, workers in placement.items():
+            key = assignments.unit_key(self.plan.job, GENERATION, unit)
+            self._epochs[unit] = self._epochs.get(unit, 0) + 1
+            copies = tuple(Copy(w.identity.worker, w.identity.incarnation, PRIMARY) for w in workers)
+            changes.append(Change(key, self._epochs[unit], copies, reason="test"))
+        record = Assignment("test", self.now_ms, tuple(changes))
+        self._append(Partition(self.cluster.assignments, 0), assignments.encode(record))
+
+    @property
+    def units(self) -> list[str]:
+        return [unit.name for unit in self.plan.units]
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def turn(self, count: int = 1) -> None:
+        """Every worker takes `count` turns, a millisecond each."""
+        for _ in range(count):
+            self.now_ms += 1
+            for worker in list(self.workers.values()):
+                worker.turn()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Takes turns until the condition holds; fails with what every copy reports when it never does."""
+        for _ in range(MAX_TURNS):
+            if condition():
+                return
+            self.turn()
+        states = {name: worker.copies() for name, worker in self.workers.items()}
+        raise AssertionError(f"not reached in {MAX_TURNS} turns; copies: {states}")
+
+    def ended(self) -> bool:
+        """Every unit has a copy that has processed the end, and none has failed."""
+        states = {c.unit.split("/")[1]: c for worker in self.workers.values() for c in worker.copies()}
+        broken = [c for c in states.values() if c.state == "failed"]
+        assert not broken, broken
+        return all(unit in states and states[unit].state == "ended" for unit in self.units)
+
+    def run_to_end(self) -> None:
+        self.control("drain")
+        self.until(self.ended)
+
+    def _append(self, partition: Partition, value: bytes) -> None:
+        self._appender.append(partition, value)
+
+    def _create_topics(self) -> None:
+        self.log.create(self.topics.specs(len(self.plan.units), data_topics(self.plan)))
+        for source in self.plan.sources:
+            count = max(p for owned in source.owners for p in owned) + 1
+            self.log.create([TopicSpec(source.topic, count)])
+        for operator in self.plan.operators:
+            if operator.kind == "sink":
+                self.log.create([TopicSpec(operator.params["topic"], max(1, operator.params["partitions"]))])

@@ -1,0 +1,79 @@
+"""Runs an operator over batches, with state in memory, and restores it in the middle when a test wants that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.plans import OperatorPlan
+from services.kernel.image import MemoryImage
+from services.kernel.operators import catalogue
+from services.kernel.operators.catalogue import Stream
+from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
+from services.kernel.state import StateStore
+from services.kernel.unit import stream_schema
+
+Fields = dict[str, str]
+
+
+def plan(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> OperatorPlan:
+    described = catalogue.describe(kind, params, inputs)
+    params = {**params, "input_row_key": list(inputs[0].row_key)}
+    return OperatorPlan("op", kind, 1, ("in",), params, described.fields, described.row_key)
+
+
+class Harness:
+    """One operator over its batches. outcomes: what each gave."""
+
+    def __init__(self, kind: str, params: Mapping[str, Any], *inputs: Stream | Fields) -> None:
+        streams = [one if isinstance(one, Stream) else Stream(one) for one in inputs]
+        self.plan = plan(kind, params, streams)
+        self._fields = [stream.fields for stream in streams]
+        self._image, self._names = MemoryImage(), list[str]()
+        self._store: StateStore
+        self._operator: Operator
+        self._open()
+        self.batch = 0
+        self.watermark = NO_WATERMARK
+        self.outcomes: list[Outcome] = []
+
+    def _open(self) -> None:
+        self._store = StateStore(self._image, self._names)
+        self._operator = catalogue.build(self.plan, self._fields, self._store.of_task("op-0"))
+
+    def restore(self) -> None:
+        """As after a crash: all that is left is the image and the names of the tables."""
+        capture = self._store.capture()
+        while piece := capture.piece(100):
+            self._image.apply(piece)
+        self._store.settle()
+        self._names = self._store.names
+        self._open()
+
+    def rows(self, slot: int, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+        schema = stream_schema(self._fields[slot])
+        return pl.DataFrame([{**row} for row in rows], schema=schema)
+
+    def run(self, *inputs: Sequence[Mapping[str, Any]], watermark: int | None = None) -> list[dict[str, Any]]:
+        """One batch; the rows that came out."""
+        before, self.watermark = self.watermark, max(self.watermark, self.watermark if watermark is None else watermark)
+        self.batch += 1
+        frames = [self.rows(slot, some) for slot, some in enumerate(inputs)]
+        outcome = self._operator.on_batch(frames, BatchContext(self.batch, before, self.watermark))
+        assert outcome.rows.schema == stream_schema(self.plan.fields), "rows are of the described schema"
+        self.outcomes.append(outcome)
+        return outcome.rows.to_dicts()
+
+    def end(self) -> list[dict[str, Any]]:
+        """An empty last batch."""
+        return self.run(*[[] for _ in self._fields], watermark=END_WATERMARK)
+
+
+Chooser = Callable[[int], bool]
+
+
+def without_time(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != TIME} for row in rows]

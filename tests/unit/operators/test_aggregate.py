@@ -1,0 +1,219 @@
+"""Running totals and windows: whatever the batches and restores, the results are those of one piece."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.cuts import END_WATERMARK
+from services.kernel.errors import JobRejected
+from services.kernel.operators import catalogue
+from services.kernel.operators.catalogue import Stream
+from tests.support.operators import Harness, without_time
+
+FIELDS = {"k": "string?", "v": "int?"}
+SECOND = 1_000_000
+ALL = {
+    "n": "count()",
+    "some": "count(v)",
+    "total": "sum(v)",
+    "average": "mean(v)",
+    "low": "min(v)",
+    "high": "max(v)",
+    "oldest": "first(v)",
+    "newest": "last(v)",
+}
+
+
+def params(emit: str = "updates", window: dict[str, float] | None = None, **others: Any) -> dict[str, Any]:
+    return {"aggregate": ALL, "key": ["k"], "window": window, "emit": emit, **others}
+
+
+def expected(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    ordered = sorted(rows, key=lambda row: row["_time"])
+    values = [row["v"] for row in ordered if row["v"] is not None]
+    return {
+        "n": len(rows),
+        "some": len(values),
+        "total": sum(values) if values else None,
+        "average": sum(values) / len(values) if values else None,
+        "low": min(values, default=None),
+        "high": max(values, default=None),
+        "oldest": values[0] if values else None,
+        "newest": values[-1] if values else None,
+    }
+
+
+row = st.fixed_dictionaries(
+    {
+        "k": st.sampled_from([None, "", "a", "b", "ä"]),
+        "v": st.none() | st.integers(-(2**62), 2**62),
+        "_time": st.integers(-5 * SECOND, 60 * SECOND),
+    }
+)
+batches = st.lists(st.tuples(st.lists(row, max_size=6), st.booleans()), max_size=8)
+
+
+def clipped(value: int | None) -> int | None:
+    return value if value is None or -(2**63) <= value < 2**63 else None
+
+
+def by_key(rows: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
+    groups = defaultdict(list)
+    for one in rows:
+        groups[one["k"]].append(one)
+    return groups
+
+
+@given(batches)
+def test_running_totals_do_not_depend_on_batches_or_restores(some: list[tuple[list[dict[str, Any]], bool]]) -> None:
+    harness, seen, newest = Harness("aggregate", params(), FIELDS), [], {}
+    for rows, restore in some:
+        if restore:
+            harness.restore()
+        out = harness.run(rows)
+        seen += rows
+        assert [r["k"] for r in out] == sorted({r["k"] for r in rows}, key=lambda k: (k is not None, k or ""))
+        newest |= {r["k"]: r for r in without_time(out)}
+    for key, rows in by_key(seen).items():
+        want = expected(rows)
+        assert newest[key] == {"k": key, **want, "total": clipped(want["total"])}
+
+
+@given(batches)
+def test_a_final_total_is_the_last_update(some: list[tuple[list[dict[str, Any]], bool]]) -> None:
+    updates, final = Harness("aggregate", params(), FIELDS), Harness("aggregate", params("final"), FIELDS)
+    newest = {}
+    for rows, restore in some:
+        newest |= {r["k"]: r for r in without_time(updates.run(rows))}
+        assert final.run(rows) == []
+        if restore:
+            final.restore()
+    ordered = sorted(newest.values(), key=lambda r: (r["k"] is not None, r["k"] or ""))
+    assert without_time(final.end()) == ordered
+
+
+@given(batches, st.sampled_from([(10, 10), (10, 2), (6, 4), (7, 7)]))
+def test_windows_are_those_of_one_piece(some: list[tuple[list[dict[str, Any]], bool]], shape: tuple[int, int]) -> None:
+    size, slide = shape[0] * SECOND, shape[1] * SECOND
+    harness = Harness("aggregate", params("final", {"size_s": shape[0], "slide_s": shape[1]}), FIELDS)
+    out: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
+    for rows, restore in some:
+        if restore:
+            harness.restore()
+        kept += [r for r in rows if r["_time"] >= harness.watermark]
+        watermark = max([r["_time"] for r in rows], default=0) - 20 * SECOND
+        out += harness.run(rows, watermark=watermark)
+    out += harness.end()
+    assert sum(o.late for o in harness.outcomes) == sum(len(rows) for rows, _ in some) - len(kept)
+    groups = defaultdict(list)
+    for one in kept:
+        first = (one["_time"] - size) // slide * slide + slide
+        for start in range(first, one["_time"] + 1, slide):
+            groups[start, one["k"]].append(one)
+    got = {(micros(r["window_start"]), r["k"]): r for r in out}
+    assert len(got) == len(out), "each window and key once"
+    assert set(got) == set(groups)
+    for (start, key), rows in groups.items():
+        want = expected(rows)
+        result = got[start, key]
+        assert {name: result[name] for name in want} == {**want, "total": clipped(want["total"])}
+        assert micros(result["window_end"]) == start + size
+        assert result["_time"] == start + size - 1
+
+
+def micros(moment: datetime) -> int:
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86400 + delta.seconds) * SECOND + delta.microseconds
+
+
+def test_updates_of_windows_give_each_touched_window_its_newest_value() -> None:
+    spec = {"aggregate": {"n": "count()"}, "key": ["k"], "window": {"size_s": 4, "slide_s": 2}, "emit": "updates"}
+    harness = Harness("aggregate", spec, FIELDS)
+    out = harness.run([{"k": "a", "v": 1, "_time": 3 * SECOND}])
+    assert [(micros(r["window_start"]) // SECOND, r["n"]) for r in out] == [(0, 1), (2, 1)]
+    out = harness.run([{"k": "a", "v": 1, "_time": 5 * SECOND}], watermark=4 * SECOND)
+    assert [(micros(r["window_start"]) // SECOND, r["n"]) for r in out] == [(2, 2), (4, 1)]
+    assert harness.end() == []
+
+
+def test_late_rows_are_refused_where_they_are_to_be_kept() -> None:
+    spec = params("final", {"size_s": 1, "slide_s": 1}, late="topic")
+    harness = Harness("aggregate", spec, FIELDS)
+    harness.run([], watermark=10 * SECOND)
+    harness.run([{"k": "a", "v": 1, "_time": 9 * SECOND}])
+    (refused,) = harness.outcomes[-1].refused
+    assert refused.reason == "late"
+    assert '"k":"a"' in refused.row
+
+
+def test_other_types_are_aggregated_exactly() -> None:
+    fields = {"d": "decimal(10,2)?", "t": "timestamp", "s": "string", "b": "bool", "f": "float"}
+    spec = {
+        "aggregate": {
+            "total": "sum(d)",
+            "average": "mean(d)",
+            "least": "min(d)",
+            "one": "first(d)",
+            "when": "max(t)",
+            "text": "min(s)",
+            "any": "max(b)",
+            "float": "sum(f)",
+        },
+        "key": [],
+        "window": None,
+        "emit": "updates",
+    }
+    harness = Harness("aggregate", spec, fields)
+    moments = [datetime(1969, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)]
+    rows = [
+        {"d": Decimal("0.10"), "t": moments[0], "s": "é", "b": False, "f": 0.1, "_time": 1},
+        {"d": Decimal("0.20"), "t": moments[1], "s": "z", "b": True, "f": 0.2, "_time": 2},
+    ]
+    harness.run(rows[:1])
+    harness.restore()
+    (out,) = without_time(harness.run(rows[1:]))
+    assert out["total"] == Decimal("0.30")
+    assert out["average"] == pytest.approx(0.15)
+    assert (out["least"], out["one"]) == (Decimal("0.10"), Decimal("0.10"))
+    assert (out["when"], out["text"], out["any"], out["float"]) == (moments[1], "z", True, 0.1 + 0.2)
+
+
+def test_nothing_at_all_gives_nothing() -> None:
+    harness = Harness("aggregate", params("final", {"size_s": 1, "slide_s": 1}), FIELDS)
+    assert harness.run([]) == []
+    assert harness.end() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "part"),
+    [
+        ({"key": ["carier"]}, "key[0]", "there is no column 'carier'"),
+        ({"aggregate": {"n": "cuont()"}}, "aggregate.n", "did you mean 'count'?"),
+        ({"aggregate": {"n": "sum(k)"}}, "aggregate.n", "sum needs a number"),
+        ({"aggregate": {"n": "sum(w)"}}, "aggregate.n", "no column 'w'"),
+        ({"aggregate": {"n": "sum()"}}, "aggregate.n", "needs a column"),
+        ({"aggregate": {"n": "quantile(v)"}}, "aggregate.n", "not available yet"),
+        ({"aggregate": {"n": "v"}}, "aggregate.n", "is no aggregate"),
+        ({"aggregate": {"k": "count()"}}, "aggregate.k", "two columns 'k'"),
+        ({"aggregate": {"_n": "count()"}}, "aggregate._n", "underscore"),
+        ({"emit": "each"}, "emit", "not available yet"),
+    ],
+)
+def test_what_is_wrong_is_said_with_path_and_hint(change: dict[str, Any], path: str, part: str) -> None:
+    with pytest.raises(JobRejected) as rejected:
+        catalogue.describe("aggregate", {**params(), **change}, [Stream(FIELDS)])
+    (problem,) = rejected.value.problems
+    assert problem.path == path
+    assert part in str(problem)
+
+
+def test_the_end_is_a_watermark_behind_all_windows() -> None:
+    assert END_WATERMARK > 10**18
