@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from tests.support.kafka import running_kafka
+
+# Machines are shared and noisy: no deadline an example, and slow generation is no failure.
+hypothesis_settings.register_profile("noisy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("noisy")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Workers on a log in memory, without a controller: a test places units where it likes, even twice, and kills as it likes.
+"""Workers on a log in memory, without a controller: a test places units where it likes, even twice, and kills them.
 
 The clock goes on by one millisecond a turn, nothing waits, so one test is one history.
 """
@@ -12,6 +12,8 @@ import msgspec
 from schemas import assignments, cuts, plans
 from schemas.assignments import PRIMARY, Assignment, Change, Copy
 from schemas.cuts import Control
+from schemas.dead_letters import DeadLetter
+from schemas.dead_letters import decode as decode_dead
 from schemas.decided import Id
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
@@ -73,6 +75,16 @@ class MemoryCluster:
             for index in range(partitions)
             for message in self.log.scan(Partition(topic, index))
         ]
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """In the order of their log."""
+        partition = Partition(self.topics.dead_letters, 0)
+        return [decode_dead(message.value() or b"") for message in self.log.scan(partition)]
+
+    def starts_of_data(self) -> dict[Partition, int]:
+        """The log start of every data partition."""
+        partitions = [Partition(name, i) for name, count in data_topics(self.plan).items() for i in range(count)]
+        return self.log.offsets(partitions, "start")
 
     def control(self, kind: str) -> None:
         """Appends pause, resume or drain to the cut log, as the controller does."""

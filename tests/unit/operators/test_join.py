@@ -1,4 +1,4 @@
-"""join: whatever the batches, restores and expiries, the pairs are those of one piece, each once, in canonical order."""
+"""join: whatever the batches, restores and expiries, the pairs are those of one piece, in canonical order."""
 
 from __future__ import annotations
 

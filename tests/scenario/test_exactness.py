@@ -1,0 +1,219 @@
+"""Whatever happens to the copies of a job, its results are those of one piece: nothing lost, doubled or wrong.
+
+PROTOCOL 14, on workers with a log in memory: kills at any turn, zombies, two copies at once, pauses, drains.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.memory_cluster import MemoryCluster
+
+JOB = """
+name: orders
+sources:
+  orders:
+    topic: orders
+    fields: {shop: string, item: string, amount: int, at: timestamp}
+    event_time: at
+    unit: ms
+    parallelism: 2
+    idle_after_s: 1
+operators:
+  large: {filter: "amount >= 10", input: orders}
+  per_shop: {aggregate: {n: "count()", total: "sum(amount)"}, key: [shop], input: large, parallelism: 2}
+  hourly:
+    aggregate: {n: "count()", mean: "mean(amount)"}
+    key: [item]
+    input: orders
+    window: {size_s: 3600}
+    emit: final
+    parallelism: 2
+queries:
+  shops: {input: per_shop, sink: {topic: shops}}
+  hours: {input: hourly, sink: {topic: hours}}
+  big: {input: large, sink: {topic: big}}
+"""
+START_MS = 1_600_000_000_000
+Order = dict[str, Any]
+
+
+def orders(count: int, seed: int = 0) -> list[Order]:
+    """In the order of time, a minute apart."""
+    chance = random.Random(seed)
+    return [
+        {
+            "shop": chance.choice("abc"),
+            "item": chance.choice("xyz"),
+            "amount": chance.randrange(20),
+            "at": START_MS + index * 60_000,
+        }
+        for index in range(count)
+    ]
+
+
+def check(cluster: MemoryCluster, fed: list[Order]) -> None:
+    """Every row of every query against the same query in one piece."""
+    large = [order for order in fed if order["amount"] >= 10]
+    newest = {row["shop"]: (row["n"], row["total"]) for row in cluster.rows("shops")}
+    assert newest == {
+        shop: (len(some), sum(some))
+        for shop in {o["shop"] for o in large}
+        if (some := [o["amount"] for o in large if o["shop"] == shop])
+    }
+    big = Counter((r["shop"], r["item"], r["amount"], r["at"]) for r in cluster.rows("big"))
+    assert sum(big.values()) == len(large)
+    assert Counter((shop, item, amount) for shop, item, amount, _ in big.elements()) == Counter(
+        (o["shop"], o["item"], o["amount"]) for o in large
+    )
+    hours: dict[tuple[int, str], list[int]] = {}
+    for order in fed:
+        hours.setdefault((order["at"] // 3_600_000, order["item"]), []).append(order["amount"])
+    got = [(row["item"], row["n"], row["mean"], row["window_start"]) for row in cluster.rows("hours")]
+    want = [(item, len(some), sum(some) / len(some)) for (_, item), some in hours.items()]
+    assert Counter(row[:3] for row in got) == Counter(want)
+    assert len({(row[0], row[3]) for row in got}) == len(got), "each window and key once"
+    totals = [row["total"] for row in cluster.rows("shops") if row["shop"] == "a"]
+    assert totals == sorted(totals), "running totals never go back"
+
+
+def started(fed: list[Order]) -> MemoryCluster:
+    cluster = MemoryCluster(JOB)
+    for index, partition in enumerate((0, 1)):
+        cluster.feed("orders", fed[index::2], partition)
+    return cluster
+
+
+def test_an_undisturbed_run_is_exact() -> None:
+    fed = orders(400)
+    cluster = started(fed)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.run_to_end()
+    check(cluster, fed)
+
+
+def test_records_that_come_while_it_runs_are_batched_and_exact() -> None:
+    fed = orders(300)
+    cluster = MemoryCluster(JOB)
+    workers = [cluster.start(name) for name in ("w1", "w2")]
+    cluster.place({unit: [workers[i % 2]] for i, unit in enumerate(cluster.units)})
+    for index, order in enumerate(fed):
+        cluster.feed("orders", [order], index % 2)
+        cluster.turn(3)
+    cluster.run_to_end()
+    check(cluster, fed)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["w1", "w2", "w3"])), max_size=5), st.integers(0, 99))
+def test_kills_at_any_turn_lose_and_double_nothing(kills: list[tuple[int, str]], seed: int) -> None:
+    fed = orders(240, seed)
+    cluster = MemoryCluster(JOB)
+    workers = {name: cluster.start(name) for name in ("w1", "w2", "w3")}
+    homes = {unit: f"w{i % 3 + 1}" for i, unit in enumerate(cluster.units)}
+    cluster.place({unit: [workers[name]] for unit, name in homes.items()})
+    chunks = [fed[start : start + 30] for start in range(0, len(fed), 30)]
+    for turns, victim in [*kills, (1, "")]:
+        for chunk in chunks[:2]:
+            for partition in (0, 1):
+                cluster.feed("orders", chunk[partition::2], partition)
+        chunks = chunks[2:]
+        cluster.turn(turns)
+        if victim:
+            cluster.kill(victim)
+            workers[victim] = cluster.start(victim)
+            cluster.place({unit: [workers[victim]] for unit, name in homes.items() if name == victim})
+    for chunk in chunks:
+        for partition in (0, 1):
+            cluster.feed("orders", chunk[partition::2], partition)
+    cluster.run_to_end()
+    check(cluster, fed)
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_a_zombie_that_wakes_after_its_successor_started_changes_nothing(before: int, during: int) -> None:
+    fed = orders(300)
+    cluster = started(fed)
+    old = cluster.start("w1")
+    cluster.place({unit: [old] for unit in cluster.units})
+    cluster.turn(before)
+    del cluster.workers["w1"]  # frozen
+    new = cluster.start("w2")
+    cluster.place({unit: [new] for unit in cluster.units})
+    cluster.turn(during)
+    cluster.workers["w1"] = old  # awake again, it has yet to read that it was replaced
+    cluster.run_to_end()
+    check(cluster, fed)
+    assert all(copy.unit not in {c.unit for c in old.copies()} for copy in new.copies()), "the zombie gave up"
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 200), st.integers(0, 99))
+def test_two_copies_of_every_unit_at_once_are_safe(lead: int, seed: int) -> None:
+    """Forced by the test: both send, both cut, both commit; the log decides."""
+    fed = orders(200, seed)
+    cluster = started(fed)
+    first = cluster.start("w1")
+    cluster.place({unit: [first] for unit in cluster.units})
+    cluster.turn(lead)
+    second = cluster.start("w2")
+    cluster.place({unit: [first, second] for unit in cluster.units})
+    cluster.turn(400)
+    cluster.place({unit: [second] for unit in cluster.units})
+    cluster.run_to_end()
+    check(cluster, fed)
+
+
+def test_after_a_pause_nothing_is_cut_until_resume() -> None:
+    fed = orders(100)
+    cluster = MemoryCluster(JOB)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.turn(50)
+    cluster.control("pause")
+    cluster.turn(20)
+    for partition in (0, 1):
+        cluster.feed("orders", fed[partition::2], partition)
+    cluster.turn(1500)
+    assert cluster.rows("big") == []
+    cluster.control("resume")
+    cluster.run_to_end()
+    check(cluster, fed)
+
+
+def test_bad_records_go_to_the_dead_letters_once_and_the_rest_goes_on() -> None:
+    fed = orders(60)
+    cluster = MemoryCluster(JOB)
+    for order in fed:
+        cluster.feed("orders", [order], 0)
+        cluster.feed("orders", [b"{not json", b"", b'{"shop": 7}'], 1)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.turn(30)
+    cluster.kill("w1")
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.run_to_end()
+    check(cluster, fed)
+    letters = cluster.dead_letters()
+    assert sorted(letter.offset for letter in letters) == list(range(180)), "each bad record once"
+    assert all(letter.reason and letter.topic == "orders" and letter.partition == 1 for letter in letters)
+
+
+def test_acks_trim_what_is_between_units() -> None:
+    fed = orders(400)
+    cluster = started(fed)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.turn(4000)
+    starts = cluster.starts_of_data()
+    assert any(starts.values()), "something was trimmed"
+    cluster.run_to_end()
+    check(cluster, fed)
