@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, KafkaException
 
 from services.kernel.errors import Retriable
+from services.log.protocol import Headers
 
 ANSWER_S = 4.0
 """How long a request may go unanswered; with what surrounds it a caller knows within 5 s."""
@@ -40,9 +41,9 @@ class Cluster:
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def client(self, name: str, own: Mapping[str, str | int]) -> dict[str, object]:
+    def client(self, name: str, own: Mapping[str, str | int]) -> dict[str, str | int]:
         """Settings of a client: defaults, then the user's, then those that correctness rests on."""
-        address = {"bootstrap.servers": self.bootstrap_servers, "client.id": name}
+        address: dict[str, str | int] = {"bootstrap.servers": self.bootstrap_servers, "client.id": name}
         return {**_DEFAULTS, **self.settings, **address, **own}
 
     def unanswered(self, what: str, error: object) -> Retriable:
@@ -57,3 +58,8 @@ def error_of(exception: KafkaException) -> KafkaError:
     """The library's error inside its exception."""
     error = exception.args[0]
     return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+
+
+def listed(headers: Headers | None) -> list[tuple[str, str | bytes | None]] | None:
+    """Headers as the library takes them."""
+    return None if headers is None else list(headers)

@@ -1,26 +1,36 @@
 """A Kafka in memory: what `holdfast try`, simulations and most tests run on.
 
-One suite holds it and services/log/kafka.py to the same contract: tests/contract/test_log.py.
+One suite holds it and services/log/kafka.py to the same contract: tests/contract/test_log.py. What it leaves out:
+transactions take no offsets of their own, nothing is ever unanswered, and it belongs to one thread.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from confluent_kafka import murmur2
 
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, Retriable, StateCorrupted
 from services.log.protocol import At, Chunk, Delivered, Headers, Message, Rows
 
+_CREATE_TIME = 1
+
 
 class MemoryMessage:
     """A stored record; its methods are those of confluent_kafka.Message."""
 
-    __slots__ = ("_headers", "_key", "_offset", "_time", "_value")
+    __slots__ = ("_headers", "_key", "_offset", "_time_ms", "_value")
 
-    def __init__(self, offset: int, time_ms: int, value: bytes | None, key: bytes | None, headers: Headers | None) -> None:
-        self._offset, self._time, self._value, self._key, self._headers = offset, time_ms, value, key, headers
+    def __init__(
+        self, offset: int, time_ms: int, value: bytes | None, key: bytes | None, headers: Headers | None
+    ) -> None:
+        self._offset = offset
+        self._time_ms = time_ms
+        self._value = value
+        self._key = key
+        self._headers = headers
 
     def value(self) -> bytes | None:
         return self._value
@@ -32,26 +42,30 @@ class MemoryMessage:
         return self._offset
 
     def timestamp(self) -> tuple[int, int]:
-        return 1, self._time
+        return _CREATE_TIME, self._time_ms
 
     def headers(self) -> list[tuple[str, bytes]] | None:
-        return None if self._headers is None else list(self._headers)
+        return list(self._headers) if self._headers else None
 
 
 @dataclass(slots=True)
 class _Stored:
+    """One partition: messages[i] has offset start + i."""
+
     start: int = 0
-    next: int = 0
     messages: list[MemoryMessage] = field(default_factory=list)
 
-    def append(self, time_ms: int, value: bytes | None, key: bytes | None, headers: Headers | None) -> int:
-        self.messages.append(MemoryMessage(self.next, time_ms, value, key, headers))
-        self.next += 1
-        return self.next - 1
+    @property
+    def end(self) -> int:
+        return self.start + len(self.messages)
 
-    def between(self, start: int, count: int) -> list[MemoryMessage]:
-        first = start - (self.messages[0].offset() if self.messages else start)
-        return self.messages[max(0, first) : max(0, first) + count]
+    def append(self, time_ms: int, value: bytes | None, key: bytes | None, headers: Headers | None) -> int:
+        offset = self.start + len(self.messages)
+        self.messages.append(MemoryMessage(offset, time_ms, value, key, headers))
+        return offset
+
+    def read(self, begin: int, count: int) -> list[MemoryMessage]:
+        return self.messages[begin - self.start : begin - self.start + count]
 
     def trim(self, upto: int) -> None:
         if upto > self.start:
@@ -60,143 +74,199 @@ class _Stored:
 
 
 class MemoryLog:
+    """Implements Log. time_ms gives the timestamp of records that come without one."""
+
     def __init__(self, time_ms: Callable[[], int]) -> None:
-        self.time_ms = time_ms
-        self.stored: dict[str, list[_Stored]] = {}
-        self.configs: dict[str, dict[str, str]] = {}
-        self.epochs: dict[str, int] = {}
+        self._time_ms = time_ms
+        self._topics: dict[str, list[_Stored]] = {}
+        self._configs: dict[str, dict[str, str]] = {}
+        self._holders: dict[str, MemoryTransactor] = {}
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
-        for t in topics:
-            self.stored.setdefault(t.name, [_Stored() for _ in range(t.partitions)])
-            self.configs.setdefault(t.name, dict(t.config))
+        for spec in topics:
+            if spec.name not in self._topics:
+                self._topics[spec.name] = [_Stored() for _ in range(spec.partitions)]
+                self._configs[spec.name] = dict(spec.config)
 
     def delete(self, names: Iterable[str]) -> None:
-        for n in names:
-            self.stored.pop(n, None)
+        for name in names:
+            self._topics.pop(name, None)
+            self._configs.pop(name, None)
 
     def topics(self) -> dict[str, int]:
-        return {n: len(p) for n, p in self.stored.items()}
+        return {name: len(partitions) for name, partitions in self._topics.items()}
 
     def config(self, topic: str) -> dict[str, str]:
-        return dict(self.configs.get(topic, {}))
-
-    def at(self, p: Partition) -> _Stored:
-        try:
-            return self.stored[p.topic][p.index]
-        except (KeyError, IndexError):
-            raise Retriable(f"{p} does not exist") from None
+        return dict(self._configs.get(topic, {}))
 
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
-        out = {}
-        for p in partitions:
-            s = self.at(p)
-            if at == "start":
-                out[p] = s.start
-            elif at == "end":
-                out[p] = s.next
-            else:
-                i = next((m.offset() for m in s.messages if m.timestamp()[1] >= at), s.next)
-                out[p] = i
-        return out
+        return {partition: _offset(self.stored(partition), at) for partition in partitions}
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
-        for p, o in upto.items():
-            self.at(p).trim(o)
+        for partition, offset in upto.items():
+            stored = self.stored(partition)
+            if offset > stored.end:
+                raise StateCorrupted(f"{partition}: cannot trim up to {offset}, which is above the end {stored.end}")
+            stored.trim(offset)
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
-        s = self.at(partition)
-        return iter(s.between(s.start if start is None else start, len(s.messages)))
+        stored = self.stored(partition)
+        begin = stored.start if start is None else start
+        if begin < stored.start:
+            raise _gone(partition, begin, stored)
+        return iter(stored.read(begin, len(stored.messages)))
 
     def last(self, partition: Partition) -> Message | None:
-        s = self.at(partition)
-        return s.messages[-1] if s.messages else None
+        stored = self.stored(partition)
+        return stored.messages[-1] if stored.messages else None
 
-    def reader(self, name: str) -> "MemoryReader":
+    def reader(self, name: str) -> MemoryReader:
         return MemoryReader(self)
 
-    def appender(self, name: str) -> "MemoryAppender":
+    def appender(self, name: str) -> MemoryAppender:
         return MemoryAppender(self)
 
-    def transactor(self, transactional_id: str) -> "MemoryTransactor":
+    def transactor(self, transactional_id: str) -> MemoryTransactor:
         return MemoryTransactor(self, transactional_id)
 
     def close(self) -> None:
         pass
 
-    def put(self, p: Partition, value: bytes | None, key: bytes | None, headers: Headers | None, ts: int | None = None) -> int:
-        index = p.index
-        if index < 0:
-            import zlib
-            index = zlib.crc32(key or b"") % len(self.stored[p.topic])
-        return self.at(Partition(p.topic, index)).append(self.time_ms() if ts is None else ts, value, key, headers)
+    # -- for the classes below ----------------------------------------------------------------------------------------
+
+    def has(self, partition: Partition) -> bool:
+        return 0 <= partition.index < len(self._topics.get(partition.topic, ()))
+
+    def stored(self, partition: Partition) -> _Stored:
+        if not self.has(partition):
+            raise Retriable(f"{partition} does not exist")
+        return self._topics[partition.topic][partition.index]
+
+    def route(self, topic: str, key: bytes | None) -> Partition:
+        """Where Kafka's murmur2 sends a key; records without one all go to the first partition."""
+        partitions = self._topics.get(topic)
+        if not partitions:
+            raise Retriable(f"{topic} does not exist")
+        return Partition(topic, 0 if key is None else murmur2(key, len(partitions)))
+
+    def put(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers | None,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """Appends one record and returns its offset."""
+        where = self.route(partition.topic, key) if partition.index < 0 else partition
+        time_ms = self._time_ms() if timestamp_ms is None else timestamp_ms
+        return self.stored(where).append(time_ms, value, key, headers)
+
+    def take_over(self, transactional_id: str, holder: MemoryTransactor) -> None:
+        self._holders[transactional_id] = holder
+
+    def holds(self, transactional_id: str, holder: MemoryTransactor) -> bool:
+        return self._holders.get(transactional_id) is holder
 
 
 class MemoryReader:
+    """Implements Reader; partitions that do not exist (yet) give nothing."""
+
     def __init__(self, log: MemoryLog) -> None:
-        self.log = log
-        self.pos: dict[Partition, int] = {}
-        self.gen: dict[Partition, int] = {}
-        self.ended: dict[Partition, int] = {}
-        self.paused: set[Partition] = set()
+        self._log = log
+        self._positions: dict[Partition, int] = {}
+        self._generations: dict[Partition, int] = {}
+        self._ended: dict[Partition, int] = {}
+        self._silent: set[Partition] = set()
+        self._moves = 0
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
-        for p, o in positions.items():
-            self.pos[p] = o
-            self.gen[p] = self.gen.get(p, 0) + 1
-            self.ended.pop(p, None)
-            self.paused.discard(p)
+        for partition, offset in positions.items():
+            self._moves += 1
+            self._positions[partition] = offset
+            self._generations[partition] = self._moves
+            self._ended.pop(partition, None)
+            self._silent.discard(partition)
 
     def unassign(self, partitions: Iterable[Partition]) -> None:
-        for p in partitions:
-            self.pos.pop(p, None)
-            self.gen[p] = self.gen.get(p, 0) + 1
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._generations.pop(partition, None)
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        self.paused |= set(partitions)
+        self._silent.update(partitions)
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        self.paused -= set(partitions)
+        self._silent.difference_update(partitions)
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        out = []
-        for p in list(self.pos):
-            if p in self.paused or p.topic not in self.log.stored:
+        """Never waits. Partitions take turns when there is more than max_messages."""
+        chunks: list[Chunk] = []
+        left = max_messages
+        for partition in list(self._positions):
+            if partition in self._silent or not self._log.has(partition):
                 continue
-            s = self.log.at(p)
-            if self.pos[p] < s.start:
-                raise StateCorrupted(f"{p}: position {self.pos[p]} is below the log start {s.start}")
-            ms = s.between(self.pos[p], max_messages) if s.next > self.pos[p] else []
-            if ms:
-                self.pos[p] = ms[-1].offset() + 1
-            end = s.next if self.pos[p] == s.next and self.ended.get(p) != s.next else None
-            if end is not None:
-                self.ended[p] = end
-            if ms or end is not None:
-                out.append(Chunk(p, ms, end, self.gen[p]))
-        return out
+            chunk = self._read(partition, left, bool(chunks))
+            if chunk is not None:
+                chunks.append(chunk)
+                left -= len(chunk.messages)
+            if left <= 0:
+                self._positions[partition] = self._positions.pop(partition)  # to the back
+                break
+        return chunks
 
     def current(self, chunk: Chunk) -> bool:
-        return self.gen.get(chunk.partition) == chunk.generation and chunk.partition in self.pos
+        return self._generations.get(chunk.partition) == chunk.generation
 
     def close(self) -> None:
-        self.pos.clear()
+        self._positions.clear()
+        self._generations.clear()
+
+    def _read(self, partition: Partition, count: int, others: bool) -> Chunk | None:
+        """A position that is gone is raised once, and not while records of others would be lost with it."""
+        stored, position = self._log.stored(partition), self._positions[partition]
+        end = stored.end
+        if not stored.start <= position <= end:
+            if others:
+                return None
+            self._silent.add(partition)
+            raise _gone(partition, position, stored)
+        messages = stored.read(position, count)
+        position += len(messages)
+        self._positions[partition] = position
+        met = position == end and self._ended.get(partition) != end
+        if met:
+            self._ended[partition] = end
+        if not messages and not met:
+            return None
+        return Chunk(partition, messages, end if met else None, self._generations[partition])
 
 
 class MemoryAppender:
-    def __init__(self, log: MemoryLog) -> None:
-        self.log = log
-        self.due: list[tuple[Delivered, int]] = []
+    """Implements Appender; records are stored at once, and `done` is called at the next poll."""
 
-    def append(self, partition: Partition, value: bytes | None, *, key: bytes | None = None, headers: Headers | None = None, timestamp_ms: int | None = None, done: Delivered | None = None) -> None:
-        o = self.log.put(partition, value, key, headers, timestamp_ms)
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._due: list[tuple[Delivered, int]] = []
+
+    def append(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        done: Delivered | None = None,
+    ) -> None:
+        offset = self._log.put(partition, value, key, headers, timestamp_ms)
         if done is not None:
-            self.due.append((done, o))
+            self._due.append((done, offset))
 
     def poll(self) -> None:
-        due, self.due = self.due, []
-        for done, o in due:
-            done(None, o)
+        due, self._due = self._due, []
+        for done, offset in due:
+            done(None, offset)
 
     def flush(self, timeout_s: float) -> None:
         self.poll()
@@ -206,19 +276,40 @@ class MemoryAppender:
 
 
 class MemoryTransactor:
-    def __init__(self, log: MemoryLog, tid: str) -> None:
-        self.log, self.tid, self.epoch = log, tid, -1
+    """Implements Transactor: the last to start holds the id."""
+
+    def __init__(self, log: MemoryLog, transactional_id: str) -> None:
+        self._log = log
+        self._id = transactional_id
 
     def start(self) -> None:
-        self.epoch = self.log.epochs[self.tid] = self.log.epochs.get(self.tid, 0) + 1
+        self._log.take_over(self._id, self)
 
     def commit(self, rows: Sequence[Rows]) -> None:
-        if self.log.epochs.get(self.tid) != self.epoch:
-            raise Fenced(f"{self.tid} was taken over")
-        for r in rows:
-            for i, v in enumerate(r.values):
-                idx = -1 if r.partitions is None else r.partitions[i]
-                self.log.put(Partition(r.topic, idx), v, None if r.keys is None else r.keys[i], r.headers)
+        if not self._log.holds(self._id, self):
+            raise Fenced(f"{self._id} was taken over, or never started")
+        for one in rows:  # all or nothing: a row for what does not exist is found before the first is stored
+            for index in {-1} if one.partitions is None else set(one.partitions):
+                self._log.stored(self._log.route(one.topic, None) if index < 0 else Partition(one.topic, index))
+        for one in rows:
+            keys = one.keys or [None] * len(one.values)
+            partitions = one.partitions or [-1] * len(one.values)
+            for value, key, index in zip(one.values, keys, partitions, strict=True):
+                self._log.put(Partition(one.topic, index), value, key, one.headers)
 
     def close(self) -> None:
         pass
+
+
+def _offset(stored: _Stored, at: At) -> int:
+    if at == "start":
+        return stored.start
+    if at == "end":
+        return stored.end
+    return next((m.offset() for m in stored.messages if m.timestamp()[1] >= at), stored.end)
+
+
+def _gone(partition: Partition, position: int, stored: _Stored) -> StateCorrupted:
+    return StateCorrupted(
+        f"{partition}: position {position} is not in the log, which holds {stored.start} to {stored.end}"
+    )

@@ -1,0 +1,186 @@
+"""`Log` on a Kafka cluster, through confluent-kafka.
+
+One suite holds it and services/log/memory.py to the same contract: tests/contract/test_log.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST, NewTopic
+
+from schemas.topics import Partition, TopicSpec
+from services.kernel.errors import Retriable, StateCorrupted
+from services.log.kafka_appender import KafkaAppender
+from services.log.kafka_client import ANSWER_S, Cluster, error_of
+from services.log.kafka_reader import KafkaReader
+from services.log.kafka_scan import Scanner
+from services.log.kafka_transactor import KafkaTransactor
+from services.log.protocol import At, Message
+
+SETTLED_S = 20.0
+"""How long topics may take to be led, or to be gone, on a broker that answers."""
+
+FIRST_STRETCH = 64
+_LOOK_AGAIN_S = 0.01
+_NONE_SINCE = -1
+_START = OffsetSpec(OFFSET_SPEC_EARLIEST)
+_END = OffsetSpec(OFFSET_SPEC_LATEST)
+
+
+class KafkaLog:
+    """Implements Log; one for a process, and all of its methods may be called from any thread.
+
+    Args:
+        bootstrap_servers: host:port, several separated by commas.
+        client_settings: what the user sets for every client, such as security.protocol.
+        name: of the process, in the names of its clients.
+    """
+
+    def __init__(self, bootstrap_servers: str, client_settings: Mapping[str, str] | None, name: str) -> None:
+        self._cluster = Cluster(bootstrap_servers, dict(client_settings or {}))
+        self._name = name
+        self._admin = AdminClient(self._cluster.client(f"{name}-admin", {}))
+        self._scanner = Scanner(self._cluster, name)
+
+    def create(self, topics: Iterable[TopicSpec]) -> None:
+        """Returns once every partition has a leader."""
+        wanted = {spec.name: spec for spec in topics}
+        present = self.topics()
+        missing = [spec for name, spec in wanted.items() if name not in present]
+        if missing:
+            new = [NewTopic(s.name, s.partitions, -1, config=dict(s.config)) for s in missing]
+            created = self._admin.create_topics(new, operation_timeout=ANSWER_S, request_timeout=ANSWER_S)
+            for name, future in created.items():
+                self._answer(f"create {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
+        self._await(f"create {sorted(wanted)}", lambda: wanted.keys() <= self._led())
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Returns once they are gone."""
+        gone = set(names) & self.topics().keys()
+        if gone:
+            deleted = self._admin.delete_topics(sorted(gone), operation_timeout=ANSWER_S, request_timeout=ANSWER_S)
+            for name, future in deleted.items():
+                self._answer(f"delete {name}", future, KafkaError.UNKNOWN_TOPIC_OR_PART)
+            self._await(f"delete {sorted(gone)}", lambda: gone.isdisjoint(self.topics()))
+
+    def topics(self) -> dict[str, int]:
+        found = self._metadata().items()
+        return {name: len(topic.partitions) for name, topic in found if not name.startswith("__")}
+
+    def config(self, topic: str) -> dict[str, str]:
+        """Every setting, also those at their default; empty if there is no such topic."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        future = self._admin.describe_configs([resource], request_timeout=ANSWER_S)[resource]
+        entries = self._answer(f"describe {topic}", future, KafkaError.UNKNOWN_TOPIC_OR_PART) or {}
+        return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+
+    def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
+        """A time after the last record gives the end."""
+        wanted = list(partitions)
+        if at == "start":
+            return self._list_offsets(wanted, _START)
+        if at == "end":
+            return self._list_offsets(wanted, _END)
+        found = self._list_offsets(wanted, OffsetSpec(at))
+        late = [p for p, offset in found.items() if offset == _NONE_SINCE]
+        return found | self._list_offsets(late, _END)
+
+    def trim(self, upto: Mapping[Partition, int]) -> None:
+        """Raises StateCorrupted for an offset above the end: the log has lost its tail."""
+        if not upto:
+            return
+        asked = [TopicPartition(p.topic, p.index, offset) for p, offset in upto.items()]
+        for where, future in self._admin.delete_records(asked, request_timeout=ANSWER_S).items():
+            partition = Partition(where.topic, where.partition)
+            if self._answer(f"trim {partition}", future, KafkaError.OFFSET_OUT_OF_RANGE) is None:
+                raise StateCorrupted(f"{partition}: cannot trim up to {upto[partition]}, which is above the end")
+
+    def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
+        """Raises StateCorrupted while it is read, if the log was trimmed above the position."""
+        begin = self.offsets([partition], "start")[partition] if start is None else start
+        end = self.offsets([partition], "end")[partition]
+        return self._scanner.scan(partition, begin, end)
+
+    def last(self, partition: Partition) -> Message | None:
+        start, end = (self.offsets([partition], at)[partition] for at in ("start", "end"))
+        stretch = FIRST_STRETCH
+        while start < end:
+            begin = max(start, end - stretch)
+            found: Message | None = None
+            for found in self._scanner.scan(partition, begin, end):  # noqa: B007
+                pass
+            if found is not None or begin == start:
+                return found
+            stretch *= 2
+        return None
+
+    def reader(self, name: str) -> KafkaReader:
+        return KafkaReader(self._cluster, f"{self._name}-{name}")
+
+    def appender(self, name: str) -> KafkaAppender:
+        return KafkaAppender(self._cluster, f"{self._name}-{name}")
+
+    def transactor(self, transactional_id: str) -> KafkaTransactor:
+        return KafkaTransactor(self._cluster, transactional_id)
+
+    def close(self) -> None:
+        self._scanner.close()
+
+    def _metadata(self) -> dict[str, Any]:
+        try:
+            found = self._admin.list_topics(timeout=ANSWER_S).topics
+        except KafkaException as exception:
+            raise self._cluster.unanswered("list topics", error_of(exception).str()) from exception
+        return {name: topic for name, topic in found.items() if topic.error is None}
+
+    def _led(self) -> set[str]:
+        """Topics of which every partition has a leader."""
+        found = self._metadata().items()
+        return {
+            name
+            for name, topic in found
+            if topic.partitions and all(p.error is None and p.leader >= 0 for p in topic.partitions.values())
+        }
+
+    def _list_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        """Offsets for read_committed readers: the end is the last stable offset."""
+        if not partitions:
+            return {}
+        futures = self._admin.list_offsets(
+            {TopicPartition(p.topic, p.index): spec for p in partitions},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=ANSWER_S,
+        )
+        found = {}
+        for where, future in futures.items():
+            partition = Partition(where.topic, where.partition)
+            found[partition] = self._answer(f"list offsets of {partition}", future).offset
+        return found
+
+    def _answer(self, what: str, future: Future[Any], *harmless: int) -> Any:
+        """The answer, or None for a harmless error."""
+        try:
+            return future.result(ANSWER_S + 0.5)
+        except KafkaException as exception:
+            error = error_of(exception)
+            if error.code() in harmless:
+                return None
+            raise self._cluster.unanswered(what, error.str()) from exception
+        except TimeoutError as error:
+            raise self._cluster.unanswered(what, "no answer") from error
+
+    def _await(self, what: str, reached: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SETTLED_S
+        while not reached():
+            if time.monotonic() > deadline:
+                raise Retriable(f"Kafka at {self._cluster.bootstrap_servers} took over {SETTLED_S:g} s to {what}")
+            time.sleep(_LOOK_AGAIN_S)

@@ -1,0 +1,105 @@
+"""Appender: an idempotent producer that gives up on nothing and never drops an answer.
+
+Source: PROTOCOL 1 (acks=all, idempotent, no delivery time-out shorter than the copy's life).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as KafkaMessage
+
+from schemas.topics import Partition
+from services.kernel.errors import InvalidRecord, Retriable
+from services.log.kafka_client import MAX_MESSAGE_BYTES, Cluster, error_of, listed
+from services.log.protocol import Delivered, Headers
+
+CLOSE_S = 4.0
+_FULL_WAIT_S = 0.05
+
+_SETTINGS: Mapping[str, str | int] = {
+    "enable.idempotence": "true",
+    "acks": "all",
+    "linger.ms": 0,
+    "message.timeout.ms": 0,
+    "message.max.bytes": MAX_MESSAGE_BYTES,
+    "partitioner": "murmur2_random",
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 128 * 1024,
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 200,
+}
+
+
+class KafkaAppender:
+    """Implements Appender over one producer."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._due: deque[tuple[Delivered, KafkaError | None, int]] = deque()
+        self._failure: KafkaError | None = None
+        self._producer = Producer(cluster.client(name, _SETTINGS), on_delivery=self._answered)
+
+    def append(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        done: Delivered | None = None,
+    ) -> None:
+        """Raises InvalidRecord for one above 16 MiB, and Retriable once the producer has failed for good."""
+        answered = self._answered if done is None else functools.partial(self._answered, done=done)
+        while True:
+            try:
+                self._producer.produce(
+                    partition.topic, value, key, partition.index, answered, None, timestamp_ms or 0, listed(headers)
+                )
+                return
+            except BufferError:
+                self._producer.poll(_FULL_WAIT_S)  # room comes with answers; their `done` waits for our poll
+            except KafkaException as exception:
+                raise self._refused(partition, value, exception) from exception
+
+    def poll(self) -> None:
+        self._producer.poll(0)
+        self._call_done()
+
+    def flush(self, timeout_s: float) -> None:
+        missing = self._producer.flush(timeout_s)
+        self._call_done()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise self._cluster.unanswered("append", failure.str())
+        if missing:
+            raise self._cluster.unanswered(f"append {missing} records", f"no answer in {timeout_s} s")
+
+    def close(self) -> None:
+        """Waits a little for answers; what is not answered then fails, and may have been appended or not."""
+        if self._producer.flush(CLOSE_S):
+            self._producer.purge()
+            self._producer.flush(CLOSE_S)
+        self._call_done()
+
+    def _answered(self, error: KafkaError | None, message: KafkaMessage, done: Delivered | None = None) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error
+        if done is not None:
+            offset = message.offset()
+            self._due.append((done, error, -1 if offset is None else offset))
+
+    def _call_done(self) -> None:
+        while self._due:
+            done, error, offset = self._due.popleft()
+            done(None if error is None else self._cluster.unanswered("append", error.str()), offset)
+
+    def _refused(self, partition: Partition, value: bytes | None, exception: KafkaException) -> Exception:
+        error = error_of(exception)
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return InvalidRecord(f"a record of {len(value or b'')} bytes for {partition} is above 16 MiB")
+        return Retriable(f"cannot append to {partition}: {error.str()}. Open a new appender")

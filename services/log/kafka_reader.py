@@ -1,0 +1,167 @@
+"""Reader: fetches assigned partitions, read_committed, and hands them out as chunks with hardly any work a record.
+
+Source: PROTOCOL 3 (a seek or a pause must never let records of the former position through) and 5.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from schemas.topics import Partition
+from services.kernel.errors import HoldfastError, StateCorrupted
+from services.log.kafka_client import Cluster
+from services.log.protocol import Chunk, Message
+
+_SETTINGS: Mapping[str, str | int] = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": "true",
+    # One request at a time is under way to each broker: a partition that is added or moved waits for it to come back.
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 2,
+    "queued.max.messages.kbytes": 65536,
+    "check.crcs": "false",
+}
+
+_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_UNSET = -1
+
+
+class KafkaReader:
+    """Implements Reader over one consumer without a group; partitions that do not exist (yet) give nothing."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._consumer = Consumer(cluster.client(name, {**_SETTINGS, "group.id": f"holdfast-{name}"}))
+        self._generation = itertools.count(1)
+        self._generations: dict[Partition, int] = {}
+        self._positions: dict[Partition, int] = {}
+        self._paused: set[Partition] = set()
+        self._errors: dict[Partition, HoldfastError] = {}
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        """Moving is taking away and giving anew: the library then drops what it has fetched for the former position."""
+        if not positions:
+            return
+        self.unassign(p for p in positions if p in self._generations)
+        for partition, offset in positions.items():
+            self._generations[partition] = next(self._generation)
+            self._positions[partition] = offset
+        self._consumer.incremental_assign([TopicPartition(p.topic, p.index, o) for p, o in positions.items()])
+
+    def unassign(self, partitions: Iterable[Partition]) -> None:
+        gone = [p for p in partitions if p in self._generations]
+        if not gone:
+            return
+        self.resume(gone)  # the library remembers a pause across assignments
+        for partition in gone:
+            del self._generations[partition], self._positions[partition]
+            self._errors.pop(partition, None)
+        self._consumer.incremental_unassign(_listed(gone))
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """What was fetched and not handed out is dropped, and fetched again after resume."""
+        held = [p for p in partitions if p in self._generations and p not in self._paused]
+        if held:
+            self._paused.update(held)
+            self._consumer.pause(_listed(held))
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        freed = [p for p in partitions if p in self._paused]
+        if freed:
+            self._paused.difference_update(freed)
+            self._consumer.resume(_listed(freed))
+
+    def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
+        """Records of other partitions go before an error: they would be lost with it."""
+        self._raise_first()
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return []
+        fetched = [first]
+        if max_messages > 1:
+            fetched += self._consumer.consume(max_messages - 1, 0)
+        chunks = self._chunks(fetched)
+        if not chunks:
+            self._raise_first()
+        return chunks
+
+    def current(self, chunk: Chunk) -> bool:
+        return self._generations.get(chunk.partition) == chunk.generation
+
+    def close(self) -> None:
+        self._generations.clear()
+        self._consumer.close()
+
+    def _raise_first(self) -> None:
+        """Each error is raised once; its partition gives nothing more until it is assigned anew."""
+        if self._errors:
+            raise self._errors.pop(next(iter(self._errors)))
+
+    def _chunks(self, fetched: list[KafkaMessage]) -> list[Chunk]:
+        chunks: dict[Partition, Chunk] = {}
+        if not any(map(KafkaMessage.error, fetched)):
+            self._gather(fetched, chunks)
+            return list(chunks.values())
+        begin = 0
+        for place, error in enumerate(map(KafkaMessage.error, fetched)):
+            if error is not None:
+                self._gather(fetched[begin:place], chunks)
+                self._event(fetched[place], error, chunks)
+                begin = place + 1
+        self._gather(fetched[begin:], chunks)
+        return list(chunks.values())
+
+    def _gather(self, records: list[KafkaMessage], chunks: dict[Partition, Chunk]) -> None:
+        """Adds records, which come in runs of one partition, to the chunks of their partitions."""
+        if not records:
+            return
+        if len(self._generations) == 1:
+            self._add(next(iter(self._generations)), records, chunks)
+            return
+        begin = 0
+        names = zip(map(KafkaMessage.topic, records), map(KafkaMessage.partition, records), strict=True)
+        for (topic, index), run in itertools.groupby(names):
+            end = begin + sum(1 for _ in run)
+            self._add(Partition(cast(str, topic), cast(int, index)), records[begin:end], chunks)
+            begin = end
+
+    def _add(self, partition: Partition, run: list[KafkaMessage], chunks: dict[Partition, Chunk]) -> None:
+        chunk = self._chunk(partition, chunks)
+        if chunk is not None:
+            cast(list[Message], chunk.messages).extend(cast(list[Message], run))
+            chunk.end = None
+            self._positions[partition] = cast(int, run[-1].offset()) + 1
+
+    def _event(self, event: KafkaMessage, error: KafkaError, chunks: dict[Partition, Chunk]) -> None:
+        """Takes an end of a partition, or an error, to its chunk or to the errors to be raised."""
+        code = error.code()
+        partition = Partition(event.topic() or "", _UNSET if (index := event.partition()) is None else index)
+        if code == KafkaError._PARTITION_EOF:
+            if (chunk := self._chunk(partition, chunks)) is not None:
+                chunk.end = event.offset()
+        elif code in _GONE:
+            if partition in self._generations:
+                self._errors[partition] = StateCorrupted(
+                    f"{partition}: position {self._positions[partition]} is not in the log (any more): {error.str()}"
+                )
+        elif code not in _ABSENT:
+            self._errors[partition] = self._cluster.unanswered(f"read {partition}", error.str())
+
+    def _chunk(self, partition: Partition, chunks: dict[Partition, Chunk]) -> Chunk | None:
+        """The chunk of a partition, None for one that is no longer assigned."""
+        if (chunk := chunks.get(partition)) is None and (generation := self._generations.get(partition)) is not None:
+            chunk = chunks[partition] = Chunk(partition, [], None, generation)
+        return chunk
+
+
+def _listed(partitions: Iterable[Partition]) -> list[TopicPartition]:
+    return [TopicPartition(p.topic, p.index) for p in partitions]

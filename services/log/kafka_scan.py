@@ -1,0 +1,81 @@
+"""Scans: a stretch of a partition read to an end that is known before, with readers kept connected for the next time.
+
+Source: PROTOCOL 9: a takeover reads one position, and has no time to connect first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+from schemas.topics import Partition
+from services.log.kafka_client import ANSWER_S, Cluster
+from services.log.kafka_reader import KafkaReader
+from services.log.protocol import Message
+
+_WAIT_S = 0.1
+_KEPT = 4
+
+
+class Scanner:
+    """Reads stretches; any number of threads at once, each with a reader of its own."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._lock = threading.Lock()
+        self._idle: list[KafkaReader] = []
+
+    def scan(self, partition: Partition, begin: int, end: int) -> Iterator[Message]:
+        """The committed records in [begin, end); begin is in the log, end at most the last stable offset.
+
+        Raises:
+            StateCorrupted: trimmed above the position. Retriable: nothing came for 4 s.
+        """
+        if begin >= end:
+            return
+        reader = self._take()
+        try:
+            reader.assign({partition: begin})
+            yield from self._read(reader, partition, end)
+            reader.unassign([partition])
+        except BaseException:  # also GeneratorExit: the caller has seen enough
+            reader.close()
+            raise
+        self._give_back(reader)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.close()
+
+    def _read(self, reader: KafkaReader, partition: Partition, end: int) -> Iterator[Message]:
+        """Ends at a record or an end of the partition at or past `end`: transaction markers hold offsets too."""
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            for chunk in reader.poll(_WAIT_S):
+                deadline = time.monotonic() + ANSWER_S
+                messages = chunk.messages
+                if messages and messages[-1].offset() >= end - 1:
+                    yield from (m for m in messages if m.offset() < end)
+                    return
+                yield from messages
+                if chunk.end is not None and chunk.end >= end:
+                    return
+            if time.monotonic() > deadline:
+                raise self._cluster.unanswered(f"read {partition} up to {end}", f"nothing came for {ANSWER_S:g} s")
+
+    def _take(self) -> KafkaReader:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return KafkaReader(self._cluster, f"{self._name}-scan")
+
+    def _give_back(self, reader: KafkaReader) -> None:
+        with self._lock:
+            if len(self._idle) < _KEPT:
+                self._idle.append(reader)
+                return
+        reader.close()
