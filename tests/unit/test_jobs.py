@@ -237,6 +237,13 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
         ("operators.o", {"select": "x", "input": "s"}, "operators.o.select", "expected a list, found 'x'", "write [x]"),
         ("operators.o", {"select": [], "input": "s"}, "operators.o.select", "needs at least 1 entry", ""),
         ("operators.o", {"select": ["x", ""], "input": "s"}, "operators.o.select[1]", "is empty", ""),
+        (
+            "operators.o",
+            {"join": {"left": "s", "right": "s", "on": ["x"], "within_s": 1, "kind": "lft"}},
+            "operators.o.join.kind",
+            "'lft' is not one of inner, left",
+            "did you mean 'left'?",
+        ),
         ("operators.o", {"union": ["s"]}, "operators.o.union", "needs at least 2 entries", ""),
         (
             "operators.o",

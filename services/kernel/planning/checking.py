@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.job_operators import Aggregate, Join, Python
+from schemas.job_operators import Aggregate, Join, Python, Top
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
@@ -79,8 +79,12 @@ def _describe_all(checked: Checked, describe: Describe) -> None:
 
 def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describe: Describe) -> None:
     told = {problem.path for problem in checked.problems}
+    operator = checked.spec.operators[name]
+    if isinstance(operator, Top):
+        # A ranking must know which rows replace which; the plan of an operator does not show its inputs' keys.
+        checked.params[name]["input_row_key"] = list(inputs[0].row_key)
     try:
-        checked.streams[name] = describe(checked.spec.operators[name].kind, checked.params[name], inputs)
+        checked.streams[name] = describe(operator.kind, checked.params[name], inputs)
         checked.params[name]["input_row_key"] = list(inputs[0].row_key)
     except JobRejected as error:
         found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in error.problems]

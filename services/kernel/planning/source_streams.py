@@ -11,7 +11,6 @@ from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
 from services.kernel import fields
 from services.kernel.operators.catalogue import Stream
-from services.kernel.operators.operator import TIME
 from services.kernel.planning.suggestions import suggest
 
 _TIMES = ("timestamp", "date")
@@ -30,8 +29,8 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:
     for column, kind in source.fields.items():
-        if column == TIME:
-            yield Problem(f"{path}.{column}", "is the name of a column of ours", "rename it")
+        if column.startswith("_"):
+            yield Problem(f"{path}.{column}", "begins with an underscore", "such names belong to holdfast: rename it")
         try:
             fields.dtype(kind)
         except ValueError as error:

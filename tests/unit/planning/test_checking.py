@@ -159,7 +159,12 @@ def test_one_mistake_is_one_problem(raw: dict[str, Any], path: str, message: str
     [
         ({"fields": {"x": "dcimal(10,2)"}}, "fields.x", "unknown type", ""),
         ({"fields": {"x": "decimal(10", "2)": "int"}}, "fields.x", "unknown type", "quote a type that holds a comma"),
-        ({"fields": {"_time": "int"}}, "fields._time", "is the name of a column of ours", "rename it"),
+        (
+            {"fields": {"_time": "int"}},
+            "fields._time",
+            "begins with an underscore",
+            "such names belong to holdfast: rename it",
+        ),
         ({"event_time": "z"}, "event_time", "there is no field 'z'", "known: x, y"),
         (
             {"event_time": "x"},

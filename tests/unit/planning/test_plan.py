@@ -72,6 +72,8 @@ def test_windows_are_ranked_in_parallel_by_window() -> None:
     made = plan(job({"n": count(window=WINDOW), "t": top}, two()))
     assert made.edges[1].routing == "keyed"
     assert made.edges[1].key == ("window_start", "window_end")
+    ranking = next(operator for operator in made.operators if operator.name == "t")
+    assert ranking.params["input_row_key"] == ["x", "window_start", "window_end"]
 
 
 def test_a_join_meets_its_rows_by_key_on_both_sides() -> None:
