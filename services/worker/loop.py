@@ -119,6 +119,11 @@ class Worker:
         """For the heartbeat."""
         return tuple(copy.report() for copy in list(self._copies.values()))
 
+    @property
+    def records(self) -> int:
+        """Source records processed by the copies here."""
+        return sum(copy.running.counts["records"] for copy in self._copies.values() if copy.running is not None)
+
     def close(self) -> None:
         """Leaves every copy as it is: a restart finds all in the log."""
         self._data.close()

@@ -1,0 +1,147 @@
+"""`holdfast try`: a job on files, in this process, without Kafka or Java.
+
+Source: JOBS `try`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MAX_SHOWN_DEAD_LETTERS = 5
+
+
+def command(
+    job: Annotated[Path, typer.Argument(help="The job file, YAML or JSON.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="SOURCE=FILE", help="File of a source: ndjson, csv or parquet, also .gz."),
+    ] = None,
+    out: Annotated[
+        str, typer.Option(help="'-' prints rows; a folder gets <query>.ndjson files. Default: print.")
+    ] = "-",
+    as_json: Annotated[bool, typer.Option("--json", help="Summary as one line of JSON on stderr.")] = False,
+) -> None:
+    """Run a job on files, in memory: no Kafka, no Java, the same results as on a cluster.
+
+    The end of the files closes every window. Rows go to stdout (with more than one query as {"query": ..., "row": ...}),
+    everything else to stderr.
+
+    Example: holdfast try job.yaml --input flights=flights.ndjson.gz | head
+    """
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from services.cli.feeding import UnusableFile
+    from services.cli.local_run import LocalRunFailed
+    from services.kernel.errors import JobRejected
+
+    try:
+        _run(job, inputs or [], out, as_json)
+    except JobRejected as rejected:
+        _refuse([str(problem) for problem in rejected.problems], 2)
+    except UnusableFile as error:
+        _refuse([str(error)], 2)
+    except LocalRunFailed as error:
+        _refuse([str(error)], 1)
+    except KeyboardInterrupt:
+        _refuse(["stopped; a run in memory leaves nothing behind"], 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refuse(lines: list[str], status: int) -> None:
+    for line in lines:
+        typer.echo(f"error: {line}", err=True)
+    raise typer.Exit(status)
+
+
+def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
+    import structlog
+
+    from services.cli.feeding import records
+    from services.cli.local_run import LocalRun, complete
+    from services.kernel.planning.loading import load
+    from services.worker.settings import WorkerSettings
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    if not job.exists():
+        _refuse([f"there is no file {job}"], 2)
+    spec = complete(load(job.read_text(), str(job)))
+    files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
+    sys.path.insert(0, str(Path.cwd()))
+    feeds: dict[str, Iterator[list[bytes]]] = {
+        name: records(path, raw=spec.sources[name].format == "csv") for name, path in files.items()
+    }
+    modules = [operator.python.split(":")[0] for operator in spec.operators.values() if operator.kind == "python"]
+    allow = [module for module in WorkerSettings().plugins.split(",") if module] or modules
+    run = LocalRun(spec, feeds, allow)
+    finished = run.run(_progress())
+    _deliver(finished.rows, out)
+    totals = list(finished.progress.values())
+    summary = {
+        "records": sum(one.records for one in totals),
+        "rows": {query: len(rows) for query, rows in finished.rows.items()},
+        "late": sum(one.late for one in totals),
+        "dead_letters": len(finished.dead),
+    }
+    _tell(summary, as_json, [f"{d.origin} offset {d.offset}: {d.reason}" for d in finished.dead])
+
+
+def _files(given: list[str], declared: dict[str, str | None], folder: Path) -> dict[str, Path]:
+    """The file of each source: from --input, else from `path` in the job file (relative to it)."""
+    files = {name: folder / path for name, path in declared.items() if path is not None}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not equals:
+            _refuse([f"--input {one}: write SOURCE=FILE"], 2)
+        if name not in declared:
+            _refuse([f"--input {one}: the job has no source '{name}' (sources: {', '.join(declared)})"], 2)
+        files[name] = Path(path)
+    missing = [name for name in declared if name not in files]
+    if missing:
+        _refuse([f"source '{name}' has no file: --input {name}=FILE" for name in missing], 2)
+    return files
+
+
+def _progress() -> Callable[[int], None]:
+    """A counter on stderr while a person looks."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+
+    def show(count: int) -> None:
+        sys.stderr.write(f"\r{count:,} records ")
+
+    return show
+
+
+def _deliver(rows: dict[str, list[bytes]], out: str) -> None:
+    if out != "-":
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        for query, some in rows.items():
+            (folder / f"{query}.ndjson").write_bytes(b"".join(row + b"\n" for row in some))
+        return
+    for query, some in rows.items():
+        prefix, suffix = (b"", b"\n") if len(rows) == 1 else (f'{{"query":"{query}","row":'.encode(), b"}\n")
+        sys.stdout.buffer.write(b"".join(prefix + row + suffix for row in some))
+    sys.stdout.buffer.flush()
+
+
+def _tell(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:
+    if as_json:
+        typer.echo(json.dumps(summary), err=True)
+        return
+    rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())  # type: ignore[call-overload]
+    typer.echo(f"\r{summary['records']:,} records in; rows out: {rows}", err=True)
+    if summary["late"]:
+        typer.echo(f"{summary['late']:,} late records were dropped: allowed_lateness_s is too short for them", err=True)
+    for line in dead[:MAX_SHOWN_DEAD_LETTERS]:
+        typer.echo(f"dead letter: {line}", err=True)
+    if len(dead) > MAX_SHOWN_DEAD_LETTERS:
+        typer.echo(f"... and {len(dead) - MAX_SHOWN_DEAD_LETTERS:,} more dead letters", err=True)
