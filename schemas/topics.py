@@ -30,11 +30,12 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it is to be created."""
+    """A topic as it is to be created. replicas -1: as many as the broker's default."""
 
     name: str
     partitions: int = 1
     config: dict[str, str] = field(default_factory=dict)
+    replicas: int = -1
 
 
 def _trimmed() -> dict[str, str]:

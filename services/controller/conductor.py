@@ -1,0 +1,240 @@
+"""Carries out the core's actions on a Log and tells it what became of them.
+
+Source: PROTOCOL 1, 3 and 9. `feed` and `tick` are for the thread that owns the core; `carry_out` blocks, and may run in
+another thread, one at a time. `run` does all of it at once: for memory, where nothing blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+
+import msgspec
+import structlog
+
+from schemas import assignments, cuts, events, heartbeats, plans, progress
+from schemas.cuts import Control
+from schemas.plans import Decision, Plan
+from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from services.controller.appending import Appending
+from services.controller.core import actions as do
+from services.controller.core import events as happened
+from services.controller.core.controller import Controller
+from services.controller.drafting import Drafter
+from services.controller.durability import Durability
+from services.kernel.errors import HoldfastError, JobRejected
+from services.kernel.planning.layout import data_topics, task_name
+from services.log.protocol import Log
+
+_log = structlog.get_logger()
+
+_GENERATION = re.compile(r"\d+-[0-9a-f]{6}")
+
+
+class Kind(Enum):
+    """The topics that the controller reads."""
+
+    SUBMIT = "jobs.submit"
+    PLANS = "jobs.plans"
+    ASSIGNMENTS = "assignments"
+    HEARTBEATS = "heartbeats"
+
+
+class Conductor:
+    """One replica of the controller on one log.
+
+    Args:
+        time_ms: time of day.
+        versions: of the libraries that plans pin.
+        allow: modules that Python operators may come from.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        cluster: ClusterTopics,
+        core: Controller,
+        time_ms: Callable[[], int],
+        *,
+        versions: Mapping[str, str],
+        allow: Sequence[str] = (),
+        durability: Durability | None = None,
+    ) -> None:
+        self.core, self.cluster = core, cluster
+        self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
+        self._drafter = Drafter(log, cluster.prefix, versions, allow)
+        self._appending = Appending(log)
+        self._pending: list[do.Action] = []
+        self.malformed: Counter[str] = Counter()
+
+    def topics(self) -> dict[Partition, Kind]:
+        """What is to be fed, from the start of the log."""
+        names = {
+            self.cluster.submit: Kind.SUBMIT,
+            self.cluster.plans: Kind.PLANS,
+            self.cluster.assignments: Kind.ASSIGNMENTS,
+            self.cluster.heartbeats: Kind.HEARTBEATS,
+        }
+        return {Partition(name, 0): kind for name, kind in names.items()}
+
+    def progress_topics(self) -> dict[Partition, str]:
+        """The progress topics that the core wants to be fed from, with their generation."""
+        return {Partition(self._names(plan).progress, 0): plan.generation for plan in self.core.draining}
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        """A record of a cluster topic; a malformed one is counted, told of once, and skipped."""
+        try:
+            event = _event(kind, offset, timestamp_ms, value or b"")
+        except msgspec.DecodeError as error:
+            self._skip(kind.value, offset, error)
+            return
+        now_ms = self._time_ms()
+        self._handle(event, now_ms if self.core.acting else min(now_ms, timestamp_ms))
+
+    def feed_progress(self, generation: str, offset: int, value: bytes | None) -> None:
+        try:
+            event = happened.ProgressRead(generation, progress.decode(value or b""))
+        except msgspec.DecodeError as error:
+            self._skip("progress", offset, error)
+            return
+        self._handle(event, self._time_ms())
+
+    def caught_up(self) -> None:
+        """All that the topics held at the start has been fed."""
+        self._handle(happened.CaughtUp(), self._time_ms())
+
+    def tick(self, now_ms: int) -> None:
+        self._handle(happened.Ticked(), now_ms)
+
+    def settle(self, outcomes: Iterable[happened.Outcome]) -> None:
+        """What became of the actions that `carry_out` was given."""
+        for outcome in outcomes:
+            if isinstance(outcome, happened.Failed):
+                _log.warning("action failed", action=type(outcome.action).__name__, cause=outcome.cause)
+            self._handle(outcome, self._time_ms())
+
+    def _handle(self, event: happened.Event, now_ms: int) -> None:
+        self._pending += self.core.handle(event, now_ms)
+
+    def _skip(self, kind: str, offset: int, error: Exception) -> None:
+        self.malformed[kind] += 1
+        if self.malformed[kind] == 1:
+            _log.warning("malformed record skipped; more of this kind are only counted", kind=kind, offset=offset,
+                         error=str(error))  # fmt: skip
+
+    # -- what goes out ------------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> bool:
+        """Whether `carry_out` has anything to do."""
+        return bool(self._pending) or self._appending.unanswered > 0
+
+    def take(self) -> list[do.Action]:
+        """The actions to be carried out, in order."""
+        taken, self._pending = self._pending, []
+        return taken
+
+    def run(self) -> None:
+        """Carries out what is pending and what follows from it."""
+        if self._appending.unanswered:
+            self.settle(self.carry_out(()))
+        while self._pending:
+            self.settle(self.carry_out(self.take()))
+
+    def carry_out(self, taken: Sequence[do.Action]) -> list[happened.Outcome]:
+        """Blocks. Outcomes of appends that are not answered come from a later call."""
+        outcomes: list[happened.Outcome] = []
+        for action in taken:
+            try:
+                outcomes += self._carry_out(action)
+            except HoldfastError as error:
+                outcomes.append(happened.Failed(action, str(error)))
+        return outcomes + self._appending.outcomes()
+
+    def close(self) -> None:
+        self._appending.close()
+
+    def _carry_out(self, action: do.Action) -> list[happened.Outcome]:
+        match action:
+            case do.Draft():
+                return [self._draft(action)]
+            case do.CreateTopics(plan):
+                self._log.create(self._durability.of(self._specs(plan)))
+            case do.DeleteTopics(plan):
+                self._log.delete([spec.name for spec in self._specs(plan)])
+            case do.FenceIds(plan):
+                self._fence(plan)
+            case _:
+                self._append(action)
+                return []
+        return [happened.Done(action)]
+
+    def _draft(self, action: do.Draft) -> happened.Outcome:
+        try:
+            return happened.Drafted(self._drafter.draft(action.value, action.generation, action.id))
+        except JobRejected as rejected:
+            return happened.Refused(action.generation, rejected.problems)
+
+    def _fence(self, plan: Plan) -> None:
+        for unit in plan.units:
+            if unit.delivers:
+                transactor = self._log.transactor(self._names(plan).transactional_id(unit.name))
+                transactor.start()
+                transactor.close()
+
+    def _append(
+        self,
+        action: do.AppendDecision | do.AppendAssignment | do.AppendControl | do.PublishStatus | do.Tell,
+    ) -> None:
+        match action:
+            case do.AppendDecision(decision):
+                self._appending.append(action, Partition(self.cluster.plans, 0), plans.encode(decision))
+            case do.AppendAssignment(record):
+                self._appending.append(action, Partition(self.cluster.assignments, 0), assignments.encode(record))
+            case do.AppendControl(plan, kind, offset):
+                control = Control(kind, offset, self._ends(plan) if kind == "drain" else {})
+                self._appending.append(action, Partition(self._names(plan).cuts, 0), cuts.encode(control))
+            case do.PublishStatus(status):
+                key = f"{status.job}@{status.generation}".encode()
+                self._appending.append(action, Partition(self.cluster.status, 0), plans.encode(status), key)
+            case do.Tell(event):
+                self._appending.append(action, Partition(self.cluster.events, 0), events.encode(event))
+
+    def _ends(self, plan: Plan) -> dict[str, dict[int, int]]:
+        """End offset of each partition of each source task."""
+        ends = {}
+        for source in plan.sources:
+            found = self._log.offsets([Partition(source.topic, p) for owned in source.owners for p in owned], "end")
+            for index, owned in enumerate(source.owners):
+                name = task_name(source.operator, index)
+                ends[name] = {p: found[Partition(source.topic, p)] for p in owned}
+        return ends
+
+    def _names(self, plan: Plan) -> JobTopics:
+        return self.cluster.job(plan.job, plan.generation)
+
+    def _specs(self, plan: Plan) -> list[TopicSpec]:
+        return self._names(plan).specs(len(plan.units), data_topics(plan))
+
+
+def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened.Event:
+    """Raises msgspec.DecodeError on a malformed record; what users write is never that, but answered."""
+    match kind:
+        case Kind.SUBMIT:
+            return happened.Submitted(offset, timestamp_ms, value)
+        case Kind.PLANS:
+            return happened.DecisionRead(_of_a_generation(plans.decode(value)))
+        case Kind.ASSIGNMENTS:
+            return happened.AssignmentRead(assignments.decode(value))
+        case Kind.HEARTBEATS:
+            return happened.BeatRead(heartbeats.decode(value))
+
+
+def _of_a_generation(decision: Decision) -> Decision:
+    if _GENERATION.fullmatch(decision.generation) is None:
+        raise msgspec.ValidationError(f"{decision.generation!r} is no generation")
+    return decision

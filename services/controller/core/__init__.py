@@ -1,0 +1,1 @@
+"""The controller's decisions: what was read and the time come in, actions come out. No clock, no Kafka, no threads."""

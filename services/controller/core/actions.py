@@ -1,0 +1,100 @@
+"""What the core asks for. Each is harmless when it is done twice, or by two replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas import events
+from schemas.assignments import Assignment, split_unit_key
+from schemas.decided import Id
+from schemas.plans import Decision, Plan, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Read the job file, describe the topics it names, make a plan; answered by Drafted or Refused."""
+
+    generation: str
+    id: Id
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AppendDecision:
+    """Propose on `jobs.plans`."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """Create the topics of the plan's generation."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAssignment:
+    """Propose on `assignments`."""
+
+    record: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class AppendControl:
+    """Append pause, resume or drain to the cut log; for drain with the sources' end offsets as they are then."""
+
+    plan: Plan
+    kind: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FenceIds:
+    """Start a transactor under every transactional id of the plan, so that no earlier holder can write."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """Delete the topics of the plan's generation."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class PublishStatus:
+    """Append to `jobs.status`."""
+
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Append to `events`."""
+
+    event: events.Event
+
+
+Action = (
+    Draft | AppendDecision | CreateTopics | AppendAssignment | AppendControl | FenceIds | DeleteTopics | PublishStatus
+    | Tell
+)  # fmt: skip
+
+
+def generation_of(action: Action) -> str | None:
+    """The job that the action is for."""
+    match action:
+        case Draft():
+            return action.generation
+        case AppendDecision():
+            return action.decision.generation
+        case AppendAssignment():
+            return split_unit_key(action.record.changes[0].unit)[1]
+        case CreateTopics() | AppendControl() | FenceIds() | DeleteTopics():
+            return action.plan.generation
+        case PublishStatus():
+            return action.status.generation
+        case Tell():
+            return None

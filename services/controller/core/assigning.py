@@ -1,0 +1,136 @@
+"""Which changes a job's units need now: a first place, another one, the worker's next incarnation, or none any more.
+
+Source: PROTOCOL 8, scheme `none`: one copy, restarted where its worker returns, else placed anew after the fail-stop
+time-out. A unit whose last change has no copies belongs to a job that is being taken down: nobody places it again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schemas.assignments import PRIMARY, Assignment, Change, Copy
+from services.controller.core.fleet import Fleet, Seen
+from services.controller.core.job import Job
+from services.controller.core.placement import Candidate, place
+from services.kernel.assigned import Assigned
+
+NO_WORKER = "no worker is alive: start one with `holdfast up --workers N`"
+
+
+@dataclass(slots=True)
+class Assigning:
+    """Folds `assignments`, and knows what this replica has proposed there and not read back yet."""
+
+    fleet: Fleet
+    assigned: Assigned = field(default_factory=Assigned)
+    proposed: dict[str, Change] = field(default_factory=dict)
+
+    def read(self, record: Assignment) -> list[Change]:
+        """Takes one record; the valid changes. What we proposed at an epoch that is taken is decided."""
+        valid = self.assigned.read(record)
+        for change in valid:
+            mine = self.proposed.get(change.unit)
+            if mine is not None and mine.epoch <= change.epoch:
+                del self.proposed[change.unit]
+        return valid
+
+    def propose(self, changes: tuple[Change, ...]) -> None:
+        self.proposed.update((change.unit, change) for change in changes)
+
+    def withdraw(self, changes: tuple[Change, ...]) -> None:
+        """They were not appended, as far as anybody knows."""
+        for change in changes:
+            if self.proposed.get(change.unit) == change:
+                del self.proposed[change.unit]
+
+    # -- what a job needs ---------------------------------------------------------------------------------------------
+
+    def all_placed(self, job: Job) -> bool:
+        return all((change := self.assigned.of(unit)) is not None and change.copies for unit in job.units)
+
+    def unplaced_by(self, job: Job) -> str | None:
+        """Why somebody began to unplace the job's units; None if nobody did."""
+        last = (self.assigned.of(unit) for unit in job.units)
+        return next((change.reason for change in last if change is not None and not change.copies), None)
+
+    def all_gone(self, job: Job, now_ms: int) -> bool:
+        """No unit is placed, and no living worker reports a copy."""
+        last = {unit: self.assigned.of(unit) for unit in job.units}
+        return all(
+            change is not None and not change.copies and not any(True for _ in self.fleet.reports(unit, now_ms))
+            for unit, change in last.items()
+        )
+
+    def removals(self, job: Job, reason: str) -> tuple[Change, ...]:
+        """Units never placed are unplaced, too: then a slower replica cannot place them."""
+        last = {unit: self.assigned.of(unit) for unit in job.units if unit not in self.proposed}
+        return tuple(
+            Change(unit, self.assigned.epoch(unit) + 1, reason=reason)
+            for unit, change in last.items()
+            if change is None or change.copies
+        )
+
+    def placements(self, job: Job, now_ms: int) -> tuple[tuple[Change, ...], str]:
+        """The changes that are due, and why a unit stays without a place."""
+        homeless, changes = {}, []
+        for unit in (unit for unit in job.units if unit not in self.proposed):
+            change = self.assigned.of(unit)
+            if change is None:
+                homeless[unit] = "placed"
+            elif change.scheme == "none" and change.copies:
+                moved = self._next(unit, change.copies[0], now_ms)
+                changes += [moved] if moved is not None else []
+                lost = "" if moved is not None else self._lost(change.copies[0], job, now_ms)
+                homeless |= {unit: lost} if lost else {}
+        candidates, waiting = self._candidates(job, now_ms)
+        places = place(list(homeless), candidates, self._held())
+        changes += [self._change(unit, to.worker, to.incarnation, homeless[unit]) for unit, to in places.items()]
+        return tuple(changes), waiting if homeless and not places else self._missing(job, now_ms)
+
+    def _next(self, unit: str, copy: Copy, now_ms: int) -> Change | None:
+        """To the worker's next incarnation, if it has returned."""
+        returned = self.fleet.successor(copy.worker, copy.incarnation, now_ms)
+        if returned is None:
+            return None
+        return self._change(unit, returned.worker, returned.incarnation, f"worker {copy.worker} returned")
+
+    def _lost(self, copy: Copy, job: Job, now_ms: int) -> str:
+        """Why the copy counts as gone for good, or nothing."""
+        if self.fleet.living(copy.worker, copy.incarnation, now_ms) is not None:
+            return ""
+        silent_ms = self.fleet.silent_ms(copy.worker)
+        return f"worker {copy.worker} silent for {silent_ms / 1000:.1f} s" if silent_ms >= job.fail_stop_ms else ""
+
+    def _change(self, unit: str, worker: str, incarnation: str, reason: str) -> Change:
+        return Change(unit, self.assigned.epoch(unit) + 1, (Copy(worker, incarnation, PRIMARY),), reason=reason)
+
+    def _candidates(self, job: Job, now_ms: int) -> tuple[list[Candidate], str]:
+        """Workers that may take units of the job, and what to say if there are none."""
+        alive = self.fleet.alive(now_ms)
+        pinned = dict(job.plan.versions) if job.plan is not None else {}
+        fitting = [seen for seen in alive if not seen.versions or dict(seen.versions) == pinned]
+        waiting = NO_WORKER if not alive else _other_versions(alive[0], pinned)
+        return [Candidate(seen.worker, seen.incarnation, seen.zone, seen.slots) for seen in fitting], waiting
+
+    def _missing(self, job: Job, now_ms: int) -> str:
+        """Workers that hold units of the job and do not answer."""
+        copies = [copy for unit in job.units if (change := self.assigned.of(unit)) for copy in change.copies]
+        silent = {c.worker for c in copies if self.fleet.living(c.worker, c.incarnation, now_ms) is None}
+        if not silent:
+            return ""
+        text = f"no sign of life from {', '.join(sorted(silent))}"
+        return text if self.fleet.alive(now_ms) else f"{text}; {NO_WORKER}"
+
+    def _held(self) -> Mapping[str, list[str]]:
+        held: dict[str, list[str]] = defaultdict(list)
+        for unit, change in {**self.assigned.units(), **self.proposed}.items():
+            for copy in change.copies:
+                held[copy.worker].append(unit)
+        return held
+
+
+def _other_versions(seen: Seen, pinned: Mapping[str, str]) -> str:
+    different = [f"{name} {version}" for name, version in sorted(pinned.items()) if seen.versions.get(name) != version]
+    return f"no worker alive has the plan's versions ({', '.join(different)})"

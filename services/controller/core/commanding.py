@@ -1,0 +1,52 @@
+"""Commands on `jobs.submit`: which job each concerns, and what it changes there.
+
+Source: PROTOCOL 1 and 3. A command concerns the newest job of its name that was submitted before it and not rejected;
+so it counts at most once, whoever reads it and how often, and never a later job of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.commands import Command
+from services.controller.core.job import Control, Job
+from services.controller.core.life import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command as read. fresh: it was read after the start, so nobody has answered it before."""
+
+    offset: int
+    timestamp_ms: int
+    command: Command
+    fresh: bool
+
+
+def concerned(asked: Asked, jobs: Iterable[Job]) -> Job | None:
+    """The job that the command concerns."""
+    named = [
+        job
+        for job in jobs
+        if job.name == asked.command.job and job.offset < asked.offset and job.life.phase is not Phase.REJECTED
+    ]
+    return max(named, key=lambda job: job.offset, default=None)
+
+
+def apply(asked: Asked, job: Job) -> str:
+    """Notes the command at its job, which is decided; returns why it is refused, or nothing."""
+    kind = asked.command.command
+    if kind == "scheme":
+        return "changing the scheme of a running job is not available yet"
+    if job.over:
+        return f"{job.label} has {job.life.phase.value}"
+    if kind == "cancel":
+        job.cancelled = True
+    elif job.drain_offset is not None and kind != "drain":
+        return f"{job.label} is draining"
+    elif kind == "drain":
+        job.drain_offset = asked.offset if job.drain_offset is None else job.drain_offset
+    else:
+        job.control = Control(kind, asked.offset)
+    return ""

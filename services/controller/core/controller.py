@@ -1,0 +1,300 @@
+"""The controller: folds what the logs say of jobs, assignments and workers, and takes every job one step on.
+
+Source: PROTOCOL 0, 1, 3, 8 and 9. Any number of replicas may run: each acts only on what it reads back as valid, and
+every action is harmless when another did it, too. What a job does next is a function of the logs, so a new controller
+goes on where the last one stopped. The transition table of a job is in life.py.
+"""
+
+from __future__ import annotations
+
+from schemas.assignments import Assignment, Change
+from schemas.commands import Command
+from schemas.events import Event as Told
+from schemas.plans import Decision, Plan, Rejection
+from schemas.topics import generation
+from services.controller.core import commanding, status, steps, telling
+from services.controller.core.actions import (
+    Action,
+    AppendAssignment,
+    AppendControl,
+    PublishStatus,
+    Tell,
+    generation_of,
+)
+from services.controller.core.assigning import Assigning
+from services.controller.core.commanding import Asked
+from services.controller.core.events import (
+    AssignmentRead,
+    BeatRead,
+    CaughtUp,
+    DecisionRead,
+    Done,
+    Drafted,
+    Event,
+    Failed,
+    ProgressRead,
+    Refused,
+    Submitted,
+    Ticked,
+)
+from services.controller.core.fleet import Fleet
+from services.controller.core.job import Job
+from services.controller.core.life import PLACED, Life, Phase, Step
+from services.controller.core.submission import BadCommand, NamedJob, parse
+from services.kernel.admitted import Admitted
+from services.kernel.decided import Author
+
+RETRY_MS = 1_000
+"""After a failed action."""
+
+LATE_MS = 60_000
+"""Found in the log and older, a command to an unknown job stays unanswered: somebody answered it then."""
+
+
+class Controller:
+    """The core of one replica.
+
+    Args:
+        name: unique to this process, for ids of proposals.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.acting = False
+        self.jobs: dict[str, Job] = {}
+        self.fleet = Fleet()
+        self.assigning = Assigning(self.fleet)
+        self._admitted = Admitted()
+        self._author = Author(name)
+        self._commands: list[Asked] = []
+        self._actions: list[Action] = []
+
+    def handle(self, event: Event, now_ms: int) -> list[Action]:
+        """What to carry out now. now_ms: time of day; of records read before CaughtUp, their own."""
+        if self._take(event, now_ms) and self.acting:
+            self._advance(now_ms)
+        actions, self._actions = self._actions, []
+        return actions
+
+    @property
+    def draining(self) -> list[Plan]:
+        """Jobs whose progress the core wants to be told."""
+        return [job.plan for job in self.jobs.values() if job.life.phase is Phase.DRAINING and job.plan is not None]
+
+    @property
+    def story(self) -> list[str]:
+        """What happened to each job, job by job."""
+        return [line for job in self.jobs.values() for line in job.life.story]
+
+    # -- what was read ------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event, now_ms: int) -> bool:
+        """Folds the event; False if nothing can follow from it before the next tick."""
+        match event:
+            case BeatRead():
+                return self.fleet.read(event.record, now_ms)
+            case Submitted():
+                self._submitted(event, now_ms)
+            case DecisionRead():
+                self._decided(event.decision, now_ms)
+            case AssignmentRead():
+                self._assigned(event.record, now_ms)
+            case ProgressRead():
+                self._progressed(event)
+            case CaughtUp():
+                self._begin()
+            case Drafted() | Refused():
+                self._drafted(event)
+            case Done():
+                self._done(event.action)
+            case Failed():
+                self._failed(event, now_ms)
+            case Ticked():
+                pass
+        return True
+
+    def _submitted(self, event: Submitted, now_ms: int) -> None:
+        match parse(event.value):
+            case NamedJob(name):
+                g = generation(event.offset, event.timestamp_ms, event.value)
+                self._job(g, name).value = event.value
+            case BadCommand(job, cause):
+                if self.acting:
+                    self._tell(Told(now_ms, "command-refused", job=job, detail=cause))
+            case Command() as command:
+                self._commands.append(Asked(event.offset, event.timestamp_ms, command, self.acting))
+
+    def _job(self, g: str, name: str) -> Job:
+        if g not in self.jobs:
+            self.jobs[g] = Job(g, name, life=Life(f"{name}@{g}"))
+        return self.jobs[g]
+
+    def _decided(self, decision: Decision, now_ms: int) -> None:
+        if not self._admitted.read(decision):
+            return
+        job = self._job(decision.generation, decision.job)
+        if isinstance(decision, Plan):
+            job.admit(decision)
+            self._step(job, Step.PLAN_READ)
+        elif isinstance(decision, Rejection):
+            job.problems = decision.problems
+            self._step(job, Step.REJECTION_READ)
+        else:
+            self._step(job, Step.END_READ)
+        if self.acting and self._author.wrote(decision.id):
+            self._tell(telling.decided(decision, now_ms))
+
+    def _assigned(self, record: Assignment, now_ms: int) -> None:
+        valid = self.assigning.read(record)
+        if self.acting and record.author == self.name:
+            for change in valid:
+                self._tell(telling.assigned(change, now_ms))
+
+    def _progressed(self, event: ProgressRead) -> None:
+        job = self.jobs.get(event.generation)
+        if job is not None and event.progress.ended:
+            job.ran_out.add(event.progress.unit)
+
+    def _begin(self) -> None:
+        """All that was in the logs at the start is read: from now on the core acts."""
+        self.acting = True
+        self.fleet.begin()
+        for job in self.jobs.values():
+            job.was_up = self.assigning.all_placed(job)
+
+    # -- what became of actions ---------------------------------------------------------------------------------------
+
+    def _drafted(self, event: Drafted | Refused) -> None:
+        job = self.jobs[event.plan.generation if isinstance(event, Drafted) else event.generation]
+        if job.life.phase is not Phase.DRAFTING:
+            return
+        holder = self._admitted.named(job.name)
+        in_use = self.jobs[holder.generation] if holder is not None else None
+        if isinstance(event, Drafted) and in_use is None:
+            job.proposal = event.plan
+        else:
+            job.refuse(event.problems if isinstance(event, Refused) else (), in_use, self._author.next())
+        self._step(job, Step.DRAFTED)
+
+    def _done(self, action: Action) -> None:
+        g = generation_of(action)
+        if g is None:
+            return
+        job = self.jobs[g]
+        if not isinstance(action, PublishStatus):
+            job.trouble = ""
+        if job.asked is action:
+            job.asked = None
+            if type(action) in steps.AFTER:
+                self._step(job, steps.AFTER[type(action)])
+        elif isinstance(action, AppendControl):
+            job.control_done = max(job.control_done, action.offset)
+
+    def _failed(self, event: Failed, now_ms: int) -> None:
+        action, g = event.action, generation_of(event.action)
+        if g is None:
+            return
+        job = self.jobs[g]
+        job.retry_ms = now_ms + RETRY_MS
+        if isinstance(action, PublishStatus):
+            job.published = None
+            return
+        job.trouble = event.cause
+        if isinstance(action, AppendAssignment):
+            self.assigning.withdraw(action.record.changes)
+        elif job.asked is action:
+            job.failed = action
+        elif isinstance(action, AppendControl):
+            job.control_asked = -1
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _advance(self, now_ms: int) -> None:
+        self._command(now_ms)
+        for job in self.jobs.values():
+            if job.settled:
+                continue
+            waiting = ""
+            if job.retry_ms is None or now_ms >= job.retry_ms:
+                self._again(job)
+                while (step := steps.due(job, self.jobs.values(), self.assigning, now_ms)) is not None:
+                    self._step(job, step)
+                waiting = self._keep_placed(job, now_ms)
+            self._publish(job, waiting, now_ms)
+
+    def _again(self, job: Job) -> None:
+        """Asks again for what failed, if it is still wanted."""
+        failed, job.failed, job.retry_ms = job.failed, None, None
+        if failed is not None and job.asked is failed:
+            self._actions.append(failed)
+
+    def _step(self, job: Job, step: Step) -> None:
+        changed, deed = job.life.handle(step)
+        if changed:
+            job.trouble = ""
+            job.asked = None if deed is None else steps.action(job, deed, self._author, self.assigning)
+            if job.asked is not None:
+                self._actions.append(job.asked)
+
+    def _keep_placed(self, job: Job, now_ms: int) -> str:
+        """Proposes the changes that are due; returns why a unit has no place."""
+        changes: tuple[Change, ...] = ()
+        waiting = ""
+        if job.life.phase in PLACED:
+            self._control(job)
+            changes, waiting = self.assigning.placements(job, now_ms)
+        elif job.life.phase is Phase.STOPPING:
+            changes = self.assigning.removals(job, steps.reason(job, self.assigning))
+        if changes:
+            self.assigning.propose(changes)
+            self._actions.append(AppendAssignment(Assignment(self.name, now_ms, changes)))
+        return waiting
+
+    def _control(self, job: Job) -> None:
+        """Appends the last pause or resume; the cut log takes it once."""
+        if job.control is not None and job.control.offset > job.control_asked:
+            assert job.plan is not None, f"{job.label}: controlled without a plan"
+            job.control_asked = job.control.offset
+            self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset))
+
+    def _command(self, now_ms: int) -> None:
+        """Notes each command at the job it concerns, once that job is decided."""
+        waiting = []
+        for asked in self._commands:
+            job = commanding.concerned(asked, self.jobs.values())
+            if job is not None and job.undecided:
+                waiting.append(asked)
+            elif job is None:
+                if asked.fresh or now_ms - asked.timestamp_ms <= LATE_MS:
+                    self._tell(telling.refused(asked.command, f"no such job; {self._running()}", now_ms))
+            elif (cause := commanding.apply(asked, job)) and asked.fresh:
+                self._tell(telling.refused(asked.command, cause, now_ms))
+        self._commands = waiting
+
+    def _running(self) -> str:
+        names = sorted(plan.job for plan in self._admitted.running().values())
+        return f"running: {', '.join(names)}" if names else "no job is running"
+
+    def _publish(self, job: Job, waiting: str, now_ms: int) -> None:
+        new = status.status(job, self.assigning.assigned, self.fleet, waiting, now_ms)
+        job.was_up |= new.state == "running"
+        if status.due(new, job, now_ms):
+            job.published, job.published_ms = new, now_ms
+            self._actions.append(PublishStatus(new))
+
+    def _tell(self, event: Told) -> None:
+        self._actions.append(Tell(event))
+
+    # -- what must always hold ----------------------------------------------------------------------------------------
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if a name is held twice, or a job stands where the logs cannot have put it."""
+        held = [job.name for job in self.jobs.values() if not job.undecided and not job.over]
+        assert len(held) == len(set(held)), f"names held twice: {sorted(held)}"
+        for job in self.jobs.values():
+            phase, decided = job.life.phase, self._admitted.decided(job.generation)
+            assert job.undecided != decided, f"{job.label}: {phase.value}, decided: {decided}"
+            ended = self._admitted.ended(job.generation) is not None
+            assert (phase is Phase.ENDED) == ended, f"{job.label}: {phase.value}, ended: {ended}"
+            deed = job.asked is not None
+            assert not deed or phase not in PLACED - {Phase.DRAINING}, f"{job.label}: {phase.value} waits for a deed"

@@ -1,0 +1,93 @@
+"""What comes into the core: records as they are read, the time, and what became of the actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.assignments import Assignment
+from schemas.heartbeats import HeartbeatRecord
+from schemas.plans import Decision, Plan, Problem
+from schemas.progress import Progress
+from services.controller.core.actions import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A record of `jobs.submit`, as it is: what is wrong with it is the user's to know."""
+
+    offset: int
+    timestamp_ms: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRead:
+    """A record of `jobs.plans`, valid or not."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRead:
+    """A record of `assignments`; each change in it is valid or not."""
+
+    record: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class BeatRead:
+    """A sign of life or an exit notice."""
+
+    record: HeartbeatRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRead:
+    """How far a unit of a draining job is."""
+
+    generation: str
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """All that was in the logs at the start has been read: from now on the core acts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """The job can run like this."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The job cannot run, for these reasons."""
+
+    generation: str
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The action was carried out; what was appended is acknowledged."""
+
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The action was not carried out, or nobody knows: do it again later."""
+
+    action: Action
+    cause: str
+
+
+Outcome = Drafted | Refused | Done | Failed
+Event = Submitted | DecisionRead | AssignmentRead | BeatRead | ProgressRead | CaughtUp | Ticked | Outcome

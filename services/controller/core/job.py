@@ -1,0 +1,102 @@
+"""One generation of a job: what the logs say of it, what users asked for, and where its life stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.assignments import unit_key
+from schemas.decided import Id
+from schemas.plans import Decision, Plan, Problem, Rejection, Status
+from services.controller.core.actions import Action
+from services.controller.core.life import OVER, UNDECIDED, Life
+
+FAIL_STOP_S = 30.0
+SETTLED = ("ended", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The last pause or resume that a user asked for; offset in `jobs.submit`."""
+
+    kind: str
+    offset: int
+
+
+@dataclass(slots=True)
+class Job:
+    """One generation of a job.
+
+    value: its record on `jobs.submit`, None until it is read. units: unit by key, once a plan is valid.
+    proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
+    was_up: all units served at some time. ran_out: units that have processed their end.
+    """
+
+    generation: str
+    name: str
+    value: bytes | None = None
+    life: Life = field(default_factory=lambda: Life(""))
+    plan: Plan | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    proposal: Decision | None = None
+    # What users asked for.
+    cancelled: bool = False
+    drain_offset: int | None = None
+    control: Control | None = None
+    # What is under way.
+    control_asked: int = -1
+    control_done: int = -1
+    asked: Action | None = None
+    failed: Action | None = None
+    retry_ms: int | None = None
+    trouble: str = ""
+    ran_out: set[str] = field(default_factory=set)
+    was_up: bool = False
+    published: Status | None = None
+    published_ms: int = 0
+
+    @property
+    def offset(self) -> int:
+        """Of its record on `jobs.submit`."""
+        return int(self.generation.split("-")[0])
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}@{self.generation}"
+
+    @property
+    def undecided(self) -> bool:
+        return self.life.phase in UNDECIDED
+
+    @property
+    def over(self) -> bool:
+        return self.life.phase in OVER
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is left to do or to say."""
+        return self.over and self.asked is None and self.published is not None and self.published.state in SETTLED
+
+    @property
+    def all_ran_out(self) -> bool:
+        return bool(self.units) and self.ran_out >= set(self.units.values())
+
+    @property
+    def fail_stop_ms(self) -> float:
+        tolerance: dict[str, Any] = (self.plan.spec.get("fault_tolerance") if self.plan else None) or {}
+        return float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1000
+
+    def admit(self, plan: Plan) -> None:
+        self.plan = plan
+        self.units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in plan.units}
+
+    def refuse(self, problems: tuple[Problem, ...], in_use: Job | None, id: Id) -> None:
+        every = problems if in_use is None else (_name_in_use(self.name, in_use), *problems)
+        self.proposal = Rejection(self.name, self.generation, id, every)
+
+
+def _name_in_use(name: str, other: Job) -> Problem:
+    message = f"job '{name}' is {other.life.phase.value} already, as {other.label}"
+    return Problem("name", message, f"`holdfast cancel {name}` first, or use another name")

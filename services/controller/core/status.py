@@ -1,0 +1,106 @@
+"""What `jobs.status` says of a job: its state in a user's words, how much of it is available, and why not more.
+
+Source: PROTOCOL 1. To change what users see of a phase, change STATES.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.plans import Status
+from services.controller.core.fleet import Fleet
+from services.controller.core.job import Job
+from services.controller.core.life import Phase
+from services.kernel.assigned import Assigned
+
+COUNT_INTERVAL_MS = 500
+"""A change of the count alone is published at most so often."""
+
+_P = Phase
+
+STATES = {
+    _P.SUBMITTED: "accepted",
+    _P.DRAFTING: "accepted",
+    _P.DECIDING: "accepted",
+    _P.ADMITTED: "accepted",
+    _P.CREATING: "starting",
+    _P.PLACING: "starting",
+    _P.RUNNING: "running",
+    _P.DRAINING: "draining",
+    _P.STOPPING: "cancelling",
+    _P.FENCING: "cancelling",
+    _P.DELETING: "cancelling",
+    _P.ENDING: "cancelling",
+    _P.ENDED: "ended",
+    _P.REJECTED: "rejected",
+}
+
+UP = ("running", "ended")
+"""States of a copy that serves its unit."""
+
+
+def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int) -> Status:
+    """The status of a job now. waiting: why a unit has no place."""
+    stopping = job.life.phase in (_P.STOPPING, _P.FENCING, _P.DELETING, _P.ENDING)
+    live = job.life.phase in (_P.PLACING, _P.RUNNING, _P.DRAINING)
+    available = sum(_up(unit, assigned, fleet, now_ms) for unit in job.units) if live else 0
+    failure = _failure(job, assigned, fleet, now_ms) if live else ""
+    return Status(
+        job=job.name,
+        generation=job.generation,
+        state=_state(job, available, failure, stopping),
+        time_ms=now_ms,
+        problems=job.problems,
+        warnings=job.plan.warnings if job.plan is not None else (),
+        available=available,
+        units=len(job.units),
+        error=failure or job.trouble or (waiting if live else ""),
+    )
+
+
+def due(new: Status, job: Job, now_ms: int) -> bool:
+    """Whether to publish it now."""
+    old = job.published
+    if old is None:
+        return True
+    if _apart_from_counts(new) != _apart_from_counts(old):
+        return True
+    return new.available != old.available and now_ms - job.published_ms >= COUNT_INTERVAL_MS
+
+
+def _apart_from_counts(one: Status) -> Status:
+    return msgspec.structs.replace(one, available=0, time_ms=0)
+
+
+def _state(job: Job, available: int, failure: str, stopping: bool) -> str:
+    if stopping and job.all_ran_out:
+        return "draining"
+    if failure:
+        return "failed"
+    if job.life.phase is not _P.RUNNING:
+        return STATES[job.life.phase]
+    if job.control is not None and job.control.kind == "pause":
+        return "paused" if job.control_done >= job.control.offset else "pausing"
+    return "running" if job.was_up or available == len(job.units) else "starting"
+
+
+def _up(unit: str, assigned: Assigned, fleet: Fleet, now_ms: int) -> bool:
+    change = assigned.of(unit)
+    if change is None:
+        return False
+    for copy in change.copies:
+        seen = fleet.living(copy.worker, copy.incarnation, now_ms)
+        state = seen.copies.get(unit) if seen is not None else None
+        if state is not None and state.epoch == change.epoch and state.state in UP:
+            return True
+    return False
+
+
+def _failure(job: Job, assigned: Assigned, fleet: Fleet, now_ms: int) -> str:
+    """The cause of the first unit that has failed where it is placed now."""
+    for unit, name in job.units.items():
+        epoch = assigned.epoch(unit)
+        for seen, copy in fleet.reports(unit, now_ms):
+            if copy.state == "failed" and copy.epoch == epoch:
+                return f"{name} on {seen.worker}: {copy.error or 'no cause given'}"
+    return ""

@@ -1,0 +1,84 @@
+"""Which step of its life a job takes next, as the logs call for it, and what each deed asks of the conductor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schemas.plans import Ended
+from services.controller.core.actions import (
+    Action,
+    AppendControl,
+    AppendDecision,
+    CreateTopics,
+    DeleteTopics,
+    Draft,
+    FenceIds,
+)
+from services.controller.core.assigning import Assigning
+from services.controller.core.job import Job
+from services.controller.core.life import PLACED, Deed, Phase, Step
+from services.kernel.decided import Author
+
+AFTER: dict[type[Action], Step] = {
+    CreateTopics: Step.CREATED,
+    FenceIds: Step.FENCED,
+    DeleteTopics: Step.DELETED,
+}
+"""The step that follows when an action is done; proposals count only once they are read back."""
+
+
+def due(job: Job, jobs: Iterable[Job], assigning: Assigning, now_ms: int) -> Step | None:
+    """The step that the logs call for, or None."""
+    phase = job.life.phase
+    if phase is Phase.SUBMITTED:
+        return Step.TURN_CAME if job.value is not None and _has_turn(job, jobs) else None
+    if phase is Phase.ADMITTED:
+        return Step.STOP_ASKED if _to_stop(job, assigning) else Step.CLEARED
+    if phase in PLACED and _to_stop(job, assigning):
+        return Step.STOP_ASKED
+    if phase is Phase.PLACING and assigning.all_placed(job):
+        return Step.PLACED
+    if phase is Phase.RUNNING and job.drain_offset is not None:
+        return Step.DRAIN_ASKED
+    if phase is Phase.DRAINING and job.all_ran_out:
+        return Step.RAN_OUT
+    if phase is Phase.STOPPING and assigning.all_gone(job, now_ms):
+        return Step.STOPPED
+    return None
+
+
+def _has_turn(job: Job, jobs: Iterable[Job]) -> bool:
+    """Jobs of one name are decided in the order of their submission, so that all replicas find the same name in use."""
+    return not any(other.undecided and other.name == job.name and other.offset < job.offset for other in jobs)
+
+
+def _to_stop(job: Job, assigning: Assigning) -> bool:
+    return job.cancelled or assigning.unplaced_by(job) is not None
+
+
+def reason(job: Job, assigning: Assigning) -> str:
+    """Why the job ends, as the replica that unplaced it said."""
+    return assigning.unplaced_by(job) or ("drained" if job.all_ran_out else "cancelled")
+
+
+def action(job: Job, deed: Deed, author: Author, assigning: Assigning) -> Action:
+    """What to carry out for a deed."""
+    if deed is Deed.DRAFT:
+        return Draft(job.generation, author.next(), job.value or b"")
+    if deed is Deed.PROPOSE:
+        assert job.proposal is not None, f"{job.label}: nothing to propose"
+        return AppendDecision(job.proposal)
+    assert job.plan is not None, f"{job.label}: {deed.value} without a plan"
+    match deed:
+        case Deed.CREATE:
+            return CreateTopics(job.plan)
+        case Deed.DRAIN:
+            assert job.drain_offset is not None, f"{job.label}: drains unasked"
+            return AppendControl(job.plan, "drain", job.drain_offset)
+        case Deed.FENCE:
+            return FenceIds(job.plan)
+        case Deed.DELETE:
+            return DeleteTopics(job.plan)
+        case Deed.PROPOSE_END:
+            end = Ended(job.name, job.generation, author.next(), job.plan.id, reason(job, assigning))
+            return AppendDecision(end)

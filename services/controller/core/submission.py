@@ -1,0 +1,51 @@
+"""What a record of `jobs.submit` is: a job or a command. What is wrong with a job is found when it is drafted.
+
+Source: PROTOCOL 1, JOBS "Submitting by Kafka alone works too".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from schemas import commands
+from schemas.commands import Command
+
+MAX_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NamedJob:
+    """A job file, good or bad; name is empty when it has none that can be read."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadCommand:
+    """A record with `command` that says nothing we know."""
+
+    job: str
+    cause: str
+
+
+def parse(value: bytes) -> NamedJob | Command | BadCommand:
+    try:
+        record = msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return NamedJob("")
+    if not isinstance(record, dict):
+        return NamedJob("")
+    if "command" not in record:
+        return NamedJob(_text(record.get("name")))
+    try:
+        command = commands.decode(value)
+    except msgspec.DecodeError as error:
+        return BadCommand(_text(record.get("job")), str(error))
+    assert isinstance(command, Command)
+    return command
+
+
+def _text(value: object) -> str:
+    return value[:MAX_NAME] if isinstance(value, str) else ""

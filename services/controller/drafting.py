@@ -1,0 +1,105 @@
+"""From a record of `jobs.submit` to a plan, or to everything that is wrong with the job.
+
+Source: PROTOCOL 1 and 3, JOBS "A job file". The plan itself is made by services/kernel/planning; here is what it needs
+to know of the user's topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from schemas.decided import Id
+from schemas.jobs import JobSpec
+from schemas.plans import Plan, Problem
+from schemas.topics import Partition
+from services.kernel.errors import JobRejected, Retriable
+from services.kernel.planning.loading import interpret
+from services.kernel.planning.plan import make_plan
+from services.log.protocol import At, Log
+
+_log = structlog.get_logger()
+
+
+class Drafter:
+    """Makes plans for one cluster.
+
+    Args:
+        prefix: of the cluster's topics.
+        versions: of the libraries whose output bytes matter.
+        allow: modules that Python operators may come from.
+    """
+
+    def __init__(self, log: Log, prefix: str, versions: Mapping[str, str], allow: Sequence[str]) -> None:
+        self._log, self._prefix, self._versions, self._allow = log, prefix, versions, allow
+
+    def draft(self, value: bytes, generation: str, id: Id) -> Plan:
+        """Raises JobRejected with every problem, and Retriable when the broker does not answer."""
+        spec = interpret(_decoded(value))
+        topics = self._log.topics()
+        try:
+            plan = make_plan(
+                spec,
+                generation=generation,
+                id=id,
+                topics=topics,
+                first=self._first(spec, topics),
+                prefix=self._prefix,
+                versions=self._versions,
+                allow=self._allow,
+            )
+        except (JobRejected, Retriable):
+            raise
+        except Exception as error:
+            # One job that breaks the planner must not stop the others.
+            _log.exception("planning failed", job=spec.name, generation=generation)
+            hint = "this is a defect of holdfast; its log has the details"
+            raise JobRejected([Problem("job", f"cannot be planned: {error!r}", hint)]) from error
+        return msgspec.structs.replace(plan, warnings=(*plan.warnings, *self._warnings(spec, topics)))
+
+    def _first(self, spec: JobSpec, topics: Mapping[str, int]) -> dict[str, dict[int, int]]:
+        """The offset from which each partition of each source topic is read."""
+        starts = {source.topic: source.start for source in spec.sources.values() if source.topic in topics}
+        return {topic: self._offsets(topic, topics[topic], _at(start)) for topic, start in starts.items() if topic}
+
+    def _offsets(self, topic: str, partitions: int, at: At) -> dict[int, int]:
+        found = self._log.offsets([Partition(topic, index) for index in range(partitions)], at)
+        return {partition.index: offset for partition, offset in found.items()}
+
+    def _warnings(self, spec: JobSpec, topics: Mapping[str, int]) -> Iterator[str]:
+        """Topics that keep their records for less time than a recovery may need."""
+        for name, source in spec.sources.items():
+            if source.topic in topics and source.topic is not None:
+                yield from _short(name, self._log.config(source.topic), spec.replay_horizon_s)
+
+
+def _decoded(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError as error:
+        raise JobRejected([Problem("job", f"is not JSON: {error}", "submit one JSON object")]) from error
+
+
+def _at(start: str) -> At:
+    if start == "earliest":
+        return "start"
+    if start == "latest":
+        return "end"
+    moment = datetime.fromisoformat(start)
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _short(source: str, config: Mapping[str, str], horizon_s: float) -> Iterator[str]:
+    policy = config.get("cleanup.policy", "")
+    kept = {"delete": "retention.ms", "compact": "min.compaction.lag.ms"}
+    for way, setting in kept.items():
+        ms = int(config.get(setting, "-1"))
+        if way in policy and 0 <= ms < horizon_s * 1000:
+            yield (
+                f"sources.{source}.topic: {setting} is {ms}, less than replay_horizon_s ({horizon_s:g} s): "
+                "a recovery may find records gone"
+            )

@@ -1,0 +1,73 @@
+"""Drives a conductor by polling a Log's reader: for `holdfast try` and tests, where one thread does everything.
+
+Source: PROTOCOL 1: a controller reads everything from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas.topics import Partition
+from services.controller.conductor import Conductor, Kind
+from services.kernel.errors import StateCorrupted
+from services.log.protocol import Chunk, Log
+
+
+class Polling:
+    """Reads the cluster's topics, and the progress of jobs that drain."""
+
+    def __init__(self, conductor: Conductor, log: Log, time_ms: Callable[[], int]) -> None:
+        self._conductor, self._log, self._time_ms = conductor, log, time_ms
+        self._kinds = conductor.topics()
+        self._generations: dict[Partition, str] = {}
+        self._behind: set[Partition] = set(self._kinds)
+        self._reader = log.reader("controller")
+        self._reader.assign(log.offsets(self._kinds, "start"))
+
+    def turn(self, timeout_s: float = 0.0) -> bool:
+        """Reads what is there, carries out what follows; True if anything was read."""
+        self._watch_progress()
+        came = False
+        for chunk in self._poll(timeout_s):
+            came |= bool(chunk.messages)
+            self._feed(chunk)
+        if self._conductor.core.acting:
+            self._conductor.tick(self._time_ms())
+        self._conductor.run()
+        return came
+
+    def close(self) -> None:
+        self._reader.close()
+        self._conductor.close()
+
+    def _poll(self, timeout_s: float) -> list[Chunk]:
+        try:
+            return self._reader.poll(timeout_s)
+        except StateCorrupted:
+            # Only heartbeats are deleted by age; what is gone no longer matters.
+            beats = [partition for partition, kind in self._kinds.items() if kind is Kind.HEARTBEATS]
+            self._reader.assign(self._log.offsets(beats, "start"))
+            return []
+
+    def _feed(self, chunk: Chunk) -> None:
+        kind = self._kinds.get(chunk.partition)
+        if kind is None:
+            for message in chunk.messages:
+                self._conductor.feed_progress(self._generations[chunk.partition], message.offset(), message.value())
+            return
+        for message in chunk.messages:
+            self._conductor.feed(kind, message.offset(), message.timestamp()[1], message.value())
+        if chunk.end is not None and chunk.partition in self._behind:
+            self._behind.discard(chunk.partition)
+            if not self._behind:
+                self._conductor.caught_up()
+
+    def _watch_progress(self) -> None:
+        wanted = self._conductor.progress_topics()
+        added = [partition for partition in wanted if partition not in self._generations]
+        gone = [partition for partition in self._generations if partition not in wanted]
+        if gone:
+            self._reader.unassign(gone)
+        if added:
+            self._reader.assign(dict.fromkeys(added, 0))
+        self._generations = wanted
