@@ -89,7 +89,7 @@ class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):
 
 CheckpointRecord = Part | Marker | Anchor
 
-_decoder = msgspec.msgpack.Decoder(CheckpointRecord)
+_decoder: msgspec.msgpack.Decoder[CheckpointRecord] = msgspec.msgpack.Decoder(CheckpointRecord)
 _encoder = msgspec.msgpack.Encoder()
 _entries = msgspec.msgpack.Decoder(list[Entry])
 

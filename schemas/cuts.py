@@ -56,7 +56,7 @@ class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit
 
 CutRecord = Cut | Control
 
-_decoder = msgspec.json.Decoder(CutRecord)
+_decoder: msgspec.json.Decoder[CutRecord] = msgspec.json.Decoder(CutRecord)
 _encoder = msgspec.json.Encoder()
 
 

@@ -51,7 +51,7 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
 
 HeartbeatRecord = Heartbeat | Exit
 
-_decoder = msgspec.json.Decoder(HeartbeatRecord)
+_decoder: msgspec.json.Decoder[HeartbeatRecord] = msgspec.json.Decoder(HeartbeatRecord)
 
 
 def decode(data: bytes) -> HeartbeatRecord:

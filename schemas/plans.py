@@ -137,7 +137,7 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-_decision = msgspec.json.Decoder(Decision)
+_decision: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
 _status = msgspec.json.Decoder(Status)
 
 

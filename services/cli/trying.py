@@ -31,8 +31,8 @@ def command(
 ) -> None:
     """Run a job on files, in memory: no Kafka, no Java, the same results as on a cluster.
 
-    The end of the files closes every window. Rows go to stdout (with more than one query as {"query": ..., "row": ...}),
-    everything else to stderr.
+    The end of the files closes every window. Rows go to stdout (with more than one query as
+    {"query": ..., "row": ...}), everything else to stderr.
 
     Example: holdfast try job.yaml --input flights=flights.ndjson.gz | head
     """
@@ -64,6 +64,7 @@ def _refuse(lines: list[str], status: int) -> None:
 def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     import structlog
 
+    from schemas.job_operators import Python
     from services.cli.feeding import records
     from services.cli.local_run import LocalRun, complete
     from services.kernel.planning.loading import load
@@ -78,7 +79,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     feeds: dict[str, Iterator[list[bytes]]] = {
         name: records(path, raw=spec.sources[name].format == "csv") for name, path in files.items()
     }
-    modules = [operator.python.split(":")[0] for operator in spec.operators.values() if operator.kind == "python"]
+    modules = [operator.python.split(":")[0] for operator in spec.operators.values() if isinstance(operator, Python)]
     allow = [module for module in WorkerSettings().plugins.split(",") if module] or modules
     run = LocalRun(spec, feeds, allow)
     finished = run.run(_progress())

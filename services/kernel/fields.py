@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
 from services.kernel.planning.suggestions import did_you_mean
+
+TIME = "_time"
+"""Every stream carries its event time in this Int64 column (microseconds since 1970), last, never null."""
 
 SIMPLE: dict[str, pl.DataType] = {
     "string": pl.String(),
@@ -74,6 +78,11 @@ def schema(fields: Mapping[str, str]) -> pl.Schema:
     return pl.Schema({name: dtype(text) for name, text in fields.items()})
 
 
+def with_time(columns: Mapping[str, pl.DataType]) -> pl.Schema:
+    """The schema of a stream's rows: its columns, then the event time."""
+    return pl.Schema([*columns.items(), (TIME, pl.Int64())])
+
+
 def text_of(kind: pl.DataType, may_be_null: bool = True) -> str:
     """The field type of a polars type; narrower numbers count as int or float.
 
@@ -102,8 +111,10 @@ def _name(kind: pl.DataType) -> str:
     raise ValueError(f"{kind} is no type of a stream: cast it to one of {', '.join(SIMPLE)}")
 
 
-def _instance(kind: pl.DataType | type[pl.DataType]) -> pl.DataType:
-    return kind() if isinstance(kind, type) else kind
+def _instance(kind: Any) -> pl.DataType:
+    """Polars gives inner types as classes or instances."""
+    instance: pl.DataType = kind() if isinstance(kind, type) else kind
+    return instance
 
 
 def _decimal(precision: int, scale: int) -> pl.DataType:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -105,12 +106,12 @@ class FrameCodec:
         return [self._rows.encode(rows.slice(start, step)) for start in range(0, rows.height, step)]
 
 
-def _clean(column: pa.Array) -> bool:
+def _clean(column: Any) -> bool:
     """Nothing but values: no nulls with leftovers under them, no bitmap with leftovers behind it."""
     flat = pa.types.is_primitive(column.type) or pa.types.is_large_string(column.type)
     return flat and not pa.types.is_boolean(column.type) and column.null_count == 0 and column.offset == 0
 
 
-def _fresh(column: pa.Array) -> pa.Array:
+def _fresh(column: Any) -> Any:
     """`take` writes new, zeroed buffers."""
     return pc.take(column, pa.array(range(len(column)), pa.int32()))

@@ -6,6 +6,7 @@ Source: PROTOCOL 1 (xxh3 of a canonical encoding: -0.0 = 0.0, one NaN, null). Wo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -45,7 +46,8 @@ def partitions(rows: pl.DataFrame, columns: Sequence[str], count: int) -> np.nda
     """The partition, 0 to count - 1, of each row."""
     first, group = _groups(rows, columns)
     hashed = [xxhash.xxh3_64_intdigest(key) % count for key in encode(rows.select(columns)[first], columns)]
-    return np.asarray(hashed, dtype=np.int64)[group]
+    by_group: np.ndarray = np.asarray(hashed, dtype=np.int64)
+    return by_group.take(group)
 
 
 def _groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +55,7 @@ def _groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.
     codes = np.zeros(rows.height, dtype=np.int64)
     for name in columns:
         arrow = rows[name].to_arrow(compat_level=pl.CompatLevel.oldest())
-        coded = pc.dictionary_encode(arrow, null_encoding="encode")
+        coded: Any = pc.dictionary_encode(arrow, null_encoding="encode")
         codes = codes * len(coded.dictionary) + coded.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, group = np.unique(codes, return_index=True, return_inverse=True)

@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 import polars as pl
 
-from services.kernel import keys
+from services.kernel import keys as canonical_keys
 from services.kernel.planning.layout import Output
 
 
@@ -19,7 +19,9 @@ def split(rows: pl.DataFrame, output: Output) -> list[pl.DataFrame]:
     if len(output.targets) == 1 or rows.height == 0:
         return [rows] * len(output.targets)
     if output.routing == "keyed":
-        return _by_partition(rows, keys.partitions(rows, list(output.key), output.partitions), output.partitions)
+        return _by_partition(
+            rows, canonical_keys.partitions(rows, list(output.key), output.partitions), output.partitions
+        )
     return _slices(rows, len(output.targets))
 
 

@@ -12,9 +12,9 @@ import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.dead_letters import DeadLetter
-from services.kernel.fields import schema
+from services.kernel.fields import schema, with_time
 from services.kernel.operators import catalogue
-from services.kernel.operators.operator import TIME, BatchContext, Operator
+from services.kernel.operators.operator import BatchContext, Operator
 from services.kernel.planning.layout import LocalInput, Output, TaskLayout, UnitLayout
 from services.kernel.state import StateStore
 
@@ -50,7 +50,7 @@ class Produced:
 
 def stream_schema(fields: Mapping[str, str]) -> pl.Schema:
     """The schema of a stream's rows: its fields, then the event time."""
-    return pl.Schema({**schema(dict(fields)), TIME: pl.Int64})
+    return with_time(schema(fields))
 
 
 class Unit:

@@ -38,8 +38,8 @@ class JobView:
         spec = self.plan.spec
         return Rhythm(
             interval_ms=self.plan.interval_ms,
-            max_records=int(spec.get("max_batch_records") or Rhythm.max_records),
-            max_bytes=int(spec.get("max_batch_bytes") or Rhythm.max_bytes),
+            max_records=int(spec["max_batch_records"]),
+            max_bytes=int(spec["max_batch_bytes"]),
         )
 
     @property

@@ -30,11 +30,12 @@ class RocksImage:
         options.set_keep_log_file_num(1)
         self._db = Rdict(str(path), options)
         self._unlogged = WriteOptions()
-        self._unlogged.disable_wal = True
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
         self._empty = True
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return list(self._db[list(keys)]) if keys else []
+        values: list[bytes | None] = self._db[list(keys)] if keys else []  # type: ignore[assignment]
+        return values
 
     def apply(self, entries: Sequence[Entry]) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -47,7 +48,7 @@ class RocksImage:
         self._db.write(batch, self._unlogged)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for key, value in self._db.items(from_key=prefix, read_opt=ReadOptions()):
+        for key, value in self._items(prefix):
             if not key.startswith(prefix):
                 return
             yield key, value
@@ -55,12 +56,15 @@ class RocksImage:
     def slice(self, start: bytes, max_bytes: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         taken: list[tuple[bytes, bytes]] = []
         size = 0
-        for key, value in self._db.items(from_key=start, read_opt=ReadOptions()):
+        for key, value in self._items(start):
             if size >= max_bytes:
                 return taken, key
             taken.append((key, value))
             size += len(key) + len(value)
         return taken, None
+
+    def _items(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self._db.items(from_key=start, read_opt=ReadOptions())  # type: ignore[return-value]
 
     def empty(self) -> bool:
         return self._empty

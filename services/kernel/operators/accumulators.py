@@ -137,7 +137,8 @@ class Aggregate:
         if not count:
             return None
         scale = self.kind.scale if isinstance(self.kind, pl.Decimal) else 0
-        return total / count / 10**scale if scale else total / count
+        mean: float = total / count / 10**scale if scale else total / count
+        return mean
 
     def _exact(self, column: pl.Series) -> pl.Series:
         if isinstance(self.kind, pl.Datetime) or self.kind == pl.Date:

@@ -15,10 +15,10 @@ from schemas.cuts import NO_WATERMARK
 from schemas.plans import OperatorPlan, Problem
 from services.kernel.errors import JobRejected
 from services.kernel.expressions import ExpressionError, compile_expression, is_bare, name_of, result_type, source_of
-from services.kernel.fields import dtype, optional, schema, text_of
+from services.kernel.fields import TIME, dtype, optional, schema, text_of, with_time
 from services.kernel.operators import accumulators
 from services.kernel.operators.join import Join
-from services.kernel.operators.operator import TIME, BatchContext, Operator
+from services.kernel.operators.operator import BatchContext, Operator
 from services.kernel.operators.python import PythonTask
 from services.kernel.operators.python import output_fields as python_fields
 from services.kernel.operators.rowwise import Filter, Select, Union
@@ -217,8 +217,8 @@ def _build_join(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) ->
         round(join["within_s"] * _SECOND_US),
         join["kind"],
         plan.params.get("late") == "topic",
-        pl.Schema({**schema(left), TIME: pl.Int64}),
-        pl.Schema({**schema(right), TIME: pl.Int64}),
+        with_time(schema(left)),
+        with_time(schema(right)),
         _right_names(join["on"], left, right),
         schema(plan.fields),
         tables,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -39,7 +40,7 @@ class Grouping:
         keys = [canonical_keys.canonical_floats(rows[name]) for name in self.key]
         frame = pl.DataFrame([*keys, *prepared]) if keys else pl.DataFrame(prepared).with_columns(pl.lit(0).alias(_ONE))
         reductions = [reduction for aggregate in self.aggregates for reduction in aggregate.reductions()]
-        wanted = list(dict.fromkeys(reductions))
+        wanted: Any = list(dict.fromkeys(reductions))
         table: pa.Table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
         grouped = table.group_by(self.key or [_ONE], use_threads=False).aggregate(wanted)
         distinct = pl.DataFrame(grouped)

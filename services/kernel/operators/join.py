@@ -14,6 +14,7 @@ import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from services.kernel import keys as canonical_keys
+from services.kernel.fields import with_time
 from services.kernel.frames import RowCodec
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
@@ -131,7 +132,7 @@ class Join:
     ) -> None:
         self._on, self._within, self._left_too, self._keep_late = list(on), within_us, kind == "left", keep_late
         self._right_names = dict(right_names)
-        self._schema = pl.Schema({**output, TIME: pl.Int64})
+        self._schema = with_time(output)
         table = tables.table("rows", prefix_bytes=1)
         self._left = _Side(LEFT, left, on, table, self._left_too)
         self._right = _Side(RIGHT, right, on, table, False)

@@ -11,8 +11,9 @@ from typing import Protocol
 
 import polars as pl
 
-TIME = "_time"
-"""Every stream carries its event time in this Int64 column (microseconds since 1970), last, never null."""
+from services.kernel.fields import TIME
+
+__all__ = ["TIME", "BatchContext", "Operator", "Outcome", "Refused"]
 
 
 @dataclass(frozen=True, slots=True)

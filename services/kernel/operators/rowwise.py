@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from services.kernel.expressions import compile_expression, name_of, source_of
+from services.kernel.fields import with_time
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 
 
@@ -34,7 +35,7 @@ class Select:
             compile_expression(source_of(item), schema).cast(output[name_of(item)]).alias(name_of(item))
             for item in items
         ]
-        self._empty = pl.Schema({**output, TIME: pl.Int64}).to_frame()
+        self._empty = with_time(output).to_frame()
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs

@@ -11,6 +11,7 @@ import polars as pl
 
 from schemas.cuts import END_WATERMARK
 from services.kernel import keys as canonical_keys
+from services.kernel.fields import with_time
 from services.kernel.operators.accumulators import Aggregate, Columns
 from services.kernel.operators.grouping import Grouping, columns_of, states_of
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
@@ -37,7 +38,7 @@ class Totals:
         latest = [Aggregate(_LATEST, "max", pl.col(TIME), pl.Int64(), pl.Int64())] if self._final else []
         self._grouping = Grouping(key, [*aggregates, *latest])
         self._totals = tables.table("totals")
-        self._schema = pl.Schema({**output, TIME: pl.Int64})
+        self._schema = with_time(output)
         self._nothing = self._schema.to_frame()
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:

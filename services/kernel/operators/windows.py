@@ -14,6 +14,7 @@ import polars as pl
 
 from schemas.cuts import END_WATERMARK
 from services.kernel import keys as canonical_keys
+from services.kernel.fields import with_time
 from services.kernel.operators.accumulators import Aggregate
 from services.kernel.operators.grouping import Grouping, State, columns_of, states_of
 from services.kernel.operators.late import split_late
@@ -58,7 +59,7 @@ class Windows:
         self._grouping = Grouping([_PANE, *key], aggregates)
         self._totals = tables.table("panes", prefix_bytes=8)
         self._live = tables.table("live")
-        self._schema = pl.Schema({**output, TIME: pl.Int64})
+        self._schema = with_time(output)
         self._panes: set[int] | None = None
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:

@@ -152,7 +152,7 @@ def test_restoring_equals_recomputing_however_the_log_was_trimmed(
     history: list[tuple[dict[bytes, bytes | None], bool, int, bool, bool]],
 ) -> None:
     records: list[CheckpointRecord] = []
-    fold, unit, at_marker, trimmed = CheckpointLog(), Unit("a", records), {}, 0
+    fold, unit, trimmed = CheckpointLog(), Unit("a", records), 0
     states: dict[int, dict[bytes, bytes]] = {0: {}}
     for change, checkpoint, width, lose, trim in history:
         unit.change(change)
@@ -168,5 +168,5 @@ def test_restoring_equals_recomputing_however_the_log_was_trimmed(
     for run in runs:
         for piece in run.parts:
             image.apply(unpack(piece.entries))
-    assert dict(image.scan(b"")) == states[log.last_b], at_marker
+    assert dict(image.scan(b"")) == states[log.last_b]
     assert (log.last_id, log.last_b, log.cursor) == (fold.last_id, fold.last_b, fold.cursor)

@@ -73,7 +73,8 @@ def by_key(rows: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
 
 @given(batches)
 def test_running_totals_do_not_depend_on_batches_or_restores(some: list[tuple[list[dict[str, Any]], bool]]) -> None:
-    harness, seen, newest = Harness("aggregate", params(), FIELDS), [], {}
+    harness, seen = Harness("aggregate", params(), FIELDS), list[dict[str, Any]]()
+    newest: dict[Any, dict[str, Any]] = {}
     for rows, restore in some:
         if restore:
             harness.restore()
@@ -89,7 +90,7 @@ def test_running_totals_do_not_depend_on_batches_or_restores(some: list[tuple[li
 @given(batches)
 def test_a_final_total_is_the_last_update(some: list[tuple[list[dict[str, Any]], bool]]) -> None:
     updates, final = Harness("aggregate", params(), FIELDS), Harness("aggregate", params("final"), FIELDS)
-    newest = {}
+    newest: dict[Any, dict[str, Any]] = {}
     for rows, restore in some:
         newest |= {r["k"]: r for r in without_time(updates.run(rows))}
         assert final.run(rows) == []
@@ -156,7 +157,7 @@ def test_late_rows_are_refused_where_they_are_to_be_kept() -> None:
 
 def test_other_types_are_aggregated_exactly() -> None:
     fields = {"d": "decimal(10,2)?", "t": "timestamp", "s": "string", "b": "bool", "f": "float"}
-    spec = {
+    spec: dict[str, Any] = {
         "aggregate": {
             "total": "sum(d)",
             "average": "mean(d)",
