@@ -1,0 +1,111 @@
+"""Records of a user's topic to the rows of a source, and to dead letters with a reason.
+
+Source: PROTOCOL 3. What becomes of a record never depends on the records that come with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from services.kernel import fields as field_types
+from services.kernel.csv_records import CsvReader
+from services.kernel.fields import TIME, with_time
+from services.kernel.json_records import JsonReader
+from services.kernel.typed_columns import Column, Values
+
+MAX_AHEAD_US = 3_600_000_000
+"""An event time further ahead of its record's timestamp is wrong; it would make all that follows late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """rows: with their event time; kept: index of the record of each row; refused: (index, reason), in order."""
+
+    rows: pl.DataFrame
+    kept: np.ndarray
+    refused: list[tuple[int, str]]
+
+
+class Reader(Protocol):
+    """A format. Column values may still be unfit: `columns` make null of them."""
+
+    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], list[int], dict[int, str]]: ...
+    def columns(self) -> list[Column]: ...
+    def shown(self, value: Any) -> str: ...
+
+
+class Decoder:
+    """Decodes records of one source.
+
+    Args:
+        fields: type text by column. format: json or csv.
+        event_time: column that holds it; None: the record's timestamp is the event time.
+        unit: s, ms, us or ns of timestamps that are integers.
+    """
+
+    def __init__(
+        self, fields: Mapping[str, str], format: str = "json", event_time: str | None = None, unit: str | None = None
+    ) -> None:
+        self._fields, self._event_time = dict(fields), event_time
+        self._reader: Reader = {"json": JsonReader, "csv": CsvReader}[format](fields, unit)
+        self._columns = dict(zip(fields, self._reader.columns(), strict=True))
+        self._nothing = with_time(field_types.schema(fields)).to_frame()
+
+    def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
+        """One row for each record that fits. timestamps_ms: of the records; negative = none."""
+        if not values:
+            return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
+        found, read, refused = self._reader.read(values)
+        kept = np.asarray(read, dtype=np.int64)
+        series: list[pl.Series] = []
+        fits = np.ones(len(kept), dtype=bool)
+        for (name, convert), column in zip(self._columns.items(), found, strict=True):
+            series.append(convert(column).alias(name))
+            self._refuse_unfit(name, series[-1], column, kept, fits, refused)
+        rows = pl.DataFrame(series)
+        times = self._times(rows, np.asarray(timestamps_ms, dtype=np.int64)[kept], kept, fits, refused)
+        rows = rows.with_columns(times.alias(TIME))
+        if not fits.all():
+            rows, kept = rows.filter(pl.Series(fits)), kept[fits]
+        return Decoded(rows, kept, sorted(refused.items()))
+
+    def _refuse_unfit(
+        self, name: str, column: pl.Series, given: Values, kept: np.ndarray, fits: np.ndarray, refused: dict[int, str]
+    ) -> None:
+        """Null that was not given as null, or not allowed."""
+        if not column.null_count():
+            return
+        text = self._fields[name]
+        for position in column.is_null().arg_true().to_list():
+            value = given[position]
+            if value is None and field_types.nullable(text):
+                continue
+            found = "null" if value is None else self._reader.shown(value)
+            refused.setdefault(int(kept[position]), f"{name}: expected {text}, found {found}")
+            fits[position] = False
+
+    def _times(
+        self, rows: pl.DataFrame, stamps_ms: np.ndarray, kept: np.ndarray, fits: np.ndarray, refused: dict[int, str]
+    ) -> pl.Series:
+        """Event times in microseconds; rows without a usable one are refused."""
+        stamps = pl.Series(stamps_ms) * 1_000
+        if self._event_time is None:
+            wrong = [(stamps < 0, "the record has no timestamp")]
+            times = stamps
+        else:
+            times = rows[self._event_time].cast(pl.Datetime("us")).to_physical()
+            ahead = (stamps >= 0) & (times - stamps > MAX_AHEAD_US)
+            wrong = [
+                (times.is_null(), f"{self._event_time}: the event time is null"),
+                (ahead, f"{self._event_time}: the event time is more than an hour ahead of the record's timestamp"),
+            ]
+        for mask, reason in wrong:
+            for position in mask.arg_true().to_list():
+                refused.setdefault(int(kept[position]), reason)
+                fits[position] = False
+        return times
