@@ -1,6 +1,6 @@
 """CSV records to column values: one line a record, columns in the order of the fields, empty = null.
 
-Source: JOBS "format", PROTOCOL 3. No header: a record that repeats the names is refused like any other that does not fit.
+There is no header: a record that repeats the names is refused like any other that does not fit. Source: JOBS "format".
 """
 
 from __future__ import annotations

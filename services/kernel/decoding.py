@@ -5,7 +5,7 @@ Source: PROTOCOL 3. What becomes of a record never depends on the records that c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +39,9 @@ class Reader(Protocol):
     def shown(self, value: Any) -> str: ...
 
 
+FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {"json": JsonReader, "csv": CsvReader}
+
+
 class Decoder:
     """Decodes records of one source.
 
@@ -52,7 +55,7 @@ class Decoder:
         self, fields: Mapping[str, str], format: str = "json", event_time: str | None = None, unit: str | None = None
     ) -> None:
         self._fields, self._event_time = dict(fields), event_time
-        self._reader: Reader = {"json": JsonReader, "csv": CsvReader}[format](fields, unit)
+        self._reader = FORMATS[format](fields, unit)
         self._columns = dict(zip(fields, self._reader.columns(), strict=True))
         self._nothing = with_time(field_types.schema(fields)).to_frame()
 

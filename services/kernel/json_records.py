@@ -113,23 +113,25 @@ _show = msgspec.json.Encoder(enc_hook=str).encode
 
 def json_type(text: str, unit: str | None) -> Any:
     """The type by which msgspec checks a field; what it cannot check is left to the columns."""
-    name = field_types.required(text)
-    if name == "timestamp":
-        kind: Any = str if unit is None else _INT64 | str
-    elif name.startswith("decimal"):
-        kind = Decimal
-    elif name.startswith("list<"):
-        kind = list[json_type(name[len("list<") : -1], unit)]  # type: ignore[misc]
-    elif name.startswith("struct<"):
-        members = {member: _item(inner, unit) for member, inner in field_types.members(name).items()}
-        kind = TypedDict("Struct", members)  # type: ignore[misc]
-    else:
-        kind = _TYPES[name]
+    kind = _required_type(field_types.required(text), unit)
     return kind | None if field_types.nullable(text) else kind
 
 
+def _required_type(name: str, unit: str | None) -> Any:
+    if name == "timestamp":
+        return str if unit is None else _INT64 | str
+    if name.startswith("decimal"):
+        return Decimal
+    if name.startswith("list<"):
+        return list[json_type(name[len("list<") : -1], unit)]  # type: ignore[misc]
+    if name.startswith("struct<"):
+        members = {member: _item(inner, unit) for member, inner in field_types.members(name).items()}
+        return TypedDict("Struct", members)  # type: ignore[operator]
+    return _TYPES[name]
+
+
 def _item(text: str, unit: str | None) -> Any:
-    return (NotRequired if field_types.nullable(text) else Required)[json_type(text, unit)]  # type: ignore[index]
+    return (NotRequired if field_types.nullable(text) else Required)[json_type(text, unit)]
 
 
 def _member(slot: str, text: str, unit: str | None) -> tuple[Any, ...]:
