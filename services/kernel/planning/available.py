@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import reduce
 
 from schemas.job_operators import Aggregate, Spark
 from schemas.jobs import JobSpec
@@ -18,14 +19,28 @@ SCHEMES = frozenset({"none"})
 
 _QUANTILE = re.compile(r"\bquantile\w*\s*\(", re.IGNORECASE)
 
-_WORKING: dict[str, object] = {
-    "fault_tolerance.precision": "exact",
-    "fault_tolerance.checkpoint.policy": "sweep",
-    "fault_tolerance.buffering": "upstream",
-    "fault_tolerance.replication_budget": None,
-    "placement.spread_by": None,
-}
-"""The only value that works, by setting."""
+_ONLY_DEFAULT = (
+    "fault_tolerance.precision",
+    "fault_tolerance.checkpoint.policy",
+    "fault_tolerance.buffering",
+    "fault_tolerance.replication_budget",
+    "placement.spread_by",
+)
+"""Settings of which only the default works."""
+
+_NO_EFFECT = (
+    "fault_tolerance.hybrid.inputs",
+    "fault_tolerance.checkpoint.min_interval_ms",
+    "fault_tolerance.checkpoint.max_interval_ms",
+    "fault_tolerance.heartbeat_interval_ms",
+    "fault_tolerance.misses",
+    "fault_tolerance.correlated_failure",
+    "fault_tolerance.cool_down_s",
+    "fault_tolerance.rebalance_period_s",
+    "dead_letter_share",
+    "retain_bytes",
+)
+"""Settings that nobody reads."""
 
 
 def scheme(wanted: str) -> str:
@@ -60,12 +75,19 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for path, one in wanted.items():
         if one.scheme not in SCHEMES:
             yield f"fault_tolerance.{path}.scheme: {one.scheme} is not available yet, runs as none"
-    for path, works in _WORKING.items():
-        value: object = spec
-        for step in path.split("."):
-            value = getattr(value, step)
-        if value != works:
-            yield f"{path}: {value} is not available yet, runs as {'none' if works is None else works}"
+    for path in _ONLY_DEFAULT:
+        if (value := _at(spec, path)) != (default := _at(_DEFAULTS, path)):
+            yield f"{path}: {value} is not available yet, runs as {'none' if default is None else default}"
+    for path in _NO_EFFECT:
+        if _at(spec, path) != _at(_DEFAULTS, path):
+            yield f"{path}: has no effect yet"
     for name, query in spec.queries.items():
         if query.results != "final":
             yield f"queries.{name}.results: {query.results} is not available yet, runs as final"
+
+
+_DEFAULTS = JobSpec.model_construct(name="", sources={}, queries={})
+
+
+def _at(spec: JobSpec, path: str) -> object:
+    return reduce(getattr, path.split("."), spec)

@@ -293,6 +293,7 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
             "buffering": "source",
             "replication_budget": 0.5,
             "precision": "gap",
+            "misses": 2,
         },
         placement={"spread_by": "zone"},
     )
@@ -305,6 +306,7 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
         "fault_tolerance.buffering: source is not available yet, runs as upstream",
         "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
         "placement.spread_by: zone is not available yet, runs as none",
+        "fault_tolerance.misses: has no effect yet",
         "queries.q.results: tentative is not available yet, runs as final",
     )
     assert {unit.scheme for unit in made.units} == {"none"}
