@@ -1,0 +1,146 @@
+"""Commands that start and stop a whole cluster on this machine: up, down, kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from services.cli.options import DataDir, Json, KafkaAt
+from services.cli.terminal import CommandFailed, note, print_json, say, waiting
+from services.cli.whereabouts import data_directory, load_settings
+
+if TYPE_CHECKING:
+    from services.cli.cluster_files import Cluster, ClusterFiles
+
+DOWN_S = 60.0
+
+Workers = Annotated[int, typer.Option("--workers", "-n", min=0, max=256, help="Workers to start.")]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return when jobs can be submitted; it goes on running.")]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", min=1024, max=65_534, help="Port of the embedded Kafka. [default: any]", show_default=False),
+]
+
+
+def up(
+    workers: Workers = 3,
+    detach: Detach = False,
+    port: Port = None,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Start a cluster on this machine: Kafka (unless --kafka names one), controller, workers."""
+    from services.cli.cluster_files import ClusterFiles
+
+    settings = load_settings(data_directory(data_dir), kafka, kafka_port=port)
+    files = ClusterFiles(settings.home)
+    if (pid := files.supervisor()) is not None:
+        raise CommandFailed(f"a cluster runs in {files.data_dir} already, as process {pid}", _how_to_stop(files))
+    if detach:
+        from services.cli.detaching import start_detached
+
+        with waiting("starting the cluster ...", quiet=as_json):
+            cluster = start_detached(settings, workers)
+        _tell(cluster, as_json)
+    else:
+        from services.cli.foreground import run_in_foreground
+
+        run_in_foreground(settings, workers, lambda cluster: _tell(cluster, as_json), quiet=as_json)
+
+
+def _tell(cluster: Cluster, as_json: bool) -> None:
+    if as_json:
+        print_json({"bootstrap_servers": cluster.bootstrap_servers, "console": None, "data_dir": cluster.data_dir})
+    else:
+        say(f"ready: Kafka at {cluster.bootstrap_servers}, data in {cluster.data_dir}")
+
+
+def down(
+    purge: Annotated[bool, typer.Option("--purge", help="Remove the cluster's data, too.")] = False,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Stop the cluster on this machine; its data stay, unless --purge."""
+    from services.cli.cluster_files import ClusterFiles
+
+    files = ClusterFiles(data_directory(data_dir))
+    with waiting("stopping the cluster ...", quiet=as_json):
+        stopped = _stop(files)
+    if purge:
+        files.take()
+        files.purge()
+        files.release()
+    if as_json:
+        print_json({"stopped": stopped, "purged": purge, "data_dir": str(files.data_dir)})
+    else:
+        what = "stopped" if stopped else f"no cluster ran in {files.data_dir}"
+        say(what + ("; its data are removed" if purge else ""))
+
+
+def _stop(files: ClusterFiles) -> bool:
+    """False if none ran. The number is that of whoever holds the lock, so it is nobody else's."""
+    pid = files.supervisor()
+    if pid is None:
+        return False
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + DOWN_S
+    while files.supervisor() == pid:
+        if time.monotonic() > deadline:
+            note(f"process {pid} did not stop within {DOWN_S:g} s: killed, and all that it started with it")
+            os.kill(pid, signal.SIGKILL)
+            deadline += DOWN_S
+        time.sleep(0.02)
+    return True
+
+
+def kill(
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its name, such as worker-1.")],
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Kill a worker of the local cluster without warning (SIGKILL), to see what happens; it is started again."""
+    from services.cli.cluster_files import ClusterFiles
+
+    files = ClusterFiles(data_directory(data_dir))
+    if files.running() is None:
+        raise CommandFailed(f"no cluster runs in {files.data_dir}", "kill works on a cluster that `holdfast up` runs")
+    known = {one.worker: one for one in files.workers()}
+    if worker not in known:
+        raise CommandFailed(f"there is no worker '{worker}'", f"there are: {', '.join(sorted(known)) or 'none'}", 2)
+    one = known[worker]
+    if one.pid is None or not _kill(one.pid, lambda: one in files.workers()):
+        raise CommandFailed(f"{worker} has just ended and is being started again", "try again in a moment")
+    if as_json:
+        print_json({"worker": worker, "incarnation": one.incarnation, "pid": one.pid})
+    else:
+        say(f"killed {worker} (process {one.pid}); `holdfast events` shows what happens")
+
+
+def _kill(pid: int, still_it: Any) -> bool:
+    """A descriptor stays that of the process, even if its number is given to another."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not still_it():
+            return False
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        return True
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(process)
+
+
+def _how_to_stop(files: ClusterFiles) -> str:
+    default = files.data_dir == data_directory(Path(".holdfast"))
+    return "`holdfast down`" + ("" if default else f" --data-dir {files.data_dir}") + " stops it"

@@ -1,0 +1,167 @@
+"""Cluster files: what a data directory says of the cluster that runs in it.
+
+`supervisor.lock` is held by the supervisor and holds its process number, so a number read while the lock is held is
+that of a live supervisor. `cluster.json` and `workers.json` say what it runs; both are replaced in one step.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+_T = TypeVar("_T")
+
+OURS = ("kafka", "logs", "state")
+"""Directories in a data directory that `down --purge` removes."""
+LOOKS = 20
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """state: starting, ready or stopping. prefix: of every topic. kafka_pid: None where Kafka is not ours.
+
+    plugins: modules that python operators may come from, comma separated.
+    """
+
+    state: str
+    pid: int
+    bootstrap_servers: str
+    prefix: str
+    data_dir: str
+    kafka_pid: int | None = None
+    controller_pid: int | None = None
+    started_ms: int = 0
+    plugins: str = ""
+
+
+class WorkerProcess(msgspec.Struct, frozen=True):
+    """pid: None while it is being restarted."""
+
+    worker: str
+    incarnation: str
+    pid: int | None
+    zone: str
+    restarts: int = 0
+
+
+class AlreadyRunning(Exception):
+    """A supervisor holds the data directory."""
+
+
+class ClusterFiles:
+    """The files of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir.absolute()
+        self._lock: int | None = None
+
+    @property
+    def logs(self) -> Path:
+        return self.data_dir / "logs"
+
+    # -- who runs -----------------------------------------------------------------------------------------------------
+
+    def take(self) -> None:
+        """Holds the directory until this process ends. Raises AlreadyRunning."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        if not _get(lock):
+            os.close(lock)
+            raise AlreadyRunning(str(self.data_dir))
+        os.ftruncate(lock, 0)
+        os.write(lock, f"{os.getpid()}\n".encode())
+        self._lock = lock
+
+    def release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def supervisor(self) -> int | None:
+        """The process number of the supervisor, None if none runs."""
+        try:
+            lock = os.open(self._lock_file, os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            while not _free(lock):
+                if text := os.pread(lock, 32, 0).strip():
+                    return int(text)
+                time.sleep(0.001)  # it has just taken the lock and will write its number
+            return None
+        finally:
+            os.close(lock)
+
+    # -- what runs ----------------------------------------------------------------------------------------------------
+
+    def write_cluster(self, cluster: Cluster) -> None:
+        self._write("cluster.json", cluster)
+
+    def write_workers(self, workers: list[WorkerProcess]) -> None:
+        self._write("workers.json", workers)
+
+    def cluster(self) -> Cluster | None:
+        """None if there never was one; it may have ended."""
+        return self._read("cluster.json", Cluster)
+
+    def workers(self) -> list[WorkerProcess]:
+        return self._read("workers.json", list[WorkerProcess]) or []
+
+    def running(self) -> Cluster | None:
+        """The cluster that runs here now, None if none does or it has just begun to start."""
+        pid, cluster = self.supervisor(), self.cluster()
+        return cluster if cluster is not None and cluster.pid == pid else None
+
+    def forget(self) -> None:
+        """Nothing runs any more."""
+        for name in ("cluster.json", "workers.json"):
+            (self.data_dir / name).unlink(missing_ok=True)
+
+    def purge(self) -> None:
+        """Removes what is ours; a directory that then is empty goes, too."""
+        self.forget()
+        for name in OURS:
+            shutil.rmtree(self.data_dir / name, ignore_errors=True)
+        self._lock_file.unlink(missing_ok=True)
+        if self.data_dir.is_dir() and not any(self.data_dir.iterdir()):
+            self.data_dir.rmdir()
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.data_dir / "supervisor.lock"
+
+    def _write(self, name: str, content: object) -> None:
+        beside = self.data_dir / f".{name}"
+        beside.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        beside.replace(self.data_dir / name)
+
+    def _read(self, name: str, kind: type[_T]) -> _T | None:
+        try:
+            return msgspec.json.decode((self.data_dir / name).read_bytes(), type=kind)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+
+def _get(lock: int) -> bool:
+    """Tries for a moment: somebody may just be looking whether it is free."""
+    for _ in range(LOOKS):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.01)
+    return False
+
+
+def _free(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    return True

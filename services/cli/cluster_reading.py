@@ -1,0 +1,103 @@
+"""Reads a cluster's topics into a view, and follows them from a moment on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from schemas import events, plans
+from schemas.events import Event
+from schemas.plans import Decision, Plan, Status
+from schemas.topics import ClusterTopics, Partition
+from services.cli.cluster_view import ClusterView, JobLine
+from services.cli.terminal import USAGE, CommandFailed
+from services.cli.whereabouts import Door
+from services.kernel.planning.suggestions import suggest
+from services.log.protocol import Log
+
+RECENT_MS = 60_000
+"""Workers silent for longer are not shown."""
+FIRST_STRETCH = 256
+
+
+def read_jobs(door: Door) -> ClusterView:
+    """A view of the jobs there are."""
+    view = ClusterView(door.topics)
+    for topic in (door.topics.plans, door.topics.status):
+        _scan(door.log, view, topic)
+    return view
+
+
+def read_all(door: Door) -> ClusterView:
+    """A view of jobs, assignments and workers."""
+    view = read_jobs(door)
+    _scan(door.log, view, door.topics.assignments)
+    read_heartbeats(door, view)
+    return view
+
+
+def read_heartbeats(door: Door, view: ClusterView) -> None:
+    partition = Partition(door.topics.heartbeats, 0)
+    start = door.log.offsets([partition], int(time.time() * 1000) - RECENT_MS)[partition]
+    _scan(door.log, view, door.topics.heartbeats, start)
+
+
+def read_progress(door: Door, view: ClusterView, plan: Plan) -> None:
+    """The last word of each unit, found by reading ever larger stretches from the end."""
+    partition = Partition(door.topics.job(plan.job, plan.generation).progress, 0)
+    if partition.topic not in door.present:
+        return  # the job has ended
+    first, end = (door.log.offsets([partition], at)[partition] for at in ("start", "end"))
+    missing, stretch = {unit.name for unit in plan.units}, FIRST_STRETCH
+    while missing and end > first:
+        begin = max(first, end - stretch)
+        for message in door.log.scan(partition, begin):
+            view.read_progress(plan.generation, message.value())
+            missing.discard((message.key() or b"").decode(errors="replace"))
+        if begin == first:
+            return
+        stretch *= 4
+
+
+def named_job(view: ClusterView, name: str) -> JobLine:
+    """Raises CommandFailed if there is no such job."""
+    job = view.find(name)
+    if job is None:
+        known = list(dict.fromkeys(one.job for one in view.jobs()))
+        raise CommandFailed(
+            f"there is no job '{name}'", suggest(name, known) or "`holdfast list --all` lists them", USAGE
+        )
+    return job
+
+
+def _scan(log: Log, view: ClusterView, topic: str, start: int | None = None) -> None:
+    for message in log.scan(Partition(topic, 0), start):
+        view.read(topic, message.value())
+
+
+class Watch:
+    """Decisions, statuses and events from the moment it is made."""
+
+    def __init__(self, log: Log, topics: ClusterTopics) -> None:
+        self._decoders = {topics.plans: plans.decode, topics.status: plans.decode_status, topics.events: events.decode}
+        self._reader = log.reader("watch")
+        self._reader.assign(log.offsets([Partition(topic, 0) for topic in self._decoders], "end"))
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+
+    def records(self, timeout_s: float) -> Iterator[Decision | Status | Event]:
+        """What comes until the time is over."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            for chunk in self._reader.poll(min(left, 0.2)):
+                for message in chunk.messages:
+                    try:
+                        yield self._decoders[chunk.partition.topic](message.value() or b"")
+                    except msgspec.DecodeError:
+                        continue

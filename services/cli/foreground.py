@@ -1,0 +1,62 @@
+"""Foreground: a cluster that runs as long as the command does, with a live summary on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from services.cli.cluster_files import AlreadyRunning, Cluster
+from services.cli.settings import Settings
+from services.cli.supervisor import EXPECTED, Stopped, Supervisor, stop_on_signals
+from services.cli.terminal import CommandFailed, coloured, console
+
+
+def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster], None], *, quiet: bool) -> None:
+    """Returns when it was told to stop and all has ended. Raises CommandFailed if the cluster does not start."""
+    supervisor = Supervisor(settings, workers)
+    stop_on_signals(supervisor)
+    live = not quiet and sys.stdout.isatty()
+    with _summary(supervisor) if live else nullcontext():
+        try:
+            supervisor.start()
+        except Stopped:
+            return
+        except AlreadyRunning:
+            raise CommandFailed(f"a cluster has just started in {settings.home}", "`holdfast down` stops it") from None
+        except EXPECTED as error:
+            raise CommandFailed(str(error), "ask `holdfast doctor`") from None
+        if not live:
+            ready(supervisor.cluster)
+        supervisor.run()
+        supervisor.stop()
+
+
+def _summary(supervisor: Supervisor) -> AbstractContextManager[object]:
+    return Live(get_renderable=lambda: _draw(supervisor), console=console(), refresh_per_second=4)
+
+
+def _draw(supervisor: Supervisor) -> Table:
+    cluster = supervisor.cluster
+    title = f"holdfast {cluster.state}: Kafka at {cluster.bootstrap_servers or '...'}, data in {cluster.data_dir}"
+    table = Table(
+        "", "state", "process", "restarts", "zone", title=title, title_justify="left", box=None, padding=(0, 2)
+    )
+    kafka = "running" if supervisor.broker is None or cluster.kafka_pid else "down"
+    table.add_row("kafka", coloured(kafka), _number(cluster.kafka_pid), "", "")
+    for member in supervisor.members:
+        state = coloured("running" if member.pid else "starting")
+        zone = "" if member is supervisor.controller else supervisor.zone_of(member)
+        table.add_row(member.name, state, _number(member.pid), str(member.restarts or ""), zone)
+    up_s = int(time.time() - cluster.started_ms / 1000)
+    table.caption = Text(f"up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}, Ctrl-C stops it", justify="left")
+    return table
+
+
+def _number(pid: int | None) -> str:
+    return "" if pid is None else str(pid)

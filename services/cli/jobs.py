@@ -1,0 +1,161 @@
+"""Commands that change what runs: check (which only looks), submit, cancel, pause, resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from services.cli.options import CreateTopics, DataDir, JobName, Json, KafkaAt, Partitions
+from services.cli.terminal import USAGE, CommandFailed, note, print_json, print_table, say, waiting
+
+if TYPE_CHECKING:
+    from schemas.plans import Plan, Problem
+    from services.cli.cluster_view import JobLine
+
+File = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file, YAML or JSON.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait.")]
+
+
+def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
+    """Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed."""
+    from services.cli.planning import allowed, plan, read_job
+    from services.kernel.errors import JobRejected
+
+    try:
+        job = read_job(file)
+        present, prefix = _cluster_topics(data_dir, kafka)
+        _show(plan(job.spec, present, prefix, allowed(job.spec, data_dir)), prefix, present is not None, as_json)
+    except JobRejected as rejected:
+        _refuse(str(file), rejected.problems, as_json)
+
+
+def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str, int] | None, str]:
+    """None where no cluster is named and none runs."""
+    from services.cli.whereabouts import connected, find, load_settings
+
+    try:
+        find(data_dir, kafka)
+    except CommandFailed:
+        return None, load_settings(data_dir).cluster
+    with connected(data_dir, kafka, any_kafka=True) as door:
+        return door.present, door.topics.prefix
+
+
+def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
+    from schemas.topics import JobTopics
+    from services.kernel.planning.rendering import sections, summary
+
+    topics = JobTopics(prefix, plan.job, plan.generation)
+    if as_json:
+        print_json({**summary(plan, topics), "problems": [], "cluster": on_cluster})
+        return
+    for section in sections(plan, topics):
+        if section.rows:
+            print_table(section.columns, section.rows, title=section.title)
+    say(f"job {plan.job} is all right" + ("" if on_cluster else "; no cluster runs, so topics were not looked at"))
+
+
+def _refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
+    from services.cli.submitting import problem_lines
+
+    if as_json:
+        print_json({"job": None, "state": "rejected", "problems": problem_lines(problems)})
+    else:
+        print_table(("where", "problem", "hint"), [(one.path, one.message, one.hint) for one in problems])
+    count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+    raise CommandFailed(f"{name} has {count}, nothing was started", code=USAGE)
+
+
+def submit(
+    file: File,
+    create_topics: CreateTopics = False,
+    partitions: Partitions = None,
+    timeout: Timeout = 60.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Start a job; returns when it runs, or says why it does not."""
+    from services.cli import submitting
+    from services.cli.planning import allowed, missing_topics, read_job
+    from services.cli.whereabouts import connected
+    from services.kernel.errors import JobRejected
+
+    try:
+        job = read_job(file)
+        with connected(data_dir, kafka) as door, waiting(f"starting job {job.spec.name} ...", quiet=as_json):
+            if create_topics:
+                allow = allowed(job.spec, data_dir)
+                door.log.create(missing_topics(job.spec, door.present, door.topics.prefix, allow, partitions))
+            done = submitting.submit(door, job.raw, timeout)
+    except JobRejected as rejected:
+        _refuse(str(file), rejected.problems, as_json)
+        return
+    if as_json:
+        print_json(
+            {"job": done.job, "generation": done.generation, "state": "running", "units": done.status.units,
+             "warnings": done.status.warnings}
+        )  # fmt: skip
+        return
+    for warning in done.status.warnings:
+        note(f"warning: {warning}")
+    say(f"job {done.job} runs as {done.generation} in {done.status.units} units")
+
+
+def cancel(
+    job: JobName,
+    drain: Annotated[bool, typer.Option("--drain", help="Run out what is there, close every window, deliver.")] = False,
+    timeout: Timeout = 300.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """End a job: at once, or with --drain after everything up to now is delivered. Returns when it has ended."""
+    _command("drain" if drain else "cancel", job, timeout, "ended", data_dir, kafka, as_json)
+
+
+def pause(
+    job: JobName, timeout: Timeout = 60.0, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False
+) -> None:
+    """Stop taking records in; what was taken in is finished."""
+    _command("pause", job, timeout, "paused", data_dir, kafka, as_json)
+
+
+def resume(
+    job: JobName, timeout: Timeout = 60.0, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False
+) -> None:
+    """Go on after a pause."""
+    _command("resume", job, timeout, "running", data_dir, kafka, as_json)
+
+
+def _command(
+    kind: str, name: str, timeout: float, state: str, data_dir: Path | None, kafka: str | None, as_json: bool
+) -> None:
+    from services.cli import submitting
+    from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
+        job = named_job(read_jobs(door), name)
+        _check_runs(job)
+        if job.state != state:
+            submitting.command(door, kind, job, timeout)
+    _tell({"job": job.job, "generation": job.generation, "state": state}, as_json)
+
+
+def _check_runs(job: JobLine) -> None:
+    from services.cli.cluster_view import OVER
+
+    if job.state in OVER:
+        raise CommandFailed(
+            f"job {job.job} has {job.state} already" if job.state == "ended" else f"job {job.job} was rejected"
+        )
+
+
+def _tell(done: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(done)
+    else:
+        say(f"job {done['job']} {'has ended' if done['state'] == 'ended' else 'is ' + done['state']}")

@@ -1,0 +1,215 @@
+"""Commands that look at a cluster: list, status, units, workers, events, dead-letters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from services.cli.options import DataDir, JobName, Json, KafkaAt
+from services.cli.terminal import CommandFailed, coloured, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from schemas.dead_letters import DeadLetter
+    from schemas.events import Event
+    from services.cli.cluster_view import JobStatus, UnitLine
+    from services.log.protocol import Message
+
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
+
+
+def list_jobs(
+    every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended or were rejected.")] = False,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """List jobs."""
+    from services.cli.cluster_reading import read_jobs
+    from services.cli.cluster_view import OVER
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        jobs = [job for job in read_jobs(door).jobs() if every or job.state not in OVER]
+    if as_json:
+        print_json(jobs)
+        return
+    rows = [(job.job, job.generation, coloured(job.state), f"{job.available}/{job.units}", job.error) for job in jobs]
+    empty = "no job runs" if not every else "there never was a job"
+    print_table(("job", "generation", "state", "units up", "error"), rows, empty=empty)
+
+
+def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
+    """Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost."""
+    from services.cli.cluster_reading import named_job, read_all, read_progress
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        view = read_all(door)
+        line = named_job(view, job)
+        plan = view.plan(line.generation)
+        if plan is not None:
+            read_progress(door, view, plan)
+    found = view.status(line, int(time.time() * 1000))
+    if as_json:
+        print_json(found)
+    else:
+        _draw_status(found)
+
+
+def _draw_status(found: JobStatus) -> None:
+    from rich.text import Text
+
+    from services.cli.terminal import console
+
+    console().print(Text(f"job {found.job} ({found.generation}) is "), coloured(found.state), sep="")
+    columns = ("unit", "worker", "state", "processed", "acked", "watermark", "records", "late", "dead", "lost", "error")
+    rows = [
+        (
+            unit.unit, unit.worker, coloured(unit.state), unit.processed, unit.acked, unit.watermark, unit.records,
+            unit.late, unit.dead, unit.lost, unit.error,
+        )
+        for unit in found.units
+    ]  # fmt: skip
+    if rows:
+        print_table(columns, rows)
+    say(f"{found.records:,} records taken in; {found.late:,} late, {found.dead:,} dead, {found.lost:,} lost")
+    for problem in found.problems:
+        say(f"problem: {problem['path']}: {problem['message']}" + (f" ({problem['hint']})" if problem["hint"] else ""))
+    for warning in found.warnings:
+        say(f"warning: {warning}")
+    if found.error:
+        say(f"error: {found.error}")
+
+
+def units(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
+    """Show who runs what of a job, with which flags."""
+    from services.cli.cluster_reading import named_job, read_all, read_progress
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        view = read_all(door)
+        plan = view.plan(named_job(view, job).generation)
+        if plan is None:
+            raise CommandFailed(f"job {job} has no units: it was not admitted", f"`holdfast status {job}` says why")
+        read_progress(door, view, plan)
+    found = view.units(plan)
+    if as_json:
+        print_json(found)
+    else:
+        columns = ("unit", "tasks", "scheme", "epoch", "role", "worker", "state", "batch", "flags")
+        print_table(columns, _unit_rows(found))
+
+
+def _unit_rows(found: Sequence[UnitLine]) -> Iterator[Sequence[object]]:
+    for unit in found:
+        own = (unit.unit, ", ".join(unit.tasks), unit.scheme, unit.epoch)
+        if not unit.copies:
+            yield (*own, "-", "-", coloured("down"), None, "")
+        for copy in unit.copies:
+            flags = " ".join(name for name, on in copy.flags.items() if on is True)
+            yield (*own, copy.role, copy.worker, coloured(copy.state), copy.batch, flags)
+
+
+def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
+    """List the workers heard of in the last minute."""
+    from services.cli.cluster_reading import read_all
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        found = read_all(door).workers(int(time.time() * 1000))
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            one.worker, one.pid, one.zone, coloured(one.state), f"{one.copies}/{one.slots}", f"{one.cpu_s:.1f}",
+            f"{one.rss_bytes >> 20:,}",
+        )
+        for one in found
+    ]  # fmt: skip
+    columns = ("worker", "process", "zone", "state", "copies/slots", "CPU s", "MiB")
+    print_table(columns, rows, empty="no worker was heard of in the last minute")
+
+
+def events(
+    follow: Follow = False,
+    job: Annotated[str | None, typer.Option("--job", help="Only of this job.", show_default=False)] = None,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Show what happened, oldest first, with times split into detection, activation, replay."""
+    import msgspec
+
+    from schemas.events import decode
+    from services.cli.tailing import read_topic
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        for _, message in read_topic(door.log, door.topics.events, 1, follow=follow):
+            try:
+                event = decode(message.value() or b"")
+            except msgspec.DecodeError:
+                continue
+            if job in (None, event.job):
+                print_json(event) if as_json else say(_event_line(event))
+
+
+def _event_line(event: Event) -> str:
+    at = datetime.fromtimestamp(event.time_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
+    where = " ".join(filter(None, (event.job, event.unit, event.worker)))
+    phases = ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in event.phases_ms.items())
+    epoch = f"epoch {event.epoch}" if event.epoch >= 0 else ""
+    return f"{at}  {event.kind:<20} {'  '.join(filter(None, (where, epoch, event.detail, phases)))}".rstrip()
+
+
+def dead_letters(
+    job: JobName, follow: Follow = False, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False
+) -> None:
+    """Show the records that could not be processed, with position and reason."""
+    import msgspec
+
+    from schemas.dead_letters import decode
+    from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.tailing import read_topic
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        line = named_job(read_jobs(door), job)
+        topic = door.topics.job(line.job, line.generation).dead_letters
+        if topic not in door.present:
+            raise CommandFailed(f"the dead letters of {job} are gone: it is {line.state}")
+        count = 0
+        for _, message in read_topic(door.log, topic, door.present[topic], follow=follow):
+            try:
+                letter = decode(message.value() or b"")
+            except msgspec.DecodeError:
+                continue
+            count += 1
+            print_json(_letter(letter, message)) if as_json else say(_letter_line(letter))
+    if not as_json and not count:
+        say(f"no dead letters of {line.job}")
+
+
+def _letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
+    """raw as text; where it is not UTF-8, as base64 under raw_base64."""
+    import base64
+
+    import msgspec
+
+    found = msgspec.structs.asdict(letter)
+    try:
+        found["raw"] = letter.raw.decode()
+    except UnicodeDecodeError:
+        found["raw"], found["raw_base64"] = None, base64.b64encode(letter.raw).decode()
+    return {**found, "timestamp_ms": message.timestamp()[1]}
+
+
+def _letter_line(letter: DeadLetter) -> str:
+    at = f"{letter.topic}[{letter.partition}] offset {letter.offset}" if letter.topic else f"batch {letter.batch}"
+    what = letter.row or letter.raw[:200].decode(errors="replace")
+    return f"{letter.origin}  {at}  {letter.reason}  {what}"

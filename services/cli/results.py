@@ -1,0 +1,76 @@
+"""The command `results`: rows of a query, as they stand committed in its sink's topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from services.cli.options import DataDir, JobName, Json, KafkaAt
+from services.cli.terminal import USAGE, CommandFailed, print_raw
+
+if TYPE_CHECKING:
+    from schemas.plans import Plan
+    from services.log.protocol import Message
+
+
+def results(
+    job: JobName,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Name of the query.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new rows, until Ctrl-C.")] = False,
+    until_idle: Annotated[
+        float | None, typer.Option("--until-idle", min=0, help="End when no row came for so many seconds.")
+    ] = None,
+    meta: Annotated[bool, typer.Option("--meta", help="With batch, status, partition, offset and time.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many rows.")] = None,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Print a query's rows from the first, a JSON object a line; also of a job that has ended.
+
+    Without --follow or --until-idle it ends with the rows that are there now.
+    """
+    from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.tailing import read_topic
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        view = read_jobs(door)
+        plan = view.plan(named_job(view, job).generation)
+        if plan is None:
+            raise CommandFailed(f"job {job} has no results: it was not admitted", f"`holdfast status {job}` says why")
+        topic = _sink_topic(plan, query)
+        if topic not in door.present:
+            raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
+        rows = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
+        for count, (partition, message) in enumerate(rows, 1):
+            print_raw(_with_meta(partition, message) if meta else message.value() or b"null")
+            if count == limit:
+                break
+
+
+def _sink_topic(plan: Plan, query: str) -> str:
+    """Raises CommandFailed for a query that the job does not have."""
+    from services.kernel.planning.suggestions import suggest
+
+    sinks = {one.params["query"]: one.params["topic"] for one in plan.operators if one.kind == "sink"}
+    if query not in sinks:
+        raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)
+    return str(sinks[query])
+
+
+def _with_meta(partition: int, message: Message) -> bytes:
+    import msgspec
+
+    headers: dict[str, Any] = dict(message.headers() or ())
+    batch = headers.get("batch", b"").decode(errors="replace")
+    row = {
+        "row": msgspec.Raw(message.value() or b"null"),
+        "batch": int(batch) if batch.isdigit() else None,
+        "status": headers.get("status", b"final").decode(errors="replace"),
+        "partition": partition,
+        "offset": message.offset(),
+        "timestamp_ms": message.timestamp()[1],
+    }
+    return msgspec.json.encode(row)

@@ -1,0 +1,157 @@
+"""The command `send`: writes the records of a file to a topic, as fast as Kafka takes them or at a given rate."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from services.cli.options import CreateTopics, DataDir, Json, KafkaAt, Partitions
+from services.cli.terminal import FAILED, USAGE, CommandFailed, note, print_json, say
+
+if TYPE_CHECKING:
+    from services.cli.feeding import Feed
+    from services.cli.whereabouts import Door
+    from services.cli.writing import Writer
+
+STOP_S = 5.0
+"""After Ctrl-C, for what is on its way."""
+
+
+def send(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="ndjson, jsonl, csv or parquet, each also .gz.")],
+    rate: Annotated[float | None, typer.Option("--rate", min=0.001, help="Records per second.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="FIELD", help="Field that chooses the partition, as the key.")
+    ] = None,
+    strings: Annotated[bool, typer.Option("--strings", help="Of a csv file, every value as text.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Of a csv file, its lines, for sources of format csv.")] = False,
+    null: Annotated[
+        list[str] | None, typer.Option("--null", help="Of a csv file, a word that stands for null, such as NA.")
+    ] = None,
+    create_topics: CreateTopics = False,
+    partitions: Partitions = None,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Write a file's records to a topic; record i goes to partition i modulo their number, unless it has a key."""
+    from services.cli.feeding import Feed, UnusableFile
+    from services.cli.whereabouts import connected
+    from services.cli.writing import Writer
+
+    try:
+        feed = Feed(file, raw=raw, strings=strings, null=null or ())
+        with connected(data_dir, kafka, any_kafka=True) as door:
+            count = _partitions(door, topic, create_topics, partitions)
+            appender = door.log.appender("send")
+            try:
+                writer = Writer(appender, topic, count, key)
+                _run(feed, writer, rate, topic, as_json)
+            finally:
+                appender.close()
+    except UnusableFile as error:
+        raise CommandFailed(error.message, error.hint, USAGE) from None
+
+
+def _partitions(door: Door, topic: str, create: bool, wanted: int | None) -> int:
+    from schemas.topics import TopicSpec
+    from services.kernel.planning.suggestions import did_you_mean
+
+    if topic.startswith(f"{door.topics.prefix}."):
+        raise CommandFailed(f"topic {topic} belongs to the cluster", "choose another name", USAGE)
+    if topic not in door.present:
+        if not create:
+            near = did_you_mean(topic, (one for one in door.present if not one.startswith(f"{door.topics.prefix}.")))
+            raise CommandFailed(f"there is no topic '{topic}'", f"{near} --create-topics creates it".strip(), USAGE)
+        door.log.create([TopicSpec(topic, wanted or 1)])
+        return wanted or 1
+    return door.present[topic]
+
+
+def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bool) -> None:
+    from services.cli.writing import paced
+
+    started = time.monotonic()
+    with _until_interrupted() as interrupted, _progress(feed, writer, quiet=as_json) as show:
+        blocks: Iterable[list[bytes]] = feed.blocks()
+        if rate is not None:
+            blocks = paced(blocks, rate, clock=time.monotonic, sleep=time.sleep, stopped=interrupted)
+        for block in blocks:
+            writer.write(block)
+            show()
+            if interrupted():
+                break
+        deadline = time.monotonic() + STOP_S
+        while writer.acknowledged < writer.written and not (interrupted() and time.monotonic() > deadline):
+            writer.poll()
+            show()
+            time.sleep(0.002)
+    _report(writer, time.monotonic() - started, topic, interrupted(), as_json)
+
+
+def _report(writer: Writer, seconds: float, topic: str, interrupted: bool, as_json: bool) -> None:
+    per_s = writer.acknowledged / max(seconds, 1e-9)
+    if as_json:
+        found = {"topic": topic, "records": writer.acknowledged, "seconds": round(seconds, 3)}
+        print_json({**found, "rate_per_s": round(per_s, 1), "interrupted": interrupted})
+    else:
+        say(f"{writer.acknowledged:,} records in {topic}, {seconds:.1f} s, {per_s:,.0f} records/s")
+    if interrupted:
+        if not as_json:
+            note(f"stopped: the first {writer.acknowledged:,} records are there to stay")
+        raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[Callable[[], bool]]:
+    """A first Ctrl-C stops in good order, a second one at once."""
+    seen = False
+
+    def stop(number: int, _frame: object) -> None:
+        nonlocal seen
+        if seen:
+            raise KeyboardInterrupt
+        seen = True
+
+    former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: seen
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _progress(feed: Feed, writer: Writer, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """A bar with share, count and rate, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    from services.cli.terminal import console
+
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[shown]}"), TimeRemainingColumn())
+    started, last = time.monotonic(), 0.0
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        task = progress.add_task("send", total=1.0, shown="")
+
+        def show() -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= 0.1:
+                last = now
+                rate = writer.acknowledged / (now - started)
+                progress.update(
+                    task, completed=feed.share, shown=f"{writer.acknowledged:,} records, {rate:,.0f} records/s"
+                )
+
+        yield show

@@ -1,0 +1,111 @@
+"""Submitting: writes to `jobs.submit` what a person asks for, and waits until the cluster has done it or says why not.
+
+Source: PROTOCOL 1, JOBS "Submitting by Kafka alone works too".
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from schemas import commands
+from schemas.commands import Command
+from schemas.events import Event
+from schemas.plans import Ended, Problem, Rejection, Status
+from schemas.topics import Partition, generation
+from services.cli.cluster_reading import Watch
+from services.cli.cluster_view import JobLine
+from services.cli.terminal import CommandFailed
+from services.cli.whereabouts import Door
+from services.kernel.errors import JobRejected
+
+ANSWER_S = 5.0
+
+WANTED_STATE = {"pause": "paused", "resume": "running"}
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that runs."""
+
+    job: str
+    generation: str
+    status: Status
+
+
+def submit(door: Door, raw: dict[str, Any], timeout_s: float) -> Submitted:
+    """Returns once every unit runs.
+
+    Raises:
+        JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
+    """
+    with Watch(door.log, door.topics) as watch:
+        run = _append(door, commands.encode(raw))
+        last = Status(str(raw.get("name")), run, "submitted", 0)
+        for record in watch.records(timeout_s):
+            if isinstance(record, Event) or record.generation != run:
+                continue
+            if isinstance(record, Rejection):
+                raise JobRejected(record.problems)
+            if isinstance(record, Ended):
+                raise CommandFailed(f"job {last.job} has ended: {record.reason}")
+            if isinstance(record, Status):
+                last = record
+            if last.state == "running":
+                return Submitted(last.job, run, last)
+            if last.state == "failed":
+                raise CommandFailed(f"job {last.job} failed: {last.error}", f"`holdfast status {last.job}`")
+    raise CommandFailed(_not_yet(last, timeout_s), f"`holdfast status {last.job}` shows whether it comes up later")
+
+
+def _not_yet(last: Status, timeout_s: float) -> str:
+    if last.state == "submitted":
+        return f"no controller has answered within {timeout_s:g} s"
+    why = f": {last.error}" if last.error else ""
+    return f"job {last.job} is {last.state} after {timeout_s:g} s, {last.available} of {last.units} units run{why}"
+
+
+def _append(door: Door, record: bytes) -> str:
+    """Returns the generation that a job gets by the record's place, time and bytes."""
+    appender = door.log.appender("submit")
+    offsets: list[int] = []
+    time_ms = int(time.time() * 1000)
+    try:
+        submit = Partition(door.topics.submit, 0)
+        appender.append(submit, record, timestamp_ms=time_ms, done=lambda error, offset: offsets.append(offset))
+        appender.flush(ANSWER_S)
+    finally:
+        appender.close()
+    return generation(offsets[0], time_ms, record)
+
+
+def command(door: Door, kind: str, job: JobLine, timeout_s: float) -> None:
+    """Returns once the job has been paused, has been resumed or has ended.
+
+    Raises:
+        CommandFailed: it is refused, or not done in time (it may be later).
+    """
+    with Watch(door.log, door.topics) as watch:
+        _append(door, commands.encode(Command(kind, job.job)))
+        for record in watch.records(timeout_s):
+            if _done(record, kind, job):
+                return
+            if isinstance(record, Event) and record.kind == "command-refused" and record.job == job.job:
+                raise CommandFailed(f"refused: {record.detail}")
+            if isinstance(record, Status) and record.generation == job.generation and record.state == "failed":
+                raise CommandFailed(f"job {job.job} failed: {record.error}")
+    raise CommandFailed(f"{kind} of {job.job} is not done after {timeout_s:g} s", "it goes on: `holdfast status` tells")
+
+
+def _done(record: object, kind: str, job: JobLine) -> bool:
+    if kind in WANTED_STATE:
+        return isinstance(record, Status) and (record.generation, record.state) == (job.generation, WANTED_STATE[kind])
+    return isinstance(record, Ended) and record.generation == job.generation
+
+
+def problem_lines(problems: tuple[Problem, ...]) -> list[dict[str, str]]:
+    """For `--json`, every key always there."""
+    return [msgspec.structs.asdict(one) for one in problems]

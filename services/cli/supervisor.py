@@ -1,0 +1,337 @@
+"""Supervisor: starts the processes of a cluster on this machine, and starts again what ends, until it is told to stop.
+
+`python -m services.cli.supervisor` is the one behind `holdfast up --detach`. All of its processes die with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from schemas.topics import ClusterTopics
+from services.cli.artifacts import ArtifactsMissing
+from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
+from services.cli.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from services.cli.java import JavaMissing
+from services.cli.members import Member
+from services.cli.notices import Notices
+from services.cli.readiness import Readiness
+from services.cli.restarts import Restarts
+from services.cli.settings import Settings
+from services.kernel.errors import HoldfastError
+from services.log.kafka import KafkaLog
+from services.worker.settings import client_settings, new_incarnation
+
+READY_S = 60.0
+TICK_S = 0.25
+LOGS_S = 10.0
+ZONES = 3
+
+EXPECTED = (AlreadyRunning, ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
+"""Why a cluster does not start; the message says what to do."""
+
+
+class StartFailed(HoldfastError):
+    """The cluster did not become ready."""
+
+
+class Stopped(Exception):
+    """Told to stop before it was ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A run of a member has ended; member None: the broker."""
+
+    member: Member | None
+    status: int
+
+
+class Supervisor:
+    """One cluster in one data directory. Its methods are for one thread, except `ask_to_stop`."""
+
+    def __init__(self, settings: Settings, workers: int, changed: Callable[[], None] = lambda: None) -> None:
+        self.settings = settings
+        self.files = ClusterFiles(settings.home)
+        self.broker = None if settings.kafka else EmbeddedKafka(self.files.data_dir / "kafka", settings.kafka_port)
+        self.topics = ClusterTopics(settings.cluster)
+        self.state = "starting"
+        self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
+        self.workers = [self._worker(number) for number in range(1, workers + 1)]
+        self._changed = changed
+        self._queue: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._servers = settings.kafka or ""
+        self._log: KafkaLog | None = None
+        self._notices: Notices | None = None
+        self._broker_restarts = Restarts()
+        self._started_ms = int(time.time() * 1000)
+
+    # -- what a person does -------------------------------------------------------------------------------------------
+
+    def ask_to_stop(self) -> None:
+        """May be called from a signal handler."""
+        self._stopping.set()
+        self._queue.put(None)
+
+    def start(self, timeout_s: float = READY_S) -> None:
+        """Returns when jobs can be submitted.
+
+        Raises:
+            Stopped: asked to stop meanwhile. One of EXPECTED: it cannot start; nothing is left running.
+        """
+        self.files.take()
+        try:
+            self._start(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def run(self) -> None:
+        """Keeps all running until asked to stop."""
+        looked_at_logs = time.monotonic()
+        while not self._stopping.is_set():
+            self._turn(TICK_S)
+            if time.monotonic() - looked_at_logs > LOGS_S:
+                looked_at_logs = time.monotonic()
+                for member in self.members:
+                    member.bound_log()
+
+    def stop(self) -> None:
+        """Workers first, the broker last."""
+        self._stopping.set()
+        self.state = "stopping"
+        self._changed()
+        for group in (self.workers, [self.controller]):
+            for member in group:
+                member.ask_to_stop()
+            for member in group:
+                member.stop()
+        if self._notices is not None:
+            self._notices.close()
+        if self._log is not None:
+            self._log.close()
+        if self.broker is not None:
+            self.broker.stop()
+        self.files.forget()
+        self.files.release()
+
+    @property
+    def members(self) -> list[Member]:
+        return [self.controller, *self.workers]
+
+    @property
+    def cluster(self) -> Cluster:
+        broker = self.broker.pid if self.broker is not None and self.broker.running else None
+        return Cluster(
+            state=self.state,
+            pid=os.getpid(),
+            bootstrap_servers=self._servers,
+            prefix=self.settings.cluster,
+            data_dir=str(self.files.data_dir),
+            kafka_pid=broker,
+            controller_pid=self.controller.pid,
+            started_ms=self._started_ms,
+            plugins=self.settings.plugins,
+        )
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def _start(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        former = {worker.worker: worker.incarnation for worker in self.files.workers()}
+        self.files.forget()
+        shutil.rmtree(self.files.data_dir / "state", ignore_errors=True)
+        if self.broker is not None:
+            self._start_broker(self.broker)
+        log = self._log = KafkaLog(self._servers, client_settings(), "supervisor")
+        log.create(self.topics.specs())
+        self._notices = Notices(log, self.topics)
+        self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
+        readiness = Readiness(log, self.topics)
+        try:
+            self._await(readiness, deadline)
+        finally:
+            readiness.close()
+        self.state = "ready"
+        self._publish()
+
+    def _await(self, readiness: Readiness, deadline: float) -> None:
+        """Starts the members and waits for a sign of each."""
+        self._turn(0)
+        while not readiness.reached({worker.name for worker in self.workers}):
+            if self._stopping.is_set():
+                raise Stopped
+            failing = next((m for m in self.members if m.restarts > 2), None)
+            if failing is not None:
+                raise StartFailed(f"{failing.name} ends as soon as it starts: see {failing.log}\n{_tail(failing.log)}")
+            if time.monotonic() > deadline:
+                silent = ", ".join(readiness.missing({worker.name for worker in self.workers}))
+                raise StartFailed(f"no sign of life of {silent} in time: see {self.files.logs}")
+            self._turn(0)
+            readiness.poll(0.02)
+
+    def _start_broker(self, broker: EmbeddedKafka) -> None:
+        broker.start()
+        self._servers = broker.bootstrap_servers
+        child = broker.child
+        threading.Thread(target=lambda: self._queue.put(_Ended(None, child.wait())), daemon=True).start()
+        self._publish()
+
+    # -- keeping it running -------------------------------------------------------------------------------------------
+
+    def _turn(self, timeout_s: float) -> None:
+        """Takes what has ended, starts what is due, and waits for the next of either."""
+        for member in self.members:
+            if member.due is not None and member.due <= time.monotonic() and not self._stopping.is_set():
+                member.start()
+                self._publish()
+        due = [member.due for member in self.members if member.due is not None]
+        wait = max(0.0, min([timeout_s, *(at - time.monotonic() for at in due)]))
+        with suppress(queue.Empty):
+            ended = self._queue.get(timeout=wait) if wait else self._queue.get_nowait()
+            if ended is not None and not self._stopping.is_set():
+                self._restart(ended)
+
+    def _restart(self, ended: _Ended) -> None:
+        if ended.member is not None:
+            ended.member.settle()
+        elif self.broker is not None and not self.broker.running:
+            self._restart_broker(self.broker, ended.status)
+        self._publish()
+
+    def _restart_broker(self, broker: EmbeddedKafka, status: int) -> None:
+        """Everybody waits meanwhile; if its port was taken, all are started anew."""
+        _say(f"Kafka ended with status {status}: starting it again")
+        former, delay = self._servers, 0.0
+        while not self._stopping.wait(delay):
+            try:
+                self._start_broker(broker)
+                break
+            except EXPECTED as error:
+                _say(str(error))
+                delay = self._broker_restarts.delay_s(0)
+        if self._servers != former:
+            for member in self.members:
+                member.ask_to_stop()
+
+    def _ended(self, member: Member, run: str, status: int) -> None:
+        """From the thread that saw it: nothing comes before the notice."""
+        if self._notices is not None and member is not self.controller:
+            self._notices.ended(member.name, run, status)
+        self._queue.put(_Ended(member, status))
+        if not self._stopping.is_set():
+            _say(f"{member.name} ({run}) ended with status {status}")
+        shutil.rmtree(self._state_dir / member.name / run, ignore_errors=True)
+
+    def _publish(self) -> None:
+        self.files.write_workers([self._process(member) for member in self.workers])
+        self.files.write_cluster(self.cluster)
+        self._changed()
+
+    # -- members ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _state_dir(self) -> Path:
+        return self.files.data_dir / "state"
+
+    def _worker(self, number: int) -> Member:
+        name = f"worker-{number}"
+        own = {
+            "HOLDFAST_WORKER": name,
+            "HOLDFAST_ZONE": self._zone(number),
+            "HOLDFAST_SLOTS": str(self.settings.slots),
+            "HOLDFAST_STATE_DIR": str(self._state_dir),
+            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
+        }
+        return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run}, new_incarnation)
+
+    def _member(
+        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]
+    ) -> Member:
+        def environment(run: str) -> dict[str, str]:
+            shared = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.settings.cluster}
+            return {**shared, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
+
+        log = self.files.logs / f"{name}.log"
+        return Member(name, module, log, environment=environment, new_run=new_run, ended=self._ended)
+
+    def _zone(self, number: int) -> str:
+        return self.settings.zone or f"zone-{(number - 1) % ZONES + 1}"
+
+    def zone_of(self, worker: Member) -> str:
+        return self._zone(self.workers.index(worker) + 1)
+
+    def _process(self, worker: Member) -> WorkerProcess:
+        return WorkerProcess(worker.name, worker.run, worker.pid, self.zone_of(worker), worker.restarts)
+
+
+def stop_on_signals(supervisor: Supervisor) -> None:
+    """SIGTERM, SIGINT and a closed terminal end it in good order."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        supervisor.ask_to_stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+
+
+def _tail(log: Path) -> str:
+    from services.cli.processes import tail
+
+    return tail(log, 15)
+
+
+def _say(text: str) -> None:
+    """Into the supervisor's log; in the foreground the live summary says it."""
+    if not sys.stderr.isatty():
+        print(time.strftime("%Y-%m-%dT%H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the daemon tells the command that started it: a cluster that is ready, or why there is none."""
+
+    cluster: Cluster | None = None
+    error: str = ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m services.cli.supervisor")
+    parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--tell", type=int, required=True, help="descriptor to tell on when it is ready")
+    arguments = parser.parse_args()
+    supervisor = Supervisor(Settings(), arguments.workers)
+    stop_on_signals(supervisor)
+    try:
+        supervisor.start()
+    except Stopped:
+        return 0
+    except EXPECTED as error:
+        _tell(arguments.tell, Told(error=str(error) or type(error).__name__))
+        return 1
+    _tell(arguments.tell, Told(supervisor.cluster))
+    supervisor.run()
+    supervisor.stop()
+    return 0
+
+
+def _tell(descriptor: int, told: Told) -> None:
+    with suppress(OSError), os.fdopen(descriptor, "wb") as pipe:  # nobody may be listening any more
+        pipe.write(msgspec.json.encode(told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Terminal: how commands speak: tables and colours for people, JSON for scripts, errors on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FAILED, USAGE = 1, 2
+"""Exit codes: it did not work; what was asked for cannot be."""
+
+
+class CommandFailed(Exception):
+    """Ends a command: what went wrong, what to do about it, and the exit code."""
+
+    def __init__(self, message: str, hint: str = "", code: int = FAILED) -> None:
+        self.message, self.hint, self.code = message, hint, code
+        super().__init__(message)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Colours only where a terminal reads; elsewhere lines are as long as they are."""
+    from rich.console import Console
+
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, soft_wrap=not terminal, width=None if terminal else 200)
+
+
+def say(text: str) -> None:
+    console().print(text, markup=False)
+
+
+def note(text: str) -> None:
+    """For a person who waits; never mixed with output."""
+    console(stderr=True).print(text, style="dim", markup=False)
+
+
+def say_error(message: str, hint: str = "") -> None:
+    err = console(stderr=True)
+    err.print("error:", style="bold red", end=" ")
+    err.print(f"{message} ({hint})" if hint else message, markup=False)
+
+
+def print_json(data: Any) -> None:
+    """One line, so that many make JSON lines."""
+    print_raw(msgspec.json.encode(data))
+
+
+def print_raw(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", empty: str = "") -> None:
+    """A table, or the line `empty` if it has no rows."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    filled = list(rows)
+    if not filled and empty:
+        say(empty)
+        return
+    table = Table(
+        *columns, title=title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False, header_style="bold"
+    )
+    for row in filled:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(_shown(cell)) for cell in row))
+    console().print(table)
+
+
+_STYLES = {
+    "green": ("running", "live", "ok", "ended"),
+    "yellow": ("starting", "accepted", "pausing", "paused", "draining", "cancelling", "silent", "warn", "restoring"),
+    "red": ("failed", "rejected", "exited", "fail", "down"),
+}
+
+
+def coloured(state: str) -> Any:
+    """A state in its colour."""
+    from rich.text import Text
+
+    return Text(state, style=next((colour for colour, states in _STYLES.items() if state in states), ""))
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def waiting(what: str, *, quiet: bool) -> Iterator[None]:
+    """A spinner while something is waited for, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    with console(stderr=True).status(what):
+        yield

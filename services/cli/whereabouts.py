@@ -1,0 +1,98 @@
+"""Whereabouts: which cluster a command means, and the door to it.
+
+An option goes before the cluster that runs in the data directory, and that before HOLDFAST_KAFKA.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.topics import ClusterTopics
+from services.cli.cluster_files import ClusterFiles
+from services.cli.options import DEFAULT_DATA_DIR
+from services.cli.terminal import USAGE, CommandFailed
+
+if TYPE_CHECKING:
+    from services.cli.settings import Settings
+    from services.log.kafka import KafkaLog
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """data_dir: of the local cluster, whether one runs or not."""
+
+    data_dir: Path
+    bootstrap_servers: str
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A Kafka that has answered, and the names of the cluster on it. present: partitions by topic."""
+
+    log: KafkaLog
+    topics: ClusterTopics
+    present: dict[str, int]
+    where: Whereabouts
+
+
+def load_settings(data_dir: Path | None = None, kafka: str | None = None, **options: Any) -> Settings:
+    """Settings with a command's options laid over them. Raises CommandFailed for a variable that makes no sense."""
+    from pydantic import ValidationError
+
+    from services.cli.settings import PREFIX, Settings
+
+    given = {"home": data_dir, "kafka": kafka, **options}
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = f"{PREFIX}{'_'.join(map(str, first['loc'])).upper()}: " if first["loc"] else ""
+        raise CommandFailed(name + first["msg"], "`holdfast settings` explains them", USAGE) from None
+
+
+def data_directory(data_dir: Path | None) -> Path:
+    return (data_dir or Path(os.environ.get("HOLDFAST_HOME") or DEFAULT_DATA_DIR)).absolute()
+
+
+def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
+    """Raises CommandFailed if no cluster is named and none runs."""
+    directory = data_directory(data_dir)
+    running = None if kafka else ClusterFiles(directory).running()
+    if running is not None:
+        return Whereabouts(directory, running.bootstrap_servers, running.prefix)
+    servers = kafka or os.environ.get("HOLDFAST_KAFKA")
+    if not servers:
+        hint = "start one: `holdfast up --detach`, or name a Kafka: --kafka HOST:PORT"
+        raise CommandFailed(f"no cluster runs in {directory}", hint)
+    return Whereabouts(directory, servers, load_settings(data_dir, kafka).cluster)
+
+
+@contextmanager
+def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = False) -> Iterator[Door]:
+    """The cluster that a command means, once its Kafka has answered.
+
+    Args:
+        any_kafka: a Kafka without a cluster will do.
+
+    Raises:
+        CommandFailed: there is none. Retriable: Kafka does not answer, known within 5 s.
+    """
+    from services.log.kafka import KafkaLog
+    from services.worker.settings import client_settings
+
+    where = find(data_dir, kafka)
+    log = KafkaLog(where.bootstrap_servers, client_settings(), f"cli-{os.getpid()}")
+    try:
+        topics, present = ClusterTopics(where.prefix), log.topics()
+        if not any_kafka and topics.submit not in present:
+            message = f"there is no cluster '{where.prefix}' on Kafka at {where.bootstrap_servers}"
+            raise CommandFailed(message, f"start one: `holdfast up --kafka {where.bootstrap_servers}`")
+        yield Door(log, topics, present, where)
+    finally:
+        log.close()

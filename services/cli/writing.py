@@ -1,0 +1,98 @@
+"""Writing: records into the partitions of a topic, counted as they are acknowledged, paced where a rate is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import msgspec
+
+from schemas.topics import Partition
+from services.log.protocol import Appender
+
+BURST_S = 0.005
+"""With a rate, records go out in bursts of so much time's worth."""
+
+KeyOf = Callable[[bytes], bytes | None]
+
+
+class Writer:
+    """Writes to one topic. written: handed over; acknowledged: of these, the ones that are there to stay.
+
+    Without a key record i goes to partition i modulo their number, so that all fill evenly and every run alike.
+    """
+
+    def __init__(self, appender: Appender, topic: str, partitions: int, key: str | None = None) -> None:
+        self._appender = appender
+        self._partitions = [Partition(topic, index) for index in range(partitions)]
+        self._by_key = Partition(topic, -1)
+        self._key_of = None if key is None else key_reader(key)
+        self.written = self.acknowledged = 0
+
+    def write(self, values: list[bytes]) -> None:
+        """Waits while too many are on their way. Raises Retriable or InvalidRecord for what Kafka refuses."""
+        if self._key_of is None:
+            self._write_in_turn(values)
+        else:
+            for value in values:
+                self._appender.append(self._by_key, value, key=self._key_of(value), done=partial(self._answered, 1))
+        self.written += len(values)
+        self._appender.poll()
+
+    def poll(self) -> None:
+        self._appender.poll()
+
+    def _write_in_turn(self, values: list[bytes]) -> None:
+        """Answers come in the order of a partition, so only the last record of each needs one."""
+        count = len(self._partitions)
+        append = self._appender.append
+        for index, partition in enumerate(self._partitions):
+            share = values[(index - self.written) % count :: count]
+            for value in share[:-1]:
+                append(partition, value)
+            if share:
+                append(partition, share[-1], done=partial(self._answered, len(share)))
+
+    def _answered(self, count: int, error: Exception | None, _offset: int) -> None:
+        if error is not None:
+            raise error
+        self.acknowledged += count
+
+
+def key_reader(field: str) -> KeyOf:
+    """Reads a field of a JSON object as a key: text as it is, anything else as its JSON; none where there is none."""
+    record = msgspec.defstruct("Record", [("key", msgspec.Raw, msgspec.Raw(b"null"))], rename={"key": field})
+    decoder = msgspec.json.Decoder(record)
+
+    def key_of(value: bytes) -> bytes | None:
+        try:
+            raw = bytes(decoder.decode(value).key)  # type: ignore[attr-defined]
+        except msgspec.DecodeError:
+            return None
+        if raw == b"null":
+            return None
+        return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw
+
+    return key_of
+
+
+def paced(
+    blocks: Iterable[list[bytes]],
+    rate_per_s: float,
+    *,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[list[bytes]]:
+    """The same records in bursts, none of which comes before its time; ends when `stopped`."""
+    started, given = clock(), 0
+    burst = max(1, int(rate_per_s * BURST_S))
+    for block in blocks:
+        for begin in range(0, len(block), burst):
+            some = block[begin : begin + burst]
+            while (early := started + given / rate_per_s - clock()) > 0 and not stopped():
+                sleep(min(early, 0.1))
+            if stopped():
+                return
+            yield some
+            given += len(some)
