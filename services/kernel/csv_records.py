@@ -21,6 +21,7 @@ from services.kernel.typed_columns import Column, Values, decimals, nested, time
 _BOOLS = {"true": True, "false": False}
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 _SHOWN = 60
+csv.field_size_limit(2**30)  # the default refuses a text of 128 KiB
 
 
 class CsvReader:
@@ -58,7 +59,7 @@ class CsvReader:
             joined = b"".join(values)  # type: ignore[arg-type]
             if b'"' not in joined and b"\n" not in joined and b"\r" not in joined:
                 return list(csv.reader([value.decode() for value in values]))  # type: ignore[union-attr]
-        except (TypeError, UnicodeDecodeError):
+        except (TypeError, UnicodeDecodeError):  # told one by one
             pass
         return [_columns(value) for value in values]
 

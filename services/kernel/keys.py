@@ -20,7 +20,11 @@ _decode = msgspec.msgpack.Decoder().decode
 
 def canonical_floats(column: pl.Series) -> pl.Series:
     """With one zero and one NaN; other columns as they are."""
-    return column.fill_nan(float("nan")) + 0.0 if column.dtype.is_float() else column
+    if not column.dtype.is_float():
+        return column
+    value = pl.col(column.name).fill_nan(float("nan"))
+    # polars takes x + 0.0 for x, which would keep -0.0
+    return column.to_frame().select(pl.when(value == 0.0).then(0.0).otherwise(value).alias(column.name)).to_series()
 
 
 def canonical(column: pl.Series) -> pl.Series:
