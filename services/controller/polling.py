@@ -12,6 +12,9 @@ from services.controller.conductor import Conductor, Kind
 from services.kernel.errors import StateCorrupted
 from services.log.protocol import Chunk, Log
 
+TICK_MS = 50
+"""Time alone makes nothing due sooner than this."""
+
 
 class Polling:
     """Reads the cluster's topics, and the progress of jobs that drain."""
@@ -20,6 +23,7 @@ class Polling:
         self._conductor, self._log, self._time_ms = conductor, log, time_ms
         self._kinds = conductor.topics()
         self._generations: dict[Partition, str] = {}
+        self._ticked_ms = 0
         self._behind: set[Partition] = set(self._kinds)
         self._reader = log.reader("controller")
         self._reader.assign(log.offsets(self._kinds, "start"))
@@ -31,14 +35,19 @@ class Polling:
         for chunk in self._poll(timeout_s):
             came |= bool(chunk.messages)
             self._feed(chunk)
-        if self._conductor.core.acting:
-            self._conductor.tick(self._time_ms())
+        self._tick()
         self._conductor.run()
         return came
 
     def close(self) -> None:
         self._reader.close()
         self._conductor.close()
+
+    def _tick(self) -> None:
+        now_ms = self._time_ms()
+        if now_ms - self._ticked_ms >= TICK_MS:
+            self._ticked_ms = now_ms
+            self._conductor.tick(now_ms)
 
     def _poll(self, timeout_s: float) -> list[Chunk]:
         try:

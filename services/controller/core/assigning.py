@@ -82,7 +82,7 @@ class Assigning:
             elif change.scheme == "none" and change.copies:
                 moved = self._next(unit, change.copies[0], now_ms)
                 changes += [moved] if moved is not None else []
-                lost = "" if moved is not None else self._lost(change.copies[0], job, now_ms)
+                lost = "" if moved is not None else self._lost(change.copies[0], job)
                 homeless |= {unit: lost} if lost else {}
         candidates, waiting = self._candidates(job, now_ms)
         places = place(list(homeless), candidates, self._held())
@@ -96,10 +96,8 @@ class Assigning:
             return None
         return self._change(unit, returned.worker, returned.incarnation, f"worker {copy.worker} returned")
 
-    def _lost(self, copy: Copy, job: Job, now_ms: int) -> str:
+    def _lost(self, copy: Copy, job: Job) -> str:
         """Why the copy counts as gone for good, or nothing."""
-        if self.fleet.living(copy.worker, copy.incarnation, now_ms) is not None:
-            return ""
         silent_ms = self.fleet.silent_ms(copy.worker)
         return f"worker {copy.worker} silent for {silent_ms / 1000:.1f} s" if silent_ms >= job.fail_stop_ms else ""
 
@@ -108,7 +106,7 @@ class Assigning:
 
     def _candidates(self, job: Job, now_ms: int) -> tuple[list[Candidate], str]:
         """Workers that may take units of the job, and what to say if there are none."""
-        alive = self.fleet.alive(now_ms)
+        alive = [seen for seen in self.fleet.alive(now_ms) if self.fleet.silent_ms(seen.worker) < job.fail_stop_ms]
         pinned = dict(job.plan.versions) if job.plan is not None else {}
         fitting = [seen for seen in alive if not seen.versions or dict(seen.versions) == pinned]
         waiting = NO_WORKER if not alive else _other_versions(alive[0], pinned)

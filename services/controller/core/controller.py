@@ -195,11 +195,10 @@ class Controller:
         if g is None:
             return
         job = self.jobs[g]
-        job.retry_ms = now_ms + RETRY_MS
         if isinstance(action, PublishStatus):
-            job.published = None
+            job.published, job.published_ms = None, now_ms
             return
-        job.trouble = event.cause
+        job.retry_ms, job.trouble = now_ms + RETRY_MS, event.cause
         if isinstance(action, AppendAssignment):
             self.assigning.withdraw(action.record.changes)
         elif job.asked is action:

@@ -62,7 +62,8 @@ def due(new: Status, job: Job, now_ms: int) -> bool:
     """Whether to publish it now."""
     old = job.published
     if old is None:
-        return True
+        # Published never, or in vain a moment ago.
+        return now_ms - job.published_ms >= COUNT_INTERVAL_MS
     if _apart_from_counts(new) != _apart_from_counts(old):
         return True
     return new.available != old.available and now_ms - job.published_ms >= COUNT_INTERVAL_MS

@@ -1,0 +1,281 @@
+"""Controllers and pretended workers on a log in memory: a test tells a history and reads what was decided.
+
+Nothing waits: the clock goes on when a test says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from schemas import assignments, cuts, events, heartbeats, plans, progress
+from schemas.assignments import Change
+from schemas.cuts import CutRecord
+from schemas.events import Event
+from schemas.heartbeats import CopyState, Exit, Heartbeat
+from schemas.plans import Decision, Plan, Status
+from schemas.progress import Progress
+from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from services.controller.conductor import Conductor
+from services.controller.core.actions import Action
+from services.controller.core.controller import Controller
+from services.controller.core.events import Failed, Outcome
+from services.controller.polling import Polling
+from services.kernel.admitted import Admitted
+from services.kernel.assigned import Assigned
+from services.log.memory import MemoryLog
+
+T = TypeVar("T")
+
+VERSIONS = {"holdfast": "test"}
+BEAT_MS = 100
+CLUSTER = ClusterTopics("t")
+
+
+def job(name: str = "job", **more: Any) -> dict[str, Any]:
+    """A count by key, in three units: two source tasks and one that counts and delivers."""
+    return {
+        "name": name,
+        "sources": {"s": {"topic": "in", "fields": {"x": "int"}, "parallelism": 2}},
+        "operators": {"n": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s", "emit": "updates"}},
+        "queries": {"q": {"input": "n", "sink": {"topic": f"out-{name}"}}},
+        **more,
+    }
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+class Replica:
+    """One controller, which carries out its actions as its temper has it."""
+
+    def __init__(self, name: str, cluster: Cluster, temper: Temper | None = None) -> None:
+        self.core = Controller(name)
+        self.conductor = _Tempered(cluster.log, CLUSTER, self.core, cluster.time_ms, versions=VERSIONS)
+        self.conductor.temper = temper or Temper()
+        self.polling = Polling(self.conductor, cluster.log, cluster.time_ms)
+
+    def turn(self) -> bool:
+        came = self.conductor.catch_up()
+        came |= self.polling.turn()
+        self.core.check_invariants()
+        return came
+
+
+@dataclass
+class Temper:
+    """What goes wrong with the actions of a replica.
+
+    crash_before: it is gone instead of carrying out an action for which this holds; crash_after: right after it.
+    holds: it never gets round to such actions. fails: they fail. late: it carries them out only in its next turn, when
+    every other replica has read what it had read.
+    """
+
+    crash_before: Callable[[Action], bool] = lambda _: False
+    crash_after: Callable[[Action], bool] = lambda _: False
+    holds: Callable[[Action], bool] = lambda _: False
+    fails: Callable[[Action], bool] = lambda _: False
+    late: Callable[[Action], bool] = lambda _: False
+
+
+class _Tempered(Conductor):
+    temper = Temper()
+    put_off: tuple[Action, ...] = ()
+
+    def catch_up(self) -> bool:
+        due, self.put_off = self.put_off, ()
+        self.settle(super().carry_out(due))
+        return bool(due)
+
+    def carry_out(self, taken: Sequence[Action]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for action in taken:
+            if self.temper.crash_before(action):
+                raise Crash
+            if self.temper.fails(action):
+                outcomes.append(Failed(action, "the broker does not answer"))
+            elif self.temper.late(action):
+                self.put_off += (action,)
+            elif not self.temper.holds(action):
+                outcomes += super().carry_out([action])
+            if self.temper.crash_after(action):
+                raise Crash
+        return outcomes if taken else super().carry_out(())
+
+
+class Cluster:
+    """A log with the user's topics on it, replicas of the controller, and workers that do as they are told."""
+
+    def __init__(self, replicas: int = 1) -> None:
+        self.now_ms = 1_700_000_000_000
+        self.log = MemoryLog(self.time_ms)
+        self.log.create(CLUSTER.specs())
+        self.log.create([TopicSpec("in", 2), TopicSpec("out-job"), TopicSpec("out-other")])
+        self._appender = self.log.appender("test")
+        self.replicas: dict[str, Replica] = {}
+        self.workers: dict[str, Worker] = {}
+        for number in range(replicas):
+            self.start_replica(f"c{number}")
+
+    def time_ms(self) -> int:
+        return self.now_ms
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def start_replica(self, name: str, temper: Temper | None = None) -> Replica:
+        self.replicas[name] = Replica(name, self, temper)
+        return self.replicas[name]
+
+    def start(self, name: str, incarnation: str = "", **more: Any) -> Worker:
+        worker = Worker(self, name, incarnation or f"{self.now_ms}", **more)
+        self.workers[name] = worker
+        return worker
+
+    def kill(self, name: str, notice: bool = False) -> None:
+        worker = self.workers.pop(name)
+        if notice:
+            self.append(CLUSTER.heartbeats, heartbeats.encode(Exit(name, worker.incarnation, self.now_ms, -9)))
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Turns until nothing is read any more; the clock stands still. A crashed replica is started anew."""
+        while any([self._turn(name, replica) for name, replica in list(self.replicas.items())]):
+            pass
+
+    def _turn(self, name: str, replica: Replica) -> bool:
+        try:
+            return replica.turn()
+        except Crash:
+            del self.replicas[name]
+            self.start_replica(f"{name}+")
+            return True
+
+    def pass_s(self, seconds: float) -> None:
+        """Heartbeats go out, controllers turn."""
+        for _ in range(int(seconds * 1000 / BEAT_MS)):
+            self.now_ms += BEAT_MS
+            for worker in self.workers.values():
+                worker.beat()
+            self.settle()
+
+    # -- what a user does ---------------------------------------------------------------------------------------------
+
+    def submit(self, record: Mapping[str, Any] | bytes) -> None:
+        self.append(CLUSTER.submit, record if isinstance(record, bytes) else msgspec.json.encode(record))
+
+    def command(self, command: str, name: str = "job", **more: str) -> None:
+        self.submit({"command": command, "job": name, **more})
+
+    # -- what is in the log -------------------------------------------------------------------------------------------
+
+    def append(self, topic: str, value: bytes) -> None:
+        self._appender.append(Partition(topic, 0), value)
+
+    def read(self, topic: str, decode: Callable[[bytes], T]) -> list[T]:
+        """Malformed records left out."""
+        found = []
+        for value in self.values(topic):
+            with suppress(msgspec.DecodeError):
+                found.append(decode(value))
+        return found
+
+    def values(self, topic: str) -> list[bytes]:
+        return [message.value() or b"" for message in self.log.scan(Partition(topic, 0))]
+
+    def decisions(self) -> list[Decision]:
+        """The valid ones."""
+        admitted = Admitted()
+        return [d for d in self.read(CLUSTER.plans, plans.decode) if admitted.read(d)]
+
+    def plan(self, name: str = "job") -> Plan:
+        return next(d for d in self.decisions() if isinstance(d, Plan) and d.job == name)
+
+    def names(self, name: str = "job") -> JobTopics:
+        return CLUSTER.job(name, self.plan(name).generation)
+
+    def changes(self) -> list[Change]:
+        """The valid ones."""
+        assigned = Assigned()
+        return [c for r in self.read(CLUSTER.assignments, assignments.decode) for c in assigned.read(r)]
+
+    def proposed(self) -> list[Change]:
+        """Valid or not."""
+        return [c for record in self.read(CLUSTER.assignments, assignments.decode) for c in record.changes]
+
+    def placed(self) -> dict[str, str]:
+        """Worker/incarnation by unit."""
+        return {
+            change.unit.split("/")[1]: "".join(f"{c.worker}/{c.incarnation}" for c in change.copies)
+            for change in self.changes()
+        }
+
+    def statuses(self, name: str = "job") -> list[Status]:
+        return [status for status in self.read(CLUSTER.status, plans.decode_status) if status.job == name]
+
+    def states(self, name: str = "job") -> list[str]:
+        """Each state once in a row."""
+        found: list[str] = []
+        for status in self.statuses(name):
+            if found[-1:] != [status.state]:
+                found.append(status.state)
+        return found
+
+    def controls(self) -> list[CutRecord]:
+        return self.read(self.names().cuts, cuts.decode)
+
+    def events(self) -> list[Event]:
+        return self.read(CLUSTER.events, events.decode)
+
+    def job_topics(self) -> list[str]:
+        return sorted(topic for topic in self.log.topics() if topic.startswith("t.job."))
+
+    def run_out(self, but: str = "") -> None:
+        """Every unit but one has processed its end."""
+        for unit in self.plan().units:
+            if unit.name != but:
+                self.append(self.names().progress, progress.encode(Progress(unit.name, 9, 9, ended=True)))
+
+    def fill(self, topic: str, partition: int, count: int) -> None:
+        for _ in range(count):
+            self._appender.append(Partition(topic, partition), b"{}")
+
+
+class Worker:
+    """Runs, as far as anybody can tell, whatever is assigned to it."""
+
+    def __init__(self, cluster: Cluster, name: str, incarnation: str, zone: str = "", slots: int = 8,
+                 versions: Mapping[str, str] = VERSIONS) -> None:  # fmt: skip
+        self.name, self.incarnation = name, incarnation
+        self._cluster, self._zone, self._slots, self._versions = cluster, zone, slots, dict(versions)
+        self._sequence = 0
+        self.state, self.error = "running", ""
+        self.stubborn = False
+
+    def beat(self) -> None:
+        """stubborn: it keeps reporting copies that were taken from it."""
+        self._sequence += 1
+        held = {} if not self.stubborn else {c.unit: c for c in self._cluster.changes() if self._names(c)}
+        held |= {change.unit: change for change in self._last() if self._names(change)}
+        beat = Heartbeat(
+            worker=self.name,
+            incarnation=self.incarnation,
+            time_ms=self._cluster.now_ms,
+            sequence=self._sequence,
+            zone=self._zone,
+            slots=self._slots,
+            versions=self._versions,
+            copies=tuple(CopyState(c.unit, c.epoch, self.state, error=self.error) for c in held.values()),
+        )
+        self._cluster.append(CLUSTER.heartbeats, heartbeats.encode(beat))
+
+    def _last(self) -> list[Change]:
+        return list({change.unit: change for change in self._cluster.changes()}.values())
+
+    def _names(self, change: Change) -> bool:
+        return any((c.worker, c.incarnation) == (self.name, self.incarnation) for c in change.copies)

@@ -1,0 +1,146 @@
+"""What happens to units when workers, brokers and controllers fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.assignments import Change
+from services.controller.core.actions import Action, AppendAssignment, CreateTopics, Draft
+from tests.unit.controller.cluster import Cluster, Temper, job
+
+
+def running(**settings: Any) -> Cluster:
+    """A job on w1 and w2; both had their first incarnation at the start."""
+    cluster = Cluster()
+    cluster.start("w1", "1")
+    cluster.start("w2", "1")
+    cluster.pass_s(0.1)
+    cluster.submit(job(fault_tolerance=settings))
+    cluster.pass_s(0.3)
+    assert sorted(set(cluster.placed().values())) == ["w1/1", "w2/1"]
+    return cluster
+
+
+def since(cluster: Cluster, epoch: int = 1) -> list[Change]:
+    return [change for change in cluster.changes() if change.epoch > epoch]
+
+
+def test_a_worker_that_returns_gets_its_units_back_at_once() -> None:
+    cluster = running()
+    cluster.kill("w1", notice=True)
+    cluster.pass_s(1)
+    assert since(cluster) == []
+    assert cluster.statuses()[-1].available == 2
+    assert cluster.statuses()[-1].error == "no sign of life from w1"
+    cluster.start("w1", "2")
+    cluster.pass_s(0.6)
+    assert {(c.copies[0].incarnation, c.reason) for c in since(cluster)} == {("2", "worker w1 returned")}
+    assert len(since(cluster)) == 2
+    assert (cluster.statuses()[-1].state, cluster.statuses()[-1].available) == ("running", 4)
+    assert cluster.statuses()[-1].error == ""
+
+
+def test_a_worker_that_returns_without_an_exit_notice_gets_its_units_back_too() -> None:
+    cluster = running()
+    cluster.kill("w1")
+    cluster.start("w1", "2")
+    cluster.pass_s(0.1)
+    assert {c.copies[0].incarnation for c in since(cluster)} == {"2"}
+
+
+def test_a_zombie_never_gets_the_units_of_its_successor() -> None:
+    cluster = running()
+    zombie = cluster.workers["w1"]
+    cluster.start("w1", "2")
+    cluster.pass_s(0.2)
+    done = since(cluster)
+    for _ in range(5):
+        zombie.beat()
+        cluster.pass_s(0.1)
+    assert since(cluster) == done
+
+
+def test_the_units_of_a_worker_that_stays_silent_move_after_the_fail_stop_time_out() -> None:
+    cluster = running(fail_stop_timeout_s=5)
+    cluster.kill("w1")
+    cluster.pass_s(4.5)
+    assert since(cluster) == []
+    cluster.pass_s(1)
+    assert {(c.copies[0].worker, c.reason) for c in since(cluster)} == {("w2", "worker w1 silent for 5.0 s")}
+    assert cluster.statuses()[-1].available == 4
+
+
+def test_the_time_out_is_thirty_seconds_unless_the_job_says_otherwise() -> None:
+    cluster = running()
+    cluster.kill("w1", notice=True)
+    cluster.pass_s(29.5)
+    assert since(cluster) == []
+    cluster.pass_s(1)
+    assert set(cluster.placed().values()) == {"w2/1"}
+
+
+def test_a_worker_back_after_its_units_moved_gets_none_of_them() -> None:
+    cluster = running(fail_stop_timeout_s=1)
+    cluster.kill("w1")
+    cluster.pass_s(1.2)
+    cluster.start("w1", "2")
+    cluster.pass_s(1)
+    assert set(cluster.placed().values()) == {"w2/1"}
+
+
+def test_with_no_worker_left_everything_waits_and_the_first_to_come_back_gets_its_own() -> None:
+    cluster = running(fail_stop_timeout_s=5)
+    cluster.kill("w1")
+    cluster.kill("w2")
+    cluster.pass_s(10)
+    assert since(cluster) == []
+    assert cluster.statuses()[-1].available == 0
+    assert cluster.statuses()[-1].error.startswith("no sign of life from w1, w2; no worker is alive")
+    cluster.start("w2", "2")
+    cluster.pass_s(0.5)
+    assert {c.copies[0].worker for c in since(cluster)} == {"w2"}
+    assert len(since(cluster)) == 2
+    cluster.pass_s(5)
+    assert set(cluster.placed().values()) == {"w2/2"}
+
+
+def test_an_outage_of_the_broker_moves_no_unit() -> None:
+    cluster = running(fail_stop_timeout_s=5)
+    cluster.now_ms += 600_000
+    cluster.settle()
+    cluster.workers["w2"].beat()
+    cluster.settle()
+    cluster.pass_s(1)
+    assert since(cluster) == []
+
+
+def test_a_controller_that_starts_anew_knows_for_how_long_a_worker_was_silent() -> None:
+    cluster = running(fail_stop_timeout_s=5)
+    cluster.kill("w1")
+    cluster.pass_s(4)
+    del cluster.replicas["c0"]
+    cluster.start_replica("c1")
+    cluster.settle()
+    assert cluster.statuses()[-1].state == "running"
+    assert since(cluster) == []
+    cluster.pass_s(1.5)
+    assert {c.copies[0].worker for c in since(cluster)} == {"w2"}
+
+
+def test_a_failed_action_is_done_again_and_meanwhile_the_status_says_why() -> None:
+    cluster = Cluster(0)
+    failing: dict[type[Action], int] = {Draft: 2, CreateTopics: 2, AppendAssignment: 2}
+
+    def fails(action: Action) -> bool:
+        failing[type(action)] = failing.get(type(action), 0) - 1
+        return failing[type(action)] >= 0
+
+    cluster.start_replica("c0", Temper(fails=fails))
+    cluster.start("w1")
+    cluster.pass_s(0.1)
+    cluster.submit(job())
+    cluster.pass_s(10)
+    assert cluster.states() == ["accepted", "starting", "running"]
+    assert {status.error for status in cluster.statuses()} == {"", "the broker does not answer"}
+    assert cluster.statuses()[-1].error == ""
+    assert max(failing.values()) < 0

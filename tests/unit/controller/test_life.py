@@ -1,0 +1,195 @@
+"""Every row of a job's table, taken by the core from records and outcomes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from schemas.assignments import PRIMARY, Assignment, Change, Copy
+from schemas.commands import Command, encode
+from schemas.decided import Id
+from schemas.heartbeats import Heartbeat
+from schemas.plans import Decision, Ended, Plan, Problem, Rejection
+from schemas.progress import Progress
+from schemas.topics import generation
+from services.controller.core import actions as do
+from services.controller.core import events as happened
+from services.controller.core.controller import Controller
+from services.controller.core.life import TRANSITIONS, Deed, Phase, Step
+from tests.unit.planning import jobs
+
+P, S = Phase, Step
+
+RECORD = msgspec.json.encode({"name": "job"})
+G = generation(0, 0, RECORD)
+PLAN: Plan = msgspec.structs.replace(
+    jobs.plan(jobs.job({"n": {"aggregate": {"c": "count()"}, "key": ["x"], "input": "s"}}), {"in": 1, "out": 1}),
+    generation=G,
+    id=Id("other", 1),
+)
+REJECTION = Rejection("job", G, Id("other", 1), (Problem("name", "is taken"),))
+END = Ended("job", G, Id("other", 2), Id("other", 1), "cancelled")
+UNITS = [f"job@{G}/{unit.name}" for unit in PLAN.units]
+
+ACTIONS = {
+    None: None,
+    Deed.DRAFT: do.Draft,
+    Deed.PROPOSE: do.AppendDecision,
+    Deed.CREATE: do.CreateTopics,
+    Deed.DRAIN: do.AppendControl,
+    Deed.FENCE: do.FenceIds,
+    Deed.DELETE: do.DeleteTopics,
+    Deed.PROPOSE_END: do.AppendDecision,
+}
+
+
+class Core:
+    """A core, and what it asked for last."""
+
+    def __init__(self) -> None:
+        self.core = Controller("mine")
+        self.asked: list[do.Action] = []
+        self._epoch = 0
+        self._offset = 0
+
+    def handle(self, *events: happened.Event) -> Core:
+        for event in events:
+            self.asked = self.core.handle(event, 0)
+            self.core.check_invariants()
+        return self
+
+    @property
+    def phase(self) -> Phase:
+        return self.core.jobs[G].life.phase
+
+    def done(self, kind: type) -> Core:
+        """The action of that kind is carried out."""
+        action = self.core.jobs[G].asked
+        assert action is not None
+        assert isinstance(action, kind)
+        return self.handle(happened.Done(action))
+
+    def read(self, decision: Decision) -> Core:
+        return self.handle(happened.DecisionRead(decision))
+
+    def assign(self, *copies: Copy) -> Core:
+        self._epoch += 1
+        changes = tuple(Change(unit, self._epoch, copies, reason="cancelled") for unit in UNITS)
+        return self.handle(happened.AssignmentRead(Assignment("other", 0, changes)))
+
+    def command(self, command: str) -> Core:
+        self._offset += 1
+        return self.handle(happened.Submitted(self._offset, 0, encode(Command(command, "job"))))
+
+    def run_out(self) -> Core:
+        return self.handle(*(happened.ProgressRead(G, Progress(u.name, 1, 1, ended=True)) for u in PLAN.units))
+
+
+def at(phase: Phase) -> Core:
+    """A core with one job that stands there."""
+    core = Core()
+    submitted, caught_up = happened.Submitted(0, 0, RECORD), happened.CaughtUp()
+    if phase is P.SUBMITTED:
+        return core.handle(submitted)
+    if phase is P.ADMITTED:
+        return core.handle(submitted).read(PLAN)
+    core.handle(caught_up, submitted)
+    if phase in (P.DRAFTING, P.DECIDING):
+        return core if phase is P.DRAFTING else core.handle(happened.Drafted(PLAN))
+    core.handle(happened.BeatRead(Heartbeat("w", "1", 0, 0, slots=8))).read(PLAN)
+    way: list[tuple[Phase, Callable[[], Core]]] = [
+        (P.CREATING, lambda: core),
+        (P.PLACING, lambda: core.done(do.CreateTopics)),
+        (P.RUNNING, lambda: core.assign(Copy("w", "1", PRIMARY))),
+        (P.DRAINING, lambda: core.command("drain")),
+        (P.STOPPING, lambda: core.command("cancel")),
+        (P.FENCING, lambda: core.assign()),
+        (P.DELETING, lambda: core.done(do.FenceIds)),
+        (P.ENDING, lambda: core.done(do.DeleteTopics)),
+    ]
+    for reached, go in way:
+        go()
+        assert core.phase is reached
+        if reached is phase:
+            return core
+    raise AssertionError(f"no way to {phase}")
+
+
+def cause(core: Core, step: Step) -> Core:
+    match step:
+        case S.TURN_CAME | S.CLEARED:
+            return core.handle(happened.CaughtUp())
+        case S.DRAFTED:
+            return core.handle(happened.Drafted(PLAN))
+        case S.PLAN_READ:
+            return core.read(PLAN)
+        case S.REJECTION_READ:
+            return core.read(REJECTION)
+        case S.CREATED:
+            return core.done(do.CreateTopics)
+        case S.PLACED:
+            return core.assign(Copy("w", "1", PRIMARY))
+        case S.DRAIN_ASKED:
+            return core.command("drain")
+        case S.RAN_OUT:
+            return core.run_out()
+        case S.STOP_ASKED:
+            return core.command("cancel").handle(happened.CaughtUp())
+        case S.STOPPED:
+            return core.assign()
+        case S.FENCED:
+            return core.done(do.FenceIds)
+        case S.DELETED:
+            return core.done(do.DeleteTopics)
+        case S.END_READ:
+            return core.read(END)
+
+
+@pytest.mark.parametrize(("phase", "step"), TRANSITIONS, ids=lambda value: value.value)
+def test_every_row_of_the_table_is_taken(phase: Phase, step: Step) -> None:
+    core = at(phase)
+    before = len(core.core.story)
+    cause(core, step)
+    after, deed = TRANSITIONS[phase, step]
+    assert core.core.story[before].startswith(f"job@{G}: {phase.value} --{step.name.lower()}--> {after.value}")
+    wanted = ACTIONS[deed]
+    asked = [action for action in core.asked if not isinstance(action, do.PublishStatus | do.Tell)]
+    assert wanted is None or wanted in map(type, asked)
+
+
+@pytest.mark.parametrize("phase", [P.PLACING, P.RUNNING, P.DRAINING])
+def test_a_job_that_another_replica_takes_down_is_taken_down_here_too(phase: Phase) -> None:
+    core = at(phase).assign()
+    assert core.phase is P.FENCING
+
+
+@pytest.mark.parametrize("phase", [phase for phase in P if phase not in (P.ENDED, P.REJECTED)], ids=lambda p: p.value)
+def test_reading_its_end_or_its_rejection_ends_a_job_wherever_it_stands(phase: Phase) -> None:
+    core = at(phase)
+    undecided = phase in (P.SUBMITTED, P.DRAFTING, P.DECIDING)
+    core.read(REJECTION if undecided else END)
+    assert core.phase is (P.REJECTED if undecided else P.ENDED)
+
+
+def test_nothing_is_asked_for_before_the_logs_are_read() -> None:
+    core = Core()
+    core.handle(happened.Submitted(0, 0, RECORD), happened.Ticked()).read(PLAN).assign(Copy("w", "1", PRIMARY))
+    core.command("cancel").handle(happened.BeatRead(Heartbeat("w", "1", 0, 0)), happened.Ticked())
+    assert core.asked == []
+    assert core.phase is P.ADMITTED
+
+
+def test_outcomes_that_come_too_late_change_nothing() -> None:
+    core = at(P.STOPPING)
+    story = list(core.core.story)
+    core.handle(
+        happened.Drafted(PLAN),
+        happened.Refused(G, ()),
+        happened.Done(do.CreateTopics(PLAN)),
+        happened.Failed(do.CreateTopics(PLAN), "late"),
+        happened.Done(do.Tell(None)),  # type: ignore[arg-type]
+        happened.Failed(do.Tell(None), "late"),  # type: ignore[arg-type]
+    )
+    assert core.core.story == story

@@ -1,0 +1,59 @@
+"""Where units go."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.controller.core.placement import Candidate, place
+
+UNITS = [f"job@1-abcdef/n-{index}" for index in range(4)]
+
+
+def worker(name: str, zone: str = "", slots: int = 8) -> Candidate:
+    return Candidate(name, "1", zone, slots)
+
+
+def where(units: list[str], *workers: Candidate, held: dict[str, list[str]] | None = None) -> list[str]:
+    return [candidate.worker for candidate in place(units, workers, held or {}).values()]
+
+
+def test_units_of_a_job_are_spread_over_workers() -> None:
+    assert where(UNITS, worker("b"), worker("a")) == ["a", "b", "a", "b"]
+
+
+def test_units_of_a_job_are_spread_over_zones_before_workers() -> None:
+    assert where(UNITS[:2], worker("a", "x"), worker("b", "x"), worker("c", "y")) == ["a", "c"]
+
+
+def test_the_share_of_used_slots_counts_first() -> None:
+    assert where(UNITS[:3], worker("small", slots=2), worker("wide", slots=8)) == ["small", "wide", "wide"]
+
+
+def test_units_of_other_jobs_take_room_but_do_not_spread() -> None:
+    held = {"a": ["other@2-abcdef/n-0"]}
+    assert where(UNITS[:2], worker("a"), worker("b"), held=held) == ["b", "a"]
+
+
+def test_slots_are_a_soft_limit() -> None:
+    assert where(UNITS, worker("a", slots=1)) == ["a"] * 4
+
+
+def test_without_workers_no_unit_has_a_place() -> None:
+    assert place(UNITS, [], {}) == {}
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(1, 8)), min_size=1, max_size=8), st.integers(0, 40))
+def test_every_unit_is_placed_evenly_and_the_order_of_workers_says_nothing(
+    workers: list[tuple[str, int]], count: int
+) -> None:
+    candidates = [worker(f"w{number}", zone, slots) for number, (zone, slots) in enumerate(workers)]
+    units = [f"job@1-abcdef/n-{index}" for index in range(count)]
+    placed = place(units, candidates, {})
+    assert placed == place(units, list(reversed(candidates)), {})
+    assert list(placed) == units
+    load = Counter(candidate.worker for candidate in placed.values())
+    fullest = max((load[c.worker] - 1) / c.slots for c in candidates)
+    assert all(load[c.worker] / c.slots >= fullest for c in candidates), "a unit went to a fuller worker"
