@@ -267,7 +267,7 @@ class Running:
 
     def _propose(self, name: str, feed: SourceFeed, now_ms: float) -> None:
         rhythm, before = self.job.rhythm, self._cuts.task(name)
-        ranges, final = feed.propose(rhythm.max_records, rhythm.max_bytes, self._ends(feed))
+        ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, self._ends(feed))
         idle = feed.idle(now_ms)
         cut = Cut(
             task=name,

@@ -103,7 +103,7 @@ class SourceFeed:
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         self._heard_ms: dict[int, float] = {}
         self._cuts: dict[int, Cut] = {}
-        self._prepared: _Read | None = None
+        self._prepared: dict[int, _Read] = {}
         self.batch = batch
         self.ended = state.final
         self.last_cut_ms = 0.0
@@ -142,15 +142,16 @@ class SourceFeed:
                 self._waiting[r.partition].drop(r.stop)
         if cut.batch > self.batch:
             self._cuts[cut.batch] = cut
-        if self._prepared is not None and self._prepared.ranges != cut.ranges:
-            self._prepared = None
+        prepared = self._prepared.get(cut.batch)
+        if prepared is not None and prepared.ranges != cut.ranges:
+            del self._prepared[cut.batch]
 
     def at_end(self, ends: Mapping[int, int]) -> bool:
         """Whether everything below the drain's end offsets has been fetched."""
         return all(self._waiting[partition].holds(end) for partition, end in ends.items())
 
     def propose(
-        self, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
+        self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
         """Ranges of the next cut, decoded and kept until it is read back, and whether they reach the drain's ends."""
         share = max(1, max_records // max(1, len(self._waiting)))
@@ -159,7 +160,7 @@ class SourceFeed:
             for partition, waiting in sorted(self._waiting.items())
         ]
         read = self._decode([Range(partition, start, stop) for partition, start, stop in spans])
-        self._prepared = read
+        self._prepared[batch] = read
         final = ends is not None and all(r.stop >= ends[r.partition] for r in read.ranges)
         return read.ranges, final
 
@@ -203,8 +204,7 @@ class SourceFeed:
     def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
         """The rows of a ready batch, the records that are none, and the cut."""
         cut = self._cuts.pop(batch)
-        read = self._prepared if self._prepared is not None else self._decode(cut.ranges)
-        self._prepared = None
+        read = self._prepared.pop(batch, None) or self._decode(cut.ranges)
         for r in cut.ranges:
             self._waiting[r.partition].drop(r.stop)
         self.batch = batch

@@ -136,6 +136,23 @@ def test_kills_at_any_turn_lose_and_double_nothing(kills: list[tuple[int, str]],
     check(cluster, fed)
 
 
+@settings(max_examples=4)
+@given(st.integers(1, 400), st.integers(0, 99))
+def test_cuts_that_run_ahead_of_slow_transactions_keep_their_own_records(turns: int, seed: int) -> None:
+    """Several batches are cut and decoded before the first of them is processed."""
+    fed = orders(400, seed)
+    cluster = MemoryCluster(JOB + "max_batch_records: 2\n", delivery_turns=60)
+    for index, partition in enumerate((0, 1)):
+        cluster.feed("orders", fed[index::2], partition)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.turn(turns)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.run_to_end()
+    check(cluster, fed)
+
+
 @settings(max_examples=20)
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_zombie_that_wakes_after_its_successor_started_changes_nothing(before: int, during: int) -> None:

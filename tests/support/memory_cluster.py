@@ -5,6 +5,7 @@ The clock goes on by one millisecond a turn, nothing waits, so one test is one h
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -22,7 +23,7 @@ from services.kernel.planning.layout import data_topics
 from services.kernel.planning.loading import load
 from services.kernel.planning.plan import make_plan
 from services.log.memory import MemoryLog
-from services.worker.blocking import Inline
+from services.worker.blocking import Call, Done, Inline
 from services.worker.loop import Identity, Worker
 
 GENERATION = "0-abcdef"
@@ -30,11 +31,42 @@ VERSIONS = {"holdfast": "test"}
 MAX_TURNS = 20_000
 
 
-class MemoryCluster:
-    """One job, placed by hand. Partitions of the user's topics: one a source task."""
+class Delayed:
+    """Blocking calls that take `turns` turns of the loop, one after the other. Implements Blocking."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, turns: int) -> None:
+        self._turns = turns
+        self._calls: deque[tuple[Call, Done]] = deque()
+        self._left = turns
+
+    def run(self, call: Call, done: Done) -> None:
+        self._calls.append((call, done))
+
+    def poll(self) -> bool:
+        if not self._calls:
+            return False
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._left = self._turns
+        inline = Inline()
+        inline.run(*self._calls.popleft())
+        return inline.poll()
+
+    def close(self) -> None:
+        self._calls.clear()
+
+
+class MemoryCluster:
+    """One job, placed by hand. Partitions of the user's topics: one a source task.
+
+    Args:
+        delivery_turns: how long a transaction takes; 0: done at once.
+    """
+
+    def __init__(self, job: str, delivery_turns: int = 0) -> None:
         self.now_ms = 0
+        self._delivery_turns = delivery_turns
         self.log = MemoryLog(lambda: 1_700_000_000_000 + self.now_ms)
         self.cluster = ClusterTopics("t")
         self.log.create(self.cluster.specs())
@@ -110,7 +142,7 @@ class MemoryCluster:
             time_ms=lambda: 1_700_000_000_000 + self.now_ms,
             versions=VERSIONS,
             image=lambda _: MemoryImage(),
-            deliveries=Inline(),
+            deliveries=Delayed(self._delivery_turns) if self._delivery_turns else Inline(),
             restores=Inline(),
         )
         self.workers[name] = worker
