@@ -170,7 +170,7 @@ def test_a_number_that_is_no_time_of_this_calendar_is_refused() -> None:
     assert reason({**GOOD, "at": 2**62}, unit="s") == f"at: expected timestamp, found {2**62}"
 
 
-any_value = st.sampled_from(
+any_value: st.SearchStrategy[Any] = st.sampled_from(
     [None, 1, 2**70, 1.5, "x", "2013-01-01", "2013-01-01T00:00:00.5+01:00", "9.99", [], {}, True]
 )
 record: st.SearchStrategy[Any] = st.one_of(
