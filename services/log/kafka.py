@@ -38,6 +38,8 @@ _END = LatestSpec()  # type: ignore[no-untyped-call]
 _MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 """A topic just made, or a broker just back: its leaders are not settled yet."""
 
+_Asked = dict[TopicPartition, Future[Any]]
+
 
 class KafkaLog:
     """Implements Log; one for a process, and all of its methods may be called from any thread.
@@ -109,12 +111,11 @@ class KafkaLog:
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
         """Raises StateCorrupted while it is read, if the log was trimmed above the position."""
-        begin = self.offsets([partition], "start")[partition] if start is None else start
-        end = self.offsets([partition], "end")[partition]
-        return self._scanner.scan(partition, begin, end)
+        begin, end = self._bounds(partition)
+        return self._scanner.scan(partition, begin if start is None else start, end)
 
     def last(self, partition: Partition) -> Message | None:
-        start, end = (self.offsets([partition], at)[partition] for at in ("start", "end"))
+        start, end = self._bounds(partition)
         stretch = FIRST_STRETCH
         while start < end:
             begin = max(start, end - stretch)
@@ -154,27 +155,26 @@ class KafkaLog:
             if topic.partitions and all(p.error is None and p.leader >= 0 for p in topic.partitions.values())
         }
 
-    def _list_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        """Offsets for read_committed readers: the end is the last stable offset. Asks again while leaders move."""
-        deadline = time.monotonic() + SETTLED_S
-        while True:
-            try:
-                return self._offsets_now(partitions, spec) if partitions else {}
-            except Retriable as error:
-                cause = error.__cause__
-                moving = isinstance(cause, KafkaException) and error_of(cause).code() in _MOVING
-                if not moving or time.monotonic() > deadline:
-                    raise
-                time.sleep(_LOOK_AGAIN_S)
+    def _bounds(self, partition: Partition) -> tuple[int, int]:
+        """Start and last stable offset, asked for at once."""
+        asked = [self._ask_offsets([partition], spec) for spec in (_START, _END)]
+        start, end = (self._answer_offsets(futures)[partition] for futures in asked)
+        return start, end
 
-    def _offsets_now(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        futures = self._admin.list_offsets(
+    def _list_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        return self._answer_offsets(self._ask_offsets(partitions, spec)) if partitions else {}
+
+    def _ask_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> _Asked:
+        """For read_committed readers: the end is the last stable offset."""
+        return self._admin.list_offsets(
             {TopicPartition(p.topic, p.index): spec for p in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_S,
         )
+
+    def _answer_offsets(self, asked: _Asked) -> dict[Partition, int]:
         found = {}
-        for where, future in futures.items():
+        for where, future in asked.items():
             partition = Partition(where.topic, where.partition)
             found[partition] = self._answer(f"list offsets of {partition}", future).offset
         return found

@@ -23,8 +23,6 @@ _SETTINGS: Mapping[str, str | int] = {
     "enable.auto.offset.store": "false",
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
-    # One request at a time is under way to each broker: a partition that is added or moved waits for it to come back.
-    "fetch.wait.max.ms": 10,
     "fetch.queue.backoff.ms": 2,
     "queued.max.messages.kbytes": 65536,
     "check.crcs": "false",
@@ -33,14 +31,20 @@ _SETTINGS: Mapping[str, str | int] = {
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _UNSET = -1
+WAIT_MS = 10
 
 
 class KafkaReader:
-    """Implements Reader over one consumer without a group; partitions that do not exist (yet) give nothing."""
+    """Implements Reader over one consumer without a group; partitions that do not exist (yet) give nothing.
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    wait_ms: how long the broker may hold a request when there is nothing new. One request at a time is under way to
+    each broker, so a partition that is added or moved, and an end that is to be reported, may wait for so long.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, wait_ms: int = WAIT_MS) -> None:
         self._cluster = cluster
-        self._consumer = cluster.consumer(name, {**_SETTINGS, "group.id": f"holdfast-{name}"})
+        own = {**_SETTINGS, "group.id": f"holdfast-{name}", "fetch.wait.max.ms": wait_ms}
+        self._consumer = cluster.consumer(name, own)
         self._generation = itertools.count(1)
         self._generations: dict[Partition, int] = {}
         self._positions: dict[Partition, int] = {}

