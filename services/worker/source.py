@@ -57,6 +57,11 @@ class _Waiting:
         if chunk.end is not None:
             self.end = max(self.end, chunk.end)
 
+    @property
+    def at_end(self) -> bool:
+        """The reader has met the end of the partition behind what it brought."""
+        return self.end >= self.fetched
+
     def holds(self, stop: int) -> bool:
         """Whether every record below `stop` is here."""
         return self.fetched >= stop or self.end >= stop
@@ -123,8 +128,7 @@ class SourceFeed:
 
     def offer(self, chunk: Chunk, now_ms: float) -> None:
         """Takes what the reader brought of one of the task's partitions."""
-        if chunk.messages:
-            self._heard_ms[chunk.partition.index] = now_ms
+        self._heard_ms[chunk.partition.index] = now_ms
         self._waiting[chunk.partition.index].offer(chunk)
 
     def backlog(self, partition: int) -> int:
@@ -177,19 +181,19 @@ class SourceFeed:
         return max(waiting.cut, end) if reached else stop
 
     def idle(self, now_ms: float) -> bool:
-        """No partition has brought anything for idle_after_s."""
-        if self._idle_after_ms is None or self.records:
-            return False
-        return all(now_ms - self._heard_ms.setdefault(p, now_ms) >= self._idle_after_ms for p in self._waiting)
+        """Every partition has been at its end, without a record, for idle_after_s."""
+        return not self.records and all(self._partition_idle(partition, now_ms) for partition in self._waiting)
+
+    def _partition_idle(self, partition: int, now_ms: float) -> bool:
+        """A partition that is merely slow to be fetched is not idle: its records would come late."""
+        if not self._waiting[partition].at_end:
+            self._heard_ms[partition] = now_ms
+        since = self._heard_ms.setdefault(partition, now_ms)
+        return self._idle_after_ms is not None and now_ms - since >= self._idle_after_ms
 
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
         """Minimum over the partitions that are not idle of the newest event time cut there, minus the lateness."""
-        limit = self._idle_after_ms
-        awake = [
-            r.newest_us
-            for r in ranges
-            if limit is None or r.stop > r.start or now_ms - self._heard_ms.setdefault(r.partition, now_ms) < limit
-        ]
+        awake = [r.newest_us for r in ranges if r.stop > r.start or not self._partition_idle(r.partition, now_ms)]
         return watermark.of_partitions(awake, self._lateness_us)
 
     # -- rows ---------------------------------------------------------------------------------------------------------

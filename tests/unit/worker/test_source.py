@@ -1,0 +1,139 @@
+"""PROTOCOL 3: what waits, what a cut names, and when a source is idle."""
+
+from __future__ import annotations
+
+from schemas.cuts import NO_WATERMARK, Cut, Range
+from schemas.decided import Id
+from schemas.plans import OperatorPlan
+from schemas.topics import Partition, TopicSpec
+from services.kernel.cuts import beginning
+from services.kernel.planning.layout import SourceShare, TaskLayout
+from services.log.memory import MemoryLog
+from services.worker.source import SourceFeed
+
+FIELDS = {"n": "int", "at": "timestamp"}
+PARAMS = {"event_time": "at", "unit": "ms", "idle_after_s": 10, "allowed_lateness_s": 1, "format": "json"}
+T0 = 1_700_000_000_000
+
+
+class Source:
+    """A feed over two partitions of a log in memory."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog(lambda: T0)
+        self.log.create([TopicSpec("in", 2)])
+        self.appender = self.log.appender("test")
+        self.reader = self.log.reader("test")
+        operator = OperatorPlan("src", "source", 1, (), PARAMS, FIELDS)
+        share = SourceShare("in", (0, 1), {0: 0, 1: 0})
+        self.task = TaskLayout("src-0", 0, operator, (), (), (), share)
+        state = beginning({"src-0": {0: 0, 1: 0}}).tasks["src-0"]
+        self.feed = SourceFeed(self.task, state, 0, PARAMS)
+        self.reader.assign({Partition("in", p): o for p, o in self.feed.positions().items()})
+        self.batch = 0
+
+    def append(self, partition: int, *numbers: int) -> None:
+        for n in numbers:
+            self.appender.append(Partition("in", partition), b'{"n": %d, "at": %d}' % (n, T0 + n))
+
+    def fetch(self, now_ms: float = 0) -> None:
+        for chunk in self.reader.poll(0):
+            self.feed.offer(chunk, now_ms)
+
+    def cut(self, *ranges: Range) -> Cut:
+        self.batch += 1
+        cut = Cut("src-0", self.batch, ranges, NO_WATERMARK, Id("a", self.batch))
+        self.feed.read_cut(cut, 0)
+        return cut
+
+
+def test_a_batch_is_exactly_the_records_its_cut_names() -> None:
+    source = Source()
+    source.append(0, 1, 2, 3)
+    source.append(1, 4)
+    source.fetch()
+    source.cut(Range(0, 0, 2), Range(1, 0, 1))
+    assert source.feed.ready(1)
+    fed, dead, _ = source.feed.take(1)
+    assert fed.rows["n"].to_list() == [1, 2, 4]
+    assert dead == []
+    assert source.feed.records == 1
+
+
+def test_a_batch_waits_for_records_that_another_copy_had_already() -> None:
+    source = Source()
+    source.append(0, 1)
+    source.fetch()
+    source.cut(Range(0, 0, 3), Range(1, 0, 0))
+    assert not source.feed.ready(1)
+    source.append(0, 2, 3)
+    source.fetch()
+    assert source.feed.ready(1)
+
+
+def test_records_below_the_position_are_dropped_whatever_brings_them() -> None:
+    source = Source()
+    source.append(0, 1, 2)
+    source.fetch()
+    source.cut(Range(0, 0, 2), Range(1, 0, 0))
+    source.feed.take(1)
+    source.reader.assign({Partition("in", 0): 0})
+    source.append(0, 3)
+    source.fetch()
+    assert source.feed.records == 1
+    ranges, _ = source.feed.propose(2, 100, 10_000, None)
+    assert [(r.start, r.stop) for r in ranges] == [(2, 3), (0, 0)]
+
+
+def test_cuts_ahead_keep_their_own_records() -> None:
+    source = Source()
+    source.append(0, 1, 2)
+    source.fetch()
+    for batch in (1, 2):
+        ranges, _ = source.feed.propose(batch, 2, 10_000, None)
+        source.cut(*ranges)
+    assert [source.feed.take(batch)[0].rows["n"].to_list() for batch in (1, 2)] == [[1], [2]]
+
+
+def test_the_watermark_is_the_slowest_partitions_newest_time_minus_the_lateness() -> None:
+    source = Source()
+    source.append(0, 5000)
+    source.append(1, 3000)
+    source.fetch()
+    ranges, _ = source.feed.propose(1, 100, 10_000, None)
+    assert source.feed.watermark(ranges, 0) == (T0 + 3000 - 1000) * 1000
+
+
+def test_a_partition_at_its_end_for_long_no_longer_holds_the_watermark_back() -> None:
+    source = Source()
+    source.append(0, 5000)
+    source.fetch()
+    ranges, _ = source.feed.propose(1, 100, 10_000, None)
+    assert source.feed.watermark(ranges, 9_000) == NO_WATERMARK
+    assert source.feed.watermark(ranges, 10_000) == (T0 + 4000) * 1000
+
+
+def test_a_partition_that_is_merely_slow_to_be_fetched_is_not_idle() -> None:
+    """A stalled fetch of a second once made a source idle: its watermark jumped, and its next records were late."""
+    source = Source()
+    source.append(0, 1)
+    assert not source.feed.idle(0)
+    assert not source.feed.idle(60_000), "it has not met the end"
+    source.fetch(60_000)
+    ranges, _ = source.feed.propose(1, 100, 10_000, None)
+    source.cut(*ranges)
+    assert not source.feed.idle(69_999)
+    assert source.feed.idle(70_000)
+
+
+def test_a_drain_ends_at_the_end_offsets_and_not_behind_them() -> None:
+    source = Source()
+    source.append(0, 1, 2)
+    source.fetch()
+    ends = {0: 2, 1: 0}
+    source.append(0, 3)
+    source.fetch()
+    assert source.feed.at_end(ends)
+    ranges, final = source.feed.propose(1, 100, 10_000, ends)
+    assert final
+    assert [(r.start, r.stop) for r in ranges] == [(0, 2), (0, 0)]
