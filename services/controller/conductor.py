@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
@@ -22,14 +23,17 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
-from services.controller.drafting import Drafter
 from services.controller.durability import Durability
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.planning.layout import data_topics, task_name
 from services.log.protocol import Log
 
+if TYPE_CHECKING:
+    from services.controller.drafting import Drafter
+
 _log = structlog.get_logger()
 
+_BLOCKING = (do.Draft, do.CreateTopics, do.DeleteTopics, do.FenceIds)
 _GENERATION = re.compile(r"\d+-[0-9a-f]{6}")
 
 
@@ -64,7 +68,8 @@ class Conductor:
     ) -> None:
         self.core, self.cluster = core, cluster
         self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
-        self._drafter = Drafter(log, cluster.prefix, versions, allow)
+        self._versions, self._allow = versions, allow
+        self._drafter: Drafter | None = None
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
         self.malformed: Counter[str] = Counter()
@@ -148,12 +153,21 @@ class Conductor:
     def carry_out(self, taken: Sequence[do.Action]) -> list[happened.Outcome]:
         """Blocks. Outcomes of appends that are not answered come from a later call."""
         outcomes: list[happened.Outcome] = []
-        for action in taken:
+        # What is only handed over does not wait for what blocks.
+        for action in sorted(taken, key=lambda action: isinstance(action, _BLOCKING)):
             try:
                 outcomes += self._carry_out(action)
             except HoldfastError as error:
                 outcomes.append(happened.Failed(action, str(error)))
         return outcomes + self._appending.outcomes()
+
+    def prepare(self) -> Drafter:
+        """Loads the planner: half a second for which a controller that follows another one does not wait."""
+        from services.controller.drafting import Drafter
+
+        if self._drafter is None:
+            self._drafter = Drafter(self._log, self.cluster.prefix, self._versions, self._allow)
+        return self._drafter
 
     def close(self) -> None:
         self._appending.close()
@@ -175,7 +189,7 @@ class Conductor:
 
     def _draft(self, action: do.Draft) -> happened.Outcome:
         try:
-            return happened.Drafted(self._drafter.draft(action.value, action.generation, action.id))
+            return happened.Drafted(self.prepare().draft(action.value, action.generation, action.id))
         except JobRejected as rejected:
             return happened.Refused(action.generation, rejected.problems)
 

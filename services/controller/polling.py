@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from schemas.topics import Partition
 from services.controller.conductor import Conductor, Kind
+from services.controller.watching import Watching
 from services.kernel.errors import StateCorrupted
 from services.log.protocol import Chunk, Log
 
@@ -22,7 +23,7 @@ class Polling:
     def __init__(self, conductor: Conductor, log: Log, time_ms: Callable[[], int]) -> None:
         self._conductor, self._log, self._time_ms = conductor, log, time_ms
         self._kinds = conductor.topics()
-        self._generations: dict[Partition, str] = {}
+        self._watching = Watching(log)
         self._ticked_ms = 0
         self._behind: set[Partition] = set(self._kinds)
         self._reader = log.reader("controller")
@@ -30,17 +31,20 @@ class Polling:
 
     def turn(self, timeout_s: float = 0.0) -> bool:
         """Reads what is there, carries out what follows; True if anything was read."""
-        self._watch_progress()
         came = False
         for chunk in self._poll(timeout_s):
             came |= bool(chunk.messages)
             self._feed(chunk)
+        for record in self._watching.poll(self._conductor.progress_topics()):
+            came = True
+            self._conductor.feed_progress(record.generation, record.offset, record.value)
         self._tick()
         self._conductor.run()
         return came
 
     def close(self) -> None:
         self._reader.close()
+        self._watching.close()
         self._conductor.close()
 
     def _tick(self) -> None:
@@ -59,24 +63,10 @@ class Polling:
             return []
 
     def _feed(self, chunk: Chunk) -> None:
-        kind = self._kinds.get(chunk.partition)
-        if kind is None:
-            for message in chunk.messages:
-                self._conductor.feed_progress(self._generations[chunk.partition], message.offset(), message.value())
-            return
+        kind = self._kinds[chunk.partition]
         for message in chunk.messages:
             self._conductor.feed(kind, message.offset(), message.timestamp()[1], message.value())
         if chunk.end is not None and chunk.partition in self._behind:
             self._behind.discard(chunk.partition)
             if not self._behind:
                 self._conductor.caught_up()
-
-    def _watch_progress(self) -> None:
-        wanted = self._conductor.progress_topics()
-        added = [partition for partition in wanted if partition not in self._generations]
-        gone = [partition for partition in self._generations if partition not in wanted]
-        if gone:
-            self._reader.unassign(gone)
-        if added:
-            self._reader.assign(dict.fromkeys(added, 0))
-        self._generations = wanted

@@ -1,0 +1,81 @@
+"""A controller process: `python -m services.controller`, configured by HOLDFAST_* variables."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+
+import structlog
+
+from schemas.topics import ClusterTopics
+from services.controller.app import Shell, make_app
+from services.controller.backlog import Backlog
+from services.controller.conductor import Conductor
+from services.controller.core.controller import Controller
+from services.controller.durability import Durability
+from services.controller.settings import ControllerSettings, client_settings
+from services.kernel.versions import library_versions
+from services.log.kafka import KafkaLog
+
+STOP_S = 0.5
+"""Nothing needs saving, so nothing is worth waiting for any longer."""
+
+_log = structlog.get_logger()
+
+
+def _time_ms() -> int:
+    return int(time.time() * 1000)
+
+
+async def run(settings: ControllerSettings) -> int:
+    """Runs until SIGTERM or SIGINT, or until the app crashes."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    topics = ClusterTopics(settings.cluster)
+    durability = Durability(settings.replication_factor, settings.min_insync_replicas)
+    log = KafkaLog(settings.kafka, client_settings(), settings.controller)
+    log.create(durability.of(topics.specs()))
+    conductor = Conductor(
+        log,
+        topics,
+        Controller(settings.controller),
+        _time_ms,
+        versions=library_versions(),
+        allow=settings.allow,
+        durability=durability,
+    )
+    kinds = conductor.topics()
+    shell = Shell(conductor, log, Backlog.of(log, kinds), _time_ms)
+    app = make_app(f"{settings.cluster}-{settings.controller}", settings.kafka, client_settings(), shell, kinds)
+    await app.start()
+    _log.info("controller runs", kafka=settings.kafka, cluster=settings.cluster, name=settings.controller)
+    waits = {asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(app.wait_until_stopped())}
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if app.crash_reason is not None:
+        _log.error("the app crashed", reason=repr(app.crash_reason))
+    shell.close()
+    await asyncio.wait({asyncio.ensure_future(app.stop())}, timeout=STOP_S)
+    return 0 if stopped.is_set() else 1
+
+
+def main() -> int:
+    settings = ControllerSettings()
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    return asyncio.run(run(settings))
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stderr.flush()
+    # Client threads may be waiting for a broker that does not answer: nobody waits for them.
+    os._exit(status)

@@ -1,0 +1,151 @@
+"""The controller as a Faust app: agents feed the core in the event loop, one thread carries out what blocks.
+
+Source: PROTOCOL 1. Every replica is a consumer group of its own and reads everything from the start; it acts once it
+has read what was there when it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+import faust
+import structlog
+from faust.tables.manager import TableManager
+from faust.types import StreamT
+from mode.utils.times import Seconds
+
+from schemas.topics import Partition
+from services.controller.backlog import Backlog
+from services.controller.conductor import Conductor, Kind
+from services.controller.core.actions import Action
+from services.controller.core.events import Outcome
+from services.controller.credentials import credentials
+from services.controller.watching import ProgressRecord, Watching
+from services.kernel.errors import Retriable
+from services.log.protocol import Log
+
+TICK_S = 0.1
+LOOK_AGAIN_S = 1.0
+"""Between two looks whether what is left of the backlog was deleted meanwhile."""
+
+T = TypeVar("T")
+
+_log = structlog.get_logger()
+
+
+class Shell:
+    """Between Faust and the conductor. Everything but `_block` and `_starts` runs in the event loop."""
+
+    def __init__(self, conductor: Conductor, log: Log, backlog: Backlog, time_ms: Callable[[], int]) -> None:
+        self._conductor, self._log, self._backlog, self._time_ms = conductor, log, backlog, time_ms
+        self._watching = Watching(log)
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="conductor")
+        self._wake = asyncio.Event()
+        self._looked_s = time.monotonic()
+
+    def feed(self, kind: Kind, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        self._conductor.feed(kind, offset, timestamp_ms, value)
+        self._backlog.read(partition, offset)
+        self._begin()
+        self._wake.set()
+
+    async def tick(self) -> None:
+        if not self._conductor.core.acting:
+            await self._look_for_deleted()
+            self._begin()
+        self._conductor.tick(self._time_ms())
+        self._wake.set()
+
+    async def act(self) -> None:
+        """Carries out actions for ever, one batch after the other."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            wanted = self._conductor.progress_topics()
+            if not self._conductor.waiting and not wanted:
+                continue
+            outcomes, records = await self._elsewhere(partial(self._block, self._conductor.take(), wanted))
+            self._conductor.settle(outcomes)
+            for record in records:
+                self._conductor.feed_progress(record.generation, record.offset, record.value)
+            if self._conductor.waiting:
+                self._wake.set()
+
+    def close(self) -> None:
+        """Leaves what is under way: the next controller does it again."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _elsewhere(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _begin(self) -> None:
+        if not self._conductor.core.acting and not self._backlog.left:
+            _log.info("caught up", jobs=len(self._conductor.core.jobs))
+            self._conductor.caught_up()
+            self._executor.submit(self._conductor.prepare)
+
+    def _block(
+        self, taken: Sequence[Action], wanted: Mapping[Partition, str]
+    ) -> tuple[list[Outcome], list[ProgressRecord]]:
+        return self._conductor.carry_out(taken), self._watching.poll(wanted)
+
+    async def _look_for_deleted(self) -> None:
+        if time.monotonic() - self._looked_s < LOOK_AGAIN_S:
+            return
+        self._looked_s = time.monotonic()
+        self._backlog.trimmed(await self._elsewhere(self._starts))
+
+    def _starts(self) -> Mapping[Partition, int]:
+        try:
+            return self._log.offsets(self._backlog.left, "start")
+        except Retriable:
+            return {}
+
+
+class _NoTables(TableManager):
+    """Faust gives tables a second to be declared before it reads anything; there are none."""
+
+    async def sleep(self, n: Seconds) -> None:
+        pass
+
+
+def make_app(name: str, bootstrap_servers: str, client_settings: Mapping[str, str], shell: Shell,
+             kinds: Mapping[Partition, Kind]) -> faust.App:  # fmt: skip
+    """The app with an agent for each topic, a timer, and the task that carries out actions."""
+    app = faust.App(
+        name,
+        broker=[f"aiokafka://{server.strip()}" for server in bootstrap_servers.split(",")],
+        broker_credentials=credentials(client_settings),
+        # It keeps nothing, needs no topics of its own, and nobody calls it.
+        store="memory://",
+        datadir=tempfile.gettempdir(),
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        web_enabled=False,
+        consumer_auto_offset_reset="earliest",
+        stream_wait_empty=False,
+        TableManager=_NoTables,
+    )
+    for partition, kind in kinds.items():
+        _agent(app, partition, kind, shell)
+    app.timer(TICK_S)(shell.tick)
+    app.task(shell.act)
+    return app
+
+
+def _agent(app: faust.App, partition: Partition, kind: Kind, shell: Shell) -> None:
+    topic = app.topic(partition.topic, key_serializer="raw", value_serializer="raw", value_type=bytes)
+
+    async def feed(stream: StreamT[bytes]) -> None:
+        async for event in stream.events():
+            message = event.message
+            at = Partition(message.topic, message.partition)
+            shell.feed(kind, at, message.offset, round(message.timestamp * 1000), message.value)
+
+    app.agent(topic, name=f"{app.conf.id}-{kind.value}")(feed)

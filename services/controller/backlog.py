@@ -1,0 +1,36 @@
+"""How far the reading of what was in the topics at the start has come.
+
+Source: PROTOCOL 0: a controller acts only once it knows what the logs said when it started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from schemas.topics import Partition
+from services.log.protocol import Log
+
+
+class Backlog:
+    """The partitions that have not been read to their end as it was at the start."""
+
+    def __init__(self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]) -> None:
+        self._left = {partition: end for partition, end in ends.items() if end > starts[partition]}
+
+    @classmethod
+    def of(cls, log: Log, partitions: Iterable[Partition]) -> Backlog:
+        wanted = list(partitions)
+        return cls(log.offsets(wanted, "start"), log.offsets(wanted, "end"))
+
+    @property
+    def left(self) -> list[Partition]:
+        return list(self._left)
+
+    def read(self, partition: Partition, offset: int) -> None:
+        """The record at this offset was read."""
+        if offset + 1 >= self._left.get(partition, offset + 2):
+            del self._left[partition]
+
+    def trimmed(self, starts: Mapping[Partition, int]) -> None:
+        """Heartbeats go by age, perhaps all of those that were to be read."""
+        self._left = {p: end for p, end in self._left.items() if end > starts.get(p, 0)}

@@ -1,0 +1,41 @@
+"""Settings of a controller process, from HOLDFAST_* variables."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+CLIENT_PREFIX = "HOLDFAST_KAFKA_CLIENT_"
+
+
+class ControllerSettings(BaseSettings):
+    """What a controller needs to know before it reads its first record."""
+
+    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
+
+    kafka: str = Field("localhost:9092", description="bootstrap servers")
+    cluster: str = Field("holdfast", description="prefix of every topic")
+    controller: str = Field(
+        default_factory=lambda: f"controller-{secrets.token_hex(4)}", description="of this process, never used twice"
+    )
+    plugins: str = Field("", description="modules that python operators may come from, comma separated")
+    replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
+    min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
+    log_level: str = Field("info")
+
+    @property
+    def allow(self) -> list[str]:
+        """The modules that plugins names."""
+        return [name.strip() for name in self.plugins.split(",") if name.strip()]
+
+
+def client_settings() -> dict[str, str]:
+    """librdkafka properties passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism."""
+    return {
+        name.removeprefix(CLIENT_PREFIX).lower().replace("_", "."): value
+        for name, value in os.environ.items()
+        if name.startswith(CLIENT_PREFIX)
+    }
