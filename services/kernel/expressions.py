@@ -5,27 +5,21 @@ Source: JOBS "Expressions are polars SQL expressions", PROTOCOL 4 (division by z
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
+from services.kernel import expression_rules
 from services.kernel.planning.suggestions import suggest
 
 _BARE = re.compile(r"[A-Za-z_]\w*")
 _NAMED = re.compile(r"(?is)^(?P<expression>.+?)\s+AS\s+(?P<quote>\"?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*$")
-_MOVING = re.compile(r"(?i)\b(random|rand|now|current_timestamp|current_date|uuid)\b\s*(\(|$)")
-_OTHER_ROWS = re.compile(
-    r"(?i)\b(sum|avg|mean|min|max|count|first|last|median|stddev|variance|quantile|corr|covar|over)\b(_\w+)?\s*\("
-)
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
+_MOVING = re.compile(r"(?i)\b(?:(random|rand|now|uuid)\s*\(|(current_(?:timestamp|date|time)|localtime(?:stamp)?)\b)")
+_SUBQUERY = re.compile(r"(?i)\(\s*select\b")
 _MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)\s*[\"'`]?(\w+)")
-
-
-_DIVISIONS = ({"Sql": {"Binary": "Div"}}, {"Sql": {"Binary": "Rem"}})
 
 
 class ExpressionError(ValueError):
@@ -58,19 +52,26 @@ def is_bare(item: str) -> bool:
 
 
 def compile_expression(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """A polars expression that gives one value a row.
+    """A polars expression that gives one value a row, by the rules of expression_rules.
 
     Raises:
         ExpressionError: it cannot be parsed, names unknown columns, mixes types, or is no function of the row.
     """
-    if match := _MOVING.search(text):
-        raise ExpressionError(f"{match[1]}() gives another value at each replay; results must depend on the data alone")
-    if match := _OTHER_ROWS.search(text):
-        raise ExpressionError(f"{match[1]}() looks at other rows: use an aggregate or top operator")
+    bare = _QUOTED.sub("''", text)
+    if match := _MOVING.search(bare):
+        name = (match[1] or match[2]).upper()
+        raise ExpressionError(f"{name} gives another value at each replay; results must depend on the data alone")
+    if _SUBQUERY.search(bare):
+        raise ExpressionError("an expression sees one row: use a join instead of SELECT")
     try:
-        expression = _guard_division(pl.sql_expr(text))
+        parsed = pl.sql_expr(text)
+        if unknown := [name for name in parsed.meta.root_names() if name not in schema]:
+            raise ExpressionError(_unknown(unknown[0], schema))
+        expression = expression_rules.adapted(parsed, schema)
         _check(expression, text, schema)
-    except (PolarsError, RecursionError) as error:
+    except expression_rules.Refused as error:
+        raise ExpressionError(f"'{text}' {error}") from error
+    except (PolarsError, PanicException, RecursionError) as error:
         raise ExpressionError(_plain(str(error), schema)) from error
     return expression
 
@@ -81,40 +82,18 @@ def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Da
 
 
 def _check(expression: pl.Expr, text: str, schema: Mapping[str, pl.DataType]) -> None:
-    """One value a row, whatever the other rows are: tried on two rows of nulls and on none."""
-    unknown = [name for name in expression.meta.root_names() if name not in schema]
-    if unknown:
-        raise ExpressionError(_unknown(unknown[0], schema))
-    two = pl.DataFrame({name: pl.Series(name, [None, None], dtype=kind) for name, kind in schema.items()})
-    heights = [two.head(rows).select(_value=expression).height for rows in (2, 1)]
-    if expression.meta.root_names() and heights != [2, 1]:
-        raise ExpressionError(f"'{text}' gives one value for many rows: use an aggregate operator")
+    """One value a row, whatever the other rows are: tried on made-up rows, together and alone."""
+    nulls = pl.DataFrame({name: pl.Series(name, [None], dtype=kind) for name, kind in schema.items()})
+    made_up = pl.concat([nulls, nulls.with_columns(_made_up(schema, 2)), nulls.with_columns(_made_up(schema, -3))])
+    alone = [made_up[row].with_columns(_value=expression)["_value"] for row in range(made_up.height)]
+    together = made_up.with_columns(_value=expression)["_value"]
+    if not together.equals(pl.concat(alone), null_equal=True):
+        raise ExpressionError(f"'{text}' looks at other rows: use an aggregate or top operator")
 
 
-def _guard_division(expression: pl.Expr) -> pl.Expr:
-    """Every divisor becomes NULLIF(divisor, 0): polars would give infinity or NaN."""
-    if "div" not in str(expression) and "rem" not in str(expression):
-        return expression
-    tree = _guarded(json.loads(expression.meta.serialize(format="json")))
-    return pl.Expr.deserialize(io.StringIO(json.dumps(tree)), format="json")
-
-
-def _guarded(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_guarded(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    node = {name: _guarded(value) for name, value in node.items()}
-    function = node.get("Function")
-    if isinstance(function, dict) and function.get("function") in _DIVISIONS:
-        dividend, divisor = function["input"]
-        node["Function"] = function | {"input": [dividend, _null_if_zero(divisor)]}
-    return node
-
-
-def _null_if_zero(divisor: Any) -> Any:
-    template = pl.sql_expr("NULLIF(_divisor, 0)").meta.serialize(format="json")
-    return json.loads(template.replace('{"Column":"_divisor"}', json.dumps(divisor)))
+def _made_up(schema: Mapping[str, pl.DataType], value: int) -> list[pl.Expr]:
+    plain = {name: kind for name, kind in schema.items() if not kind.is_nested() and kind != pl.Binary}
+    return [pl.lit(value, pl.Int64).cast(kind, strict=False).alias(name) for name, kind in plain.items()]
 
 
 def _plain(message: str, schema: Mapping[str, pl.DataType]) -> str:

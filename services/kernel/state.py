@@ -20,7 +20,24 @@ from services.kernel.state_table import Value
 MAX_CACHED_VALUES = 4_000_000
 _MISSING: Any = object()
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
+_BIG = 1
+
+
+def _from_ext(code: int, data: memoryview) -> int:
+    assert code == _BIG, f"unknown extension {code} in a state value"
+    return int.from_bytes(data, "big", signed=True)
+
+
+_decode = msgspec.msgpack.Decoder(ext_hook=_from_ext).decode
+
+
+def _with_big_integers(value: Any) -> Any:
+    """Integers beyond 64 bits (sums of large numbers) as an extension: msgpack has no type for them."""
+    if isinstance(value, tuple):
+        return tuple(_with_big_integers(item) for item in value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return msgspec.msgpack.Ext(_BIG, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    return value
 
 
 def _immutable(value: Any) -> Any:
@@ -28,7 +45,10 @@ def _immutable(value: Any) -> Any:
 
 
 def encode_value(value: Value) -> bytes:
-    return _encode(value)
+    try:
+        return _encode(value)
+    except OverflowError:
+        return _encode(_with_big_integers(value))
 
 
 def decode_value(data: bytes) -> Value:

@@ -110,7 +110,7 @@ def test_records_that_come_while_it_runs_are_batched_and_exact() -> None:
     check(cluster, fed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["w1", "w2", "w3"])), max_size=5), st.integers(0, 99))
 def test_kills_at_any_turn_lose_and_double_nothing(kills: list[tuple[int, str]], seed: int) -> None:
     fed = orders(240, seed)
@@ -153,7 +153,7 @@ def test_cuts_that_run_ahead_of_slow_transactions_keep_their_own_records(turns: 
     check(cluster, fed)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_zombie_that_wakes_after_its_successor_started_changes_nothing(before: int, during: int) -> None:
     fed = orders(300)
@@ -171,7 +171,7 @@ def test_a_zombie_that_wakes_after_its_successor_started_changes_nothing(before:
     assert all(copy.unit not in {c.unit for c in old.copies()} for copy in new.copies()), "the zombie gave up"
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.integers(0, 200), st.integers(0, 99))
 def test_two_copies_of_every_unit_at_once_are_safe(lead: int, seed: int) -> None:
     """Forced by the test: both send, both cut, both commit; the log decides."""

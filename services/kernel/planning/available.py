@@ -81,9 +81,14 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for path in _NO_EFFECT:
         if _at(spec, path) != _at(_DEFAULTS, path):
             yield f"{path}: has no effect yet"
+    for name, source in spec.sources.items():
+        if source.on_data_loss != "fail":
+            yield f"sources.{name}.on_data_loss: {source.on_data_loss} is not available yet, runs as fail"
     for name, query in spec.queries.items():
         if query.results != "final":
             yield f"queries.{name}.results: {query.results} is not available yet, runs as final"
+        if query.sink is not None and query.sink.commit_interval_ms:
+            yield f"queries.{name}.sink.commit_interval_ms: has no effect yet"
 
 
 _DEFAULTS = JobSpec.model_construct(name="", sources={}, queries={})

@@ -82,26 +82,33 @@ def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describ
     operator = checked.spec.operators[name]
     if isinstance(operator, Top):
         # A ranking must know which rows replace which; the plan of an operator does not show its inputs' keys.
-        checked.params[name]["input_row_key"] = list(inputs[0].row_key)
+        if checked.spec.operators[name].kind == "top":
+            checked.params[name]["input_row_key"] = list(inputs[0].row_key)
     try:
         checked.streams[name] = describe(operator.kind, checked.params[name], inputs)
-        checked.params[name]["input_row_key"] = list(inputs[0].row_key)
     except JobRejected as error:
         found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in error.problems]
         checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in told]
 
 
 def _declared(checked: Checked, name: str) -> dict[str, Any]:
-    """What the file says. Late rows are found by operators, but the sources say what becomes of them."""
+    """What the file says of a source or operator, with what it says elsewhere and the operator must know."""
     spec = checked.spec
     if name in spec.sources:
         return spec.sources[name].model_dump(mode="json", exclude={"parallelism"})
     operator = spec.operators[name]
-    if not isinstance(operator, Join) and not (isinstance(operator, Aggregate) and operator.window is not None):
-        return operator.declared()
+    if isinstance(operator, Python):
+        return operator.declared() | {"on_error": spec.on_error}
+    if isinstance(operator, Join) or (isinstance(operator, Aggregate) and operator.window is not None):
+        return operator.declared() | {"late": _late(checked, name)}
+    return operator.declared()
+
+
+def _late(checked: Checked, name: str) -> str:
+    """Late rows are found by operators, but the sources say what becomes of them."""
     upstream = checked.graph.upstream(name)
-    keeps = any(source.late == "topic" for one, source in spec.sources.items() if one in upstream)
-    return operator.declared() | {"late": "topic" if keeps else "drop"}
+    keeps = any(source.late == "topic" for one, source in checked.spec.sources.items() if one in upstream)
+    return "topic" if keeps else "drop"
 
 
 def _module_problems(spec: JobSpec, allow: Sequence[str]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Records go where their number or key says, are counted once they are there to stay, and come no earlier than asked."""
+"""Records go where number or key says, are counted once they are there to stay, and come no earlier than asked."""
 
 from __future__ import annotations
 

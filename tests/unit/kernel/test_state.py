@@ -112,5 +112,5 @@ def test_tables_keep_their_numbers_after_a_restore() -> None:
 
 
 def test_values_come_back_immutable() -> None:
-    value = (1, 2.5, None, "é", b"\x00", (True, (2**62,)))
+    value = (1, 2.5, None, "é", b"\x00", (True, (2**62, 2**80, -(2**64))))
     assert decode_value(encode_value(value)) == value

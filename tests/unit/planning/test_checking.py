@@ -285,7 +285,8 @@ def test_what_leads_to_no_query_is_left_out_with_a_warning() -> None:
 def test_settings_with_nothing_behind_them_are_warned_of() -> None:
     raw = job(
         {"o": keep()},
-        queries={"q": query("o", results="tentative")},
+        {"s": source(on_data_loss="continue")},
+        {"q": query("o", results="tentative")},
         fault_tolerance={
             "default": {"scheme": "hybrid"},
             "units": {"o": {"scheme": "adaptive"}},
@@ -307,6 +308,7 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
         "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
         "placement.spread_by: zone is not available yet, runs as none",
         "fault_tolerance.misses: has no effect yet",
+        "sources.s.on_data_loss: continue is not available yet, runs as fail",
         "queries.q.results: tentative is not available yet, runs as final",
     )
     assert {unit.scheme for unit in made.units} == {"none"}

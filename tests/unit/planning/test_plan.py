@@ -170,6 +170,11 @@ def test_units_that_may_write_rows_or_dead_letters_deliver() -> None:
     assert [unit.delivers for unit in late.units if unit.operators == ("o",)] == [False]
 
 
+def test_an_operator_with_code_of_the_user_knows_what_to_do_when_it_raises() -> None:
+    made = plan(job({"o": {"python": "mine:F", "input": "s", "params": {"k": 1}}}, on_error="fail"))
+    assert made.operators[1].params == {"python": "mine:F", "key": [], "params": {"k": 1}, "on_error": "fail"}
+
+
 def test_reading_begins_where_the_topics_were_at_admission() -> None:
     made = plan(job({"o": keep()}, two()), {"in": 3, "out": 1})
     share = unit_layouts(made, TOPICS)["s-0"].tasks[0].source
