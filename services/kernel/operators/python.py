@@ -1,0 +1,174 @@
+"""python: an operator whose code the user brings. What a user imports is `PythonOperator`.
+
+Source: JOBS "Python operators", PROTOCOL 4 (batch time and a batch-seeded generator instead of clock and `random`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import polars as pl
+
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.plans import OperatorPlan
+from services.kernel import fields as field_types
+from services.kernel.encoding import encode_json
+from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
+from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
+from services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, load
+from services.kernel.operators.user_output import OutputShape
+from services.kernel.operators.user_state import KeyedTable, State
+from services.kernel.state_table import Tables
+
+__all__ = ["CodeUnavailable", "Context", "KeyedTable", "PythonOperator", "PythonTask", "State", "load", "restrict"]
+
+MAX_REASON = 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_allowed: list[Sequence[str] | None] = [None]
+
+
+def restrict(modules: Sequence[str] | None) -> None:
+    """From here on this process loads user code from these modules alone; None: from any, the caller has checked."""
+    _allowed[0] = modules
+
+
+def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, str]:
+    """The columns that come out.
+
+    Raises:
+        ValueError: when the code cannot be had or declares none.
+    """
+    return _declared(_create(reference, params), reference, fields)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A batch under way. newest: its largest event time."""
+
+    context: BatchContext
+    newest: int
+    out: list[pl.DataFrame]
+    refused: list[Refused]
+
+
+class PythonTask:
+    """One task of a Python operator.
+
+    Its plan's `on_error` says what becomes of what the user's code raises: `dead-letter` (the default) finds the rows
+    at fault by halving and refuses them, `fail` stops the job, `retry` runs the batch again. What on_watermark raises
+    is no row's fault: it stops the job, or is tried again.
+
+    Args:
+        fields: of the input. task: seeds the random generator; default: the operator's name.
+    """
+
+    def __init__(self, plan: OperatorPlan, fields: Mapping[str, str], tables: Tables, task: str | None = None) -> None:
+        self._reference = str(plan.params["python"])
+        self._on_error = plan.params.get("on_error") or "dead-letter"
+        self._task = task or plan.name
+        self._fields = dict(fields)
+        self._code = _create(self._reference, plan.params.get("params") or {})
+        self._shape = OutputShape(_declared(self._code, self._reference, fields))
+        self._state = State(tables)
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        (rows,) = inputs
+        run = _Run(context, rows[TIME].to_numpy().max(initial=NO_WATERMARK).item(), [self._shape.nothing], [])
+        if rows.height:
+            self._process(run, rows, 0)
+        if context.watermark > context.watermark_before:
+            run.out.append(self._advance(run))
+        return Outcome(pl.concat(run.out, rechunk=True), refused=tuple(run.refused))
+
+    def _process(self, run: _Run, rows: pl.DataFrame, start: int) -> None:
+        """Runs the rows as one call, or, when that raises, each half on its own. start: their place in the batch."""
+        ctx = self._context(run, run.newest, f"{start}")
+        try:
+            run.out.append(self._attempt(lambda: self._code.on_batch(rows, self._state, ctx), run.newest))
+        except HoldfastError:
+            raise
+        except Exception as error:
+            if self._on_error != "dead-letter":
+                raise self._stopped(error, run) from error
+            if rows.height == 1:
+                run.refused.append(Refused(_text(error), encode_json(rows, self._fields)[0].decode()))
+                return
+            middle = rows.height // 2
+            self._process(run, rows.slice(0, middle), start)
+            self._process(run, rows.slice(middle), start + middle)
+
+    def _advance(self, run: _Run) -> pl.DataFrame:
+        """At the end of the stream there is no watermark to go by: the newest time known is the rows' time."""
+        watermark, known = run.context.watermark, max(run.newest, run.context.watermark_before)
+        at_end = 0 if known == NO_WATERMARK else known
+        time = at_end if watermark == END_WATERMARK else watermark
+        ctx = self._context(run, time, "watermark")
+        try:
+            return self._attempt(lambda: self._code.on_watermark(watermark, self._state, ctx), time)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise self._stopped(error, run) from error
+
+    def _attempt(self, call: Callable[[], pl.DataFrame | None], time: int) -> pl.DataFrame:
+        """The rows of a call that succeeded, its writes applied; of one that did not, nothing is left."""
+        try:
+            found = self._shape.checked(call(), time)
+        except BaseException:
+            self._state.forget()
+            raise
+        self._state.apply()
+        return found
+
+    def _context(self, run: _Run, now_us: int, call: str) -> Context:
+        now = _EPOCH + timedelta(microseconds=min(max(now_us, _FIRST_US), _LAST_US))
+        seed = f"{self._task}/{run.context.batch}/{call}"
+        return Context(run.context.batch, run.context.watermark, Random(seed), now)
+
+    def _stopped(self, error: Exception, run: _Run) -> HoldfastError:
+        text = f"{self._reference} raised in batch {run.context.batch}: {_text(error)}"
+        return Retriable(text) if self._on_error == "retry" else InvalidRecord(text)
+
+
+def _create(reference: str, params: Mapping[str, Any]) -> PythonOperator:
+    kind = load(reference, _allowed[0])
+    try:
+        return kind(**params)
+    except Exception as error:
+        raise CodeUnavailable(f"{reference} does not take the params {dict(params)}: {_text(error)}") from error
+
+
+def _declared(code: PythonOperator, reference: str, fields: Mapping[str, str]) -> dict[str, str]:
+    declared: Any = getattr(code, "output", None)
+    if callable(declared):
+        try:
+            declared = declared(dict(fields))
+        except Exception as error:
+            raise CodeUnavailable(f"{reference}.output raised {_text(error)}") from error
+    if not isinstance(declared, Mapping) or not declared:
+        raise CodeUnavailable(f"{reference} has no output: set it to a dict, such as {{'score': 'float'}}")
+    for name, kind in declared.items():
+        if not isinstance(name, str) or not isinstance(kind, str):
+            raise CodeUnavailable(f"{reference}.output: {name!r}: {kind!r} is not a name and the text of a type")
+        if name.startswith("_"):
+            raise CodeUnavailable(
+                f"{reference}.output: '{name}' begins with an underscore, such names belong to holdfast"
+            )
+        try:
+            field_types.dtype(kind)
+        except ValueError as error:
+            raise CodeUnavailable(f"{reference}.output: {name}: {error}") from error
+    return dict(declared)
+
+
+def _text(error: Exception) -> str:
+    """The same on every copy: without addresses in memory."""
+    return _ADDRESS.sub("", f"{type(error).__name__}: {error}")[:MAX_REASON]

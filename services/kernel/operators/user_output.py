@@ -1,0 +1,78 @@
+"""What a Python operator returns, held to what it declares.
+
+Source: JOBS "Field types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from services.kernel.fields import dtype, nullable, schema, text_of, with_time
+from services.kernel.operators.operator import TIME
+
+
+class OutputError(Exception):
+    """The rows are not what `output` says."""
+
+
+class OutputShape:
+    """Declared columns. nothing: no rows of them."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self._fields = dict(fields)
+        self.nothing = with_time(schema(fields)).to_frame()
+
+    def checked(self, rows: object, time: int) -> pl.DataFrame:
+        """The declared columns and the event time, `time` where the rows have none.
+
+        Raises:
+            OutputError: naming the column at fault.
+        """
+        if rows is None:
+            return self.nothing
+        if not isinstance(rows, pl.DataFrame):
+            raise OutputError(f"returned a {type(rows).__name__}, not a polars DataFrame or None")
+        columns = [_column(rows, name, text) for name, text in self._fields.items()]
+        return pl.DataFrame([*columns, _times(rows, time)])
+
+
+def _column(rows: pl.DataFrame, name: str, text: str) -> pl.Series:
+    if name not in rows.columns:
+        raise OutputError(f"the output has no column '{name}', it has {', '.join(rows.columns) or 'none'}")
+    column, wanted = rows[name], dtype(text)
+    if column.dtype != wanted:
+        if not _widens(column.dtype, wanted):
+            raise OutputError(f"the output's column '{name}' is {_name(column.dtype)}, not {text}")
+        column = column.cast(wanted)
+    if column.null_count() and not nullable(text):
+        raise OutputError(f"the output's column '{name}' holds null, and {text} may not: declare it {text}?")
+    return column
+
+
+def _times(rows: pl.DataFrame, time: int) -> pl.Series:
+    if TIME not in rows.columns:
+        return pl.Series(TIME, [time], dtype=pl.Int64).new_from_index(0, rows.height)
+    column = rows[TIME]
+    if column.dtype != pl.Int64 or column.null_count():
+        raise OutputError(f"the output's column '{TIME}' is not an int in every row: microseconds since 1970")
+    return column
+
+
+def _widens(given: pl.DataType, wanted: pl.DataType) -> bool:
+    """Nothing is lost: narrower numbers, times of another unit, a column of nothing but null."""
+    if given == pl.Null:
+        return True
+    if wanted == pl.Int64:
+        return given.is_integer() and given not in (pl.UInt64, pl.Int128, pl.UInt128)
+    if wanted == pl.Float64:
+        return given == pl.Float32
+    return isinstance(wanted, pl.Datetime) and isinstance(given, pl.Datetime) and given.time_zone in (None, "UTC")
+
+
+def _name(kind: pl.DataType) -> str:
+    try:
+        return text_of(kind, may_be_null=False)
+    except ValueError:
+        return str(kind)
