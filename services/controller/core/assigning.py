@@ -48,7 +48,8 @@ class Assigning:
     # -- what a job needs ---------------------------------------------------------------------------------------------
 
     def all_placed(self, job: Job) -> bool:
-        return all((change := self.assigned.of(unit)) is not None and change.copies for unit in job.units)
+        last = [self.assigned.of(unit) for unit in job.units]
+        return bool(last) and all(change is not None and change.copies for change in last)
 
     def unplaced_by(self, job: Job) -> str | None:
         """Why somebody began to unplace the job's units; None if nobody did."""

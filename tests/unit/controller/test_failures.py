@@ -144,3 +144,12 @@ def test_a_failed_action_is_done_again_and_meanwhile_the_status_says_why() -> No
     assert {status.error for status in cluster.statuses()} == {"", "the broker does not answer"}
     assert cluster.statuses()[-1].error == ""
     assert max(failing.values()) < 0
+
+
+def test_a_job_found_submitted_at_the_start_is_starting_until_its_copies_run() -> None:
+    cluster = Cluster(0)
+    cluster.submit(job())
+    cluster.start_replica("c0")
+    cluster.start("w1").state = "restoring"
+    cluster.pass_s(1)
+    assert cluster.states() == ["accepted", "starting"]
