@@ -69,6 +69,8 @@ def members(text: str) -> dict[str, str]:
         field, colon, kind = part.partition(":")
         if not colon or not field.strip():
             raise ValueError(f"'{part.strip()}' in '{text}' is no field: write name: type")
+        if field.strip() in found:
+            raise ValueError(f"there are two fields '{field.strip()}' in '{text}'")
         found[field.strip()] = kind.strip()
     return found
 

@@ -49,7 +49,7 @@ def encode(rows: pl.DataFrame, columns: Sequence[str]) -> list[bytes]:
 def partitions(rows: pl.DataFrame, columns: Sequence[str], count: int) -> np.ndarray:
     """The partition, 0 to count - 1, of each row."""
     first, group = _groups(rows, columns)
-    hashed = [xxhash.xxh3_64_intdigest(key) % count for key in encode(rows.select(columns)[first], columns)]
+    hashed = [xxhash.xxh3_64_intdigest(key) % count for key in encode(rows[first], columns)]
     by_group: np.ndarray = np.asarray(hashed, dtype=np.int64)
     return by_group.take(group)
 
@@ -68,6 +68,8 @@ def _groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.
 
 def decode(encoded: Sequence[bytes], columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """The key columns again."""
+    if not encoded:
+        return pl.DataFrame(schema={name: schema[name] for name in columns})
     values = zip(*[_decode(key) for key in encoded], strict=True)
     series = [_restored(name, list(column), schema[name]) for name, column in zip(columns, values, strict=True)]
     return pl.DataFrame(series)
