@@ -40,6 +40,11 @@ class Checked:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def kind(self, name: str) -> str:
+        if name in self.spec.operators:
+            return self.spec.operators[name].kind
+        return "source" if name in self.spec.sources else "sink"
+
 
 def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.describe) -> Checked:
     """Everything about a job that can be said without a cluster.
@@ -82,8 +87,7 @@ def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describ
     operator = checked.spec.operators[name]
     if isinstance(operator, Top):
         # A ranking must know which rows replace which; the plan of an operator does not show its inputs' keys.
-        if checked.spec.operators[name].kind == "top":
-            checked.params[name]["input_row_key"] = list(inputs[0].row_key)
+        checked.params[name]["input_row_key"] = list(inputs[0].row_key)
     try:
         checked.streams[name] = describe(operator.kind, checked.params[name], inputs)
     except JobRejected as error:

@@ -6,21 +6,16 @@ Source: JOBS "Every error of a job file is reported at once". What only the whol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.job_operators import OPERATORS, kinds
-from schemas.job_part import JobPart
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
-from schemas.topics import NAME
 from services.kernel.errors import JobRejected
 from services.kernel.planning.reading import read
-from services.kernel.planning.suggestions import did_you_mean, suggest
+from services.kernel.planning.wording import found, words
 
 Location = tuple[int | str, ...]
 
@@ -40,7 +35,7 @@ def load(text: str, name: str) -> JobSpec:
 def interpret(raw: Any, name: str = "job") -> JobSpec:
     """Plain data, such as a record of `jobs.submit`, as a JobSpec. Raises JobRejected."""
     if not isinstance(raw, dict):
-        message = f"expected a mapping, found {_found(raw)}"
+        message = f"expected a mapping, found {found(raw)}"
         raise JobRejected([Problem(name, message, "a job has at least name, sources and queries")])
     try:
         return JobSpec.model_validate(raw)
@@ -61,7 +56,7 @@ def _order(path: str) -> int:
 
 
 def _problem(error: ErrorDetails) -> Problem:
-    message, hint = _MESSAGES.get(error["type"], _as_it_is)(error)
+    message, hint = words(error)
     return Problem(_path(error["loc"] + _AT.get(error["type"], ())), message, hint)
 
 
@@ -79,154 +74,3 @@ def _path(loc: Location) -> str:
         elif step != "[key]":
             path += f".{step}" if path else step
     return path
-
-
-# -- messages: (what, hint) by pydantic's error type ------------------------------------------------------------------
-
-_Words = tuple[str, str]
-
-
-def _as_it_is(error: ErrorDetails) -> _Words:
-    return error["msg"], ""
-
-
-def _missing(error: ErrorDetails) -> _Words:
-    owner = _owner(error["loc"][:-1])
-    field = None if owner is None else owner.model_fields.get(str(error["loc"][-1]))
-    return "is missing", (field.description or "").split("\n")[0] if field is not None else ""
-
-
-def _unknown(error: ErrorDetails) -> _Words:
-    owner = _owner(error["loc"][:-1])
-    return "is not a setting", suggest(str(error["loc"][-1]), owner.model_fields if owner is not None else ())
-
-
-def _not_an_option(error: ErrorDetails) -> _Words:
-    options = re.findall(r"'([^']*)'", str(error["ctx"]["expected"]))
-    message = f"{_shown(error['input'])} is not one of {', '.join(options)}"
-    return message, did_you_mean(str(error["input"]), options)
-
-
-def _not_a(kind: str) -> Callable[[ErrorDetails], _Words]:
-    return lambda error: (f"expected {kind}, found {_found(error['input'])}", _type_hint(error, kind))
-
-
-def _type_hint(error: ErrorDetails, kind: str) -> str:
-    value = error["input"]
-    if kind == "a list" and isinstance(value, str):
-        return f"write [{value}]"
-    if value is None and "fields" in error["loc"]:
-        return 'quote a type that holds a comma, such as "decimal(10,2)"'
-    if isinstance(value, str) and kind in ("a number", "a whole number") and re.fullmatch(r"[\d.]+", value):
-        return f"write {value} without quotes"
-    return ""
-
-
-def _bound(words: str, key: str) -> Callable[[ErrorDetails], _Words]:
-    return lambda error: (f"{_shown(error['input'])} is too {words} {_number(error['ctx'][key])}", "")
-
-
-def _too_few(error: ErrorDetails) -> _Words:
-    least = error["ctx"]["min_length"]
-    return f"needs at least {least} {'entry' if least == 1 else 'entries'}", ""
-
-
-_PATTERNS = {
-    "name": "lower-case letters, digits, - and _, starting with a letter, at most 63 characters",
-    "topic name": "letters, digits, dots, - and _, at most 249 characters",
-    "entry point": "package.module:Name",
-}
-
-
-def _pattern(error: ErrorDetails) -> _Words:
-    pattern, value = str(error["ctx"]["pattern"]), str(error["input"])
-    kind = "entry point" if ":" in pattern else "topic name" if "249" in pattern else "name"
-    better = re.sub(r"[^a-z0-9_-]+", "_", value.lower()).strip("_-")
-    hint = f"did you mean '{better}'? " if kind == "name" and NAME.fullmatch(better) else ""
-    return f"{_shown(value)} is not a valid {kind}", f"{hint}{_PATTERNS[kind]}"
-
-
-def _operator_kind(error: ErrorDetails) -> _Words:
-    value = error["input"]
-    if not isinstance(value, dict):
-        return f"expected a mapping, found {_found(value)}", 'such as {filter: "x > 1", input: ...}'
-    found = kinds(value)
-    if found:
-        return f"is {' and '.join(found)} at once", "an operator does one thing: make it several, one feeding the next"
-    near = {key: hint for key in map(str, value) if (hint := did_you_mean(key, OPERATORS))}
-    hint = next((f"{hint[:-1]} instead of '{key}'?" for key, hint in near.items()), "")
-    return f"is no operator: it has none of {', '.join(OPERATORS)}", hint
-
-
-_MESSAGES: dict[str, Callable[[ErrorDetails], _Words]] = {
-    "missing": _missing,
-    "extra_forbidden": _unknown,
-    "literal_error": _not_an_option,
-    "string_type": _not_a("text"),
-    "int_type": _not_a("a whole number"),
-    "int_from_float": _not_a("a whole number"),
-    "float_type": _not_a("a number"),
-    "finite_number": _not_a("a number"),
-    "bool_type": _not_a("true or false"),
-    "list_type": _not_a("a list"),
-    "dict_type": _not_a("a mapping"),
-    "model_type": _not_a("a mapping"),
-    "greater_than_equal": _bound("small: at least", "ge"),
-    "greater_than": _bound("small: more than", "gt"),
-    "less_than_equal": _bound("large: at most", "le"),
-    "string_too_short": lambda error: ("is empty", ""),
-    "too_short": _too_few,
-    "string_pattern_mismatch": _pattern,
-    "operator_kind": _operator_kind,
-    "invalid_key": lambda error: ("a key must be text", "quote it"),
-    "start": lambda error: (f"{_shown(error['input'])} is {error['msg']}", 'such as "2026-01-31T12:00:00Z"'),
-}
-
-
-def _number(value: Any) -> str:
-    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _found(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    for kind, words in ((bool, ""), (str, ""), (int, ""), (float, ""), (dict, "a mapping"), (list, "a list")):
-        if isinstance(value, kind):
-            return words or _shown(value)
-    return type(value).__name__
-
-
-# -- which part of the job file a location lies in --------------------------------------------------------------------
-
-
-def _owner(loc: Sequence[int | str]) -> type[JobPart] | None:
-    """The model of the mapping at `loc`."""
-    at: Any = JobSpec
-    for step in loc:
-        at = _step(_plain(at), step)
-    at = _plain(at)
-    return at if isinstance(at, type) and issubclass(at, JobPart) else None
-
-
-def _step(at: Any, step: int | str) -> Any:
-    if isinstance(at, type) and issubclass(at, JobPart):
-        field = at.model_fields.get(str(step))
-        return None if field is None else field.annotation
-    if get_origin(at) in (dict, list):
-        return get_args(at)[-1]
-    return OPERATORS.get(str(step))
-
-
-def _plain(at: Any) -> Any:
-    """Without Annotated and without `| None`."""
-    if get_origin(at) is Annotated:
-        return _plain(get_args(at)[0])
-    if get_origin(at) in (Union, UnionType):
-        some = [member for member in get_args(at) if member is not NoneType]
-        return _plain(some[0]) if len(some) == 1 else at
-    return at

@@ -10,16 +10,14 @@ from typing import Any
 
 from schemas.decided import Id
 from schemas.jobs import JobSpec
-from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan, UnitPlan
+from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
 from schemas.topics import JobTopics
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
-from services.kernel.planning import available, parallelism, user_topics
+from services.kernel.planning import parallelism, units, user_topics
 from services.kernel.planning.checking import Checked, Describe, check, resolve
 from services.kernel.planning.fusing import Fused, fuse
 from services.kernel.planning.graph import sink_name
-from services.kernel.planning.layout import task_name
-from services.kernel.planning.suggestions import suggest
 from services.kernel.planning.wiring import edges, frames_per_batch, links
 
 FRAMES_PER_S = 5000
@@ -95,56 +93,20 @@ class _Draft:
         placed = [[resolve(name, self._spec) for name in unit] for unit in self._spec.placement.units]
         self._fused: Fused = fuse(self.tasks, found, placed)
         self.edges: tuple[Edge, ...] = edges(found, self.tasks, self._fused.inside(found), names)
-        self.units = tuple(self._units())
+        self.units = tuple(units.unit_plans(checked, self.tasks, self._fused.groups))
         self.sink_partitions = {
             user_topics.sink_topic(self._spec, query): self._sink_partitions(query) for query in self._spec.queries
         }
         self._frames = frames_per_batch(self.edges, self.tasks)
         self.interval_ms = max(self._spec.batch_interval_ms, -(-self._frames * 1000 // FRAMES_PER_S))
 
-    # -- units --------------------------------------------------------------------------------------------------------
-
-    def _units(self) -> Iterator[UnitPlan]:
-        partition = 0
-        for group in self._fused.groups:
-            for index in range(self.tasks[group[0]]):
-                name = task_name(group[0], index)
-                wanted = self._schemes(name, group)
-                yield UnitPlan(
-                    name=name,
-                    index=index,
-                    operators=group,
-                    partition=partition,
-                    scheme=available.scheme(next(iter(wanted), self._spec.fault_tolerance.default.scheme)),
-                    delivers=any(self._delivers(operator) for operator in group),
-                )
-                partition += 1
-
-    def _schemes(self, unit: str, group: Sequence[str]) -> list[str]:
-        """Schemes that the file wants for a unit; its own name counts before those of its operators."""
-        settings = self._spec.fault_tolerance.units
-        by_operator = {resolve(name, self._spec): one.scheme for name, one in settings.items()}
-        if unit in settings and unit not in self.tasks:
-            return [settings[unit].scheme]
-        return list(dict.fromkeys(by_operator[operator] for operator in group if operator in by_operator))
-
-    def _delivers(self, operator: str) -> bool:
-        """It writes sink rows, or may write dead letters."""
-        kind = self._kind(operator)
-        return kind in ("source", "sink", "python") or self._checked.params[operator].get("late") == "topic"
-
     # -- operators ----------------------------------------------------------------------------------------------------
-
-    def _kind(self, name: str) -> str:
-        if name in self._spec.operators:
-            return self._spec.operators[name].kind
-        return "source" if name in self._spec.sources else "sink"
 
     def operators(self) -> tuple[OperatorPlan, ...]:
         return tuple(
             OperatorPlan(
                 name=name,
-                kind=self._kind(name),
+                kind=self._checked.kind(name),
                 parallelism=self.tasks[name],
                 inputs=tuple(slot.producer for slot in self._checked.graph.slots[name]),
                 params=self._params(name),
@@ -186,18 +148,7 @@ class _Draft:
     # -- what is wrong, what is remarkable ----------------------------------------------------------------------------
 
     def problems(self) -> list[Problem]:
-        return [*self._fused.problems, *self._unit_problems()]
-
-    def _unit_problems(self) -> Iterator[Problem]:
-        units = {unit.name for unit in self.units}
-        for name in self._spec.fault_tolerance.units:
-            if name not in units and resolve(name, self._spec) not in self._checked.graph.slots:
-                yield Problem(f"fault_tolerance.units.{name}", "is no operator or unit", suggest(name, units))
-        for unit in self.units:
-            wanted = self._schemes(unit.name, unit.operators)
-            if len(wanted) > 1 and unit.index == 0:
-                message = f"{', '.join(unit.operators)} are one unit, but want {' and '.join(wanted)}"
-                yield Problem("fault_tolerance.units", message, "part them with placement.units")
+        return [*self._fused.problems, *units.scheme_problems(self._spec, self.units)]
 
     def warnings(self) -> Iterator[str]:
         yield from self._fused.warnings

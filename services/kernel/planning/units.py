@@ -1,0 +1,65 @@
+"""The units of a job: a group of fused operators, once for each index, with its fault-tolerance scheme.
+
+Source: PROTOCOL 1, 8 and 9, JOBS "fault_tolerance".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from schemas.jobs import JobSpec
+from schemas.plans import Problem, UnitPlan
+from services.kernel.planning import available
+from services.kernel.planning.checking import Checked, resolve
+from services.kernel.planning.graph import sink_name
+from services.kernel.planning.layout import task_name
+from services.kernel.planning.suggestions import suggest
+
+
+def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequence[str]]) -> Iterator[UnitPlan]:
+    """One unit a group and index; their order numbers the checkpoint partitions."""
+    names = [(group, index) for group in groups for index in range(tasks[group[0]])]
+    for partition, (group, index) in enumerate(names):
+        name = task_name(group[0], index)
+        wanted = _wanted(checked.spec, name, group)
+        yield UnitPlan(
+            name=name,
+            index=index,
+            operators=tuple(group),
+            partition=partition,
+            scheme=available.scheme(next(iter(wanted), checked.spec.fault_tolerance.default.scheme)),
+            delivers=any(_delivers(checked, operator) for operator in group),
+        )
+
+
+def _wanted(spec: JobSpec, unit: str, group: Sequence[str]) -> list[str]:
+    """Schemes that the file wants for a unit; the unit's own name counts before those of its operators."""
+    settings = spec.fault_tolerance.units
+    if unit in settings and unit not in _operators(spec):
+        return [settings[unit].scheme]
+    by_operator = {resolve(name, spec): one.scheme for name, one in settings.items()}
+    return list(dict.fromkeys(by_operator[operator] for operator in group if operator in by_operator))
+
+
+def _operators(spec: JobSpec) -> set[str]:
+    return {*spec.sources, *spec.operators, *map(sink_name, spec.queries)}
+
+
+def _delivers(checked: Checked, operator: str) -> bool:
+    """It writes sink rows, or may write dead letters."""
+    if checked.kind(operator) in ("source", "sink", "python"):
+        return True
+    return checked.params[operator].get("late") == "topic"
+
+
+def scheme_problems(spec: JobSpec, made: Sequence[UnitPlan]) -> Iterator[Problem]:
+    """Settings for units that are not, and units of which two things are asked."""
+    names = {unit.name for unit in made}
+    for name in spec.fault_tolerance.units:
+        if name not in names and resolve(name, spec) not in _operators(spec):
+            yield Problem(f"fault_tolerance.units.{name}", "is no operator or unit", suggest(name, sorted(names)))
+    for unit in made:
+        wanted = _wanted(spec, unit.name, unit.operators)
+        if len(wanted) > 1 and unit.index == 0:
+            message = f"{', '.join(unit.operators)} are one unit, but want {' and '.join(wanted)}"
+            yield Problem("fault_tolerance.units", message, "part them with placement.units")
