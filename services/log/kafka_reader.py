@@ -5,11 +5,12 @@ Source: PROTOCOL 3 (a seek or a pause must never let records of the former posit
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from schemas.topics import Partition
@@ -24,6 +25,8 @@ _SETTINGS: Mapping[str, str | int] = {
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
     "fetch.queue.backoff.ms": 2,
+    # A leader that has just been chosen refuses at first: the default waits half a second then.
+    "fetch.error.backoff.ms": 10,
     "queued.max.messages.kbytes": 65536,
     "check.crcs": "false",
 }
@@ -32,6 +35,7 @@ _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaErr
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _UNSET = -1
 WAIT_MS = 10
+LOOK_UP_S = 1.0
 
 
 class KafkaReader:
@@ -50,6 +54,7 @@ class KafkaReader:
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._errors: dict[Partition, HoldfastError] = {}
+        self._known: set[str] = set()
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         """Moving is taking away and giving anew: the library then drops what it has fetched for the former position."""
@@ -60,6 +65,7 @@ class KafkaReader:
             self._generations[partition] = next(self._generation)
             self._positions[partition] = offset
         self._consumer.incremental_assign([TopicPartition(p.topic, p.index, o) for p, o in positions.items()])
+        self._look_up({p.topic for p in positions})
 
     def unassign(self, partitions: Iterable[Partition]) -> None:
         gone = [p for p in partitions if p in self._generations]
@@ -104,6 +110,14 @@ class KafkaReader:
     def close(self) -> None:
         self._generations.clear()
         self._consumer.close()
+
+    def _look_up(self, topics: set[str]) -> None:
+        """Asks who leads topics that are new to the consumer; left to itself it does so once a second."""
+        new = topics - self._known
+        if new:
+            self._known |= new
+            with contextlib.suppress(KafkaException):  # not answered: then it asks later by itself
+                self._consumer.list_topics(new.pop() if len(new) == 1 else None, timeout=LOOK_UP_S)
 
     def _raise_first(self) -> None:
         """Each error is raised once; its partition gives nothing more until it is assigned anew."""
