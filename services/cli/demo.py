@@ -123,8 +123,8 @@ class Demo:
         for query, want in expected.items():
             verdict = demo_check.compare((message.value() or b"" for message in messages[query]), want)
             self._say(
-                f"  {query:8} {verdict.results:6,} rows compared: {verdict.lost} lost, {verdict.duplicated} duplicated, "
-                f"{verdict.wrong} wrong"
+                f"  {query:8} {verdict.results:6,} rows compared: {verdict.lost} lost, "
+                f"{verdict.duplicated} duplicated, {verdict.wrong} wrong"
             )
             total.add(verdict)
         return {

