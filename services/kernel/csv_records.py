@@ -57,7 +57,7 @@ class CsvReader:
         """The columns of each record, or what is wrong with it."""
         try:
             joined = b"".join(values)  # type: ignore[arg-type]
-            if b'"' not in joined and b"\n" not in joined and b"\r" not in joined:
+            if all(values) and b'"' not in joined and b"\n" not in joined and b"\r" not in joined:
                 return list(csv.reader([value.decode() for value in values]))  # type: ignore[union-attr]
         except (TypeError, UnicodeDecodeError):  # told one by one
             pass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,18 +98,24 @@ class Decoder:
     ) -> pl.Series:
         """Event times in microseconds; rows without a usable one are refused."""
         stamps = pl.Series(stamps_ms) * 1_000
-        if self._event_time is None:
-            wrong = [(stamps < 0, "the record has no timestamp")]
+        name = self._event_time
+        wrong: list[tuple[pl.Series, Callable[[int], str]]]
+        if name is None:
             times = stamps
+            wrong = [(stamps < 0, lambda at: "the record has no timestamp")]
         else:
-            times = rows[self._event_time].cast(pl.Datetime("us")).to_physical()
+            times = rows[name].cast(pl.Datetime("us")).to_physical()
             ahead = (stamps >= 0) & (times - stamps > MAX_AHEAD_US)
             wrong = [
-                (times.is_null(), f"{self._event_time}: the event time is null"),
-                (ahead, f"{self._event_time}: the event time is more than an hour ahead of the record's timestamp"),
+                (times.is_null(), lambda at: f"{name}: the event time is null"),
+                (ahead, lambda at: f"{name}: {_iso(at)} is more than 1 h ahead of the record's timestamp"),
             ]
         for mask, reason in wrong:
             for position in mask.arg_true().to_list():
-                refused.setdefault(int(kept[position]), reason)
+                refused.setdefault(int(kept[position]), reason(times[position]))
                 fits[position] = False
         return times
+
+
+def _iso(microseconds: int) -> str:
+    return f"{(datetime(1970, 1, 1) + timedelta(microseconds=microseconds)).isoformat()}Z"

@@ -58,8 +58,7 @@ class JsonReader:
     @staticmethod
     def shown(value: Any) -> str:
         """A value for a message, shortened."""
-        text = _show(value).decode()
-        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+        return _shortened(_show(value).decode())
 
     def _column(self, kind: pl.DataType) -> Column:
         if isinstance(kind, pl.Datetime):
@@ -96,12 +95,19 @@ class JsonReader:
         if missing := _MISSING.search(message):
             path = f"{path}.{missing['name']}".lstrip(".")
             return f"{path}: is missing, expected {self._expected(path)}"
-        found = self.shown(_look(value, path))
+        found = self._found(value, path)
         if not path:
-            return f"expected a JSON object, found {found}"
+            return f"expected a JSON object, {found}"
         expected = self._expected(path)
         hint = "; integers need the source's `unit`" if "timestamp" in expected and "got `int`" in message else ""
-        return f"{path}: expected {expected}, found {found}{hint}"
+        return f"{path}: expected {expected}, {found}{hint}"
+
+    def _found(self, value: bytes, path: str) -> str:
+        """What stands at the path; of a record that is broken behind the value at fault, its beginning."""
+        try:
+            return f"found {self.shown(_look(value, path))}"
+        except _REFUSALS:
+            return f"in {_shortened(value[: 4 * _SHOWN].decode(errors='replace'))}"
 
     def _expected(self, path: str) -> str:
         return self._fields.get(path) or self._fields.get(re.split(r"[.\[]", path)[0], "another type")
@@ -137,6 +143,10 @@ def _item(text: str, unit: str | None) -> Any:
 def _member(slot: str, text: str, unit: str | None) -> tuple[Any, ...]:
     kind = json_type(text, unit)
     return (slot, kind, None) if field_types.nullable(text) else (slot, kind)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def _look(value: bytes, path: str) -> Any:
