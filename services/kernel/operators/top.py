@@ -70,7 +70,7 @@ class Top:
         (rows,) = inputs
         if not rows.height:
             return Outcome(self._nothing)
-        rows = rows.with_columns(_canonical(rows[name]) for name in self._columns)
+        rows = rows.with_columns(canonical_keys.canonical_floats(rows[name]) for name in self._columns)
         if self._ranking is None:
             return Outcome(self._of_windows(rows))
         before = self._ranking.best()
@@ -173,13 +173,6 @@ class Growing:
         keys = [batch.to_bytes(8, "big") + position.to_bytes(4, "big") for position in range(candidates.height)]
         added = candidates.with_columns(pl.Series(_KEY, keys, dtype=pl.Binary))
         self._kept.replace(order.sort(pl.concat([self._kept.pool(), added])).head(k))
-
-
-def _canonical(column: pl.Series) -> pl.Series:
-    """One zero and one NaN: rows that rank the same look the same."""
-    if not column.dtype.is_float():
-        return column
-    return column.fill_nan(float("nan")).set(column == 0.0, 0.0)
 
 
 def _changed(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
