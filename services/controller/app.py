@@ -145,7 +145,11 @@ def _agent(app: faust.App, partition: Partition, kind: Kind, shell: Shell) -> No
     async def feed(stream: StreamT[bytes]) -> None:
         async for event in stream.events():
             message = event.message
-            at = Partition(message.topic, message.partition)
-            shell.feed(kind, at, message.offset, round(message.timestamp * 1000), message.value)
+            try:
+                shell.feed(kind, partition, message.offset, round(message.timestamp * 1000), message.value)
+            except Exception as error:
+                # An agent would go on with the next record, and the core without this one.
+                await app.crash(error)
+                raise
 
     app.agent(topic, name=f"{app.conf.id}-{kind.value}")(feed)

@@ -58,9 +58,10 @@ class Site:
         self._beat_at_s = 0.0
         self._sequence = 0
 
-    def start_controller(self) -> subprocess.Popen[bytes]:
+    def start_controller(self, *program: str) -> subprocess.Popen[bytes]:
         settings = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.cluster.prefix}
-        process = subprocess.Popen([sys.executable, "-m", "services.controller"], env={**os.environ, **settings})
+        command = [sys.executable, *(program or ("-m", "services.controller"))]
+        process = subprocess.Popen(command, env={**os.environ, **settings})
         self.processes.append(process)
         return process
 
@@ -227,6 +228,25 @@ def test_two_controllers_make_one_plan_and_give_a_returning_worker_its_units_onc
     assert [type(decision) for decision in site.decisions] == [Plan, Ended]
     assert [change.epoch for change in site.changes] == [1] * 4 + [2] * 4 + [3] * 4
     assert site.job_topics() == set()
+
+
+DEFECT = """
+from services.controller.__main__ import main
+from services.controller.conductor import Conductor
+
+def defect(*_):
+    raise KeyError("a defect")
+
+Conductor.{method} = defect
+raise SystemExit(main())
+"""
+
+
+@pytest.mark.parametrize("method", ["feed", "tick", "carry_out"])
+def test_a_defect_ends_the_process_so_that_its_parent_starts_a_sound_one(site: Site, method: str) -> None:
+    process = site.start_controller("-c", DEFECT.format(method=method))
+    site.submit(site.job())
+    assert process.wait(DEADLINE_S) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
