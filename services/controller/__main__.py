@@ -43,7 +43,7 @@ async def run(settings: ControllerSettings) -> int:
     conductor = Conductor(
         log,
         topics,
-        Controller(settings.controller),
+        Controller(settings.controller, settings.heartbeat_interval_ms),
         _time_ms,
         versions=library_versions(),
         allow=settings.allow,

@@ -24,6 +24,7 @@ class ControllerSettings(BaseSettings):
     plugins: str = Field("", description="modules that python operators may come from, comma separated")
     replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
     min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
+    heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
     log_level: str = Field("info")
 
     @property

@@ -44,6 +44,8 @@ from services.controller.core.submission import BadCommand, NamedJob, parse
 from services.kernel.admitted import Admitted
 from services.kernel.decided import Author
 
+BEAT_MS = 100
+
 RETRY_MS = 1_000
 """After a failed action."""
 
@@ -56,13 +58,14 @@ class Controller:
 
     Args:
         name: unique to this process, for ids of proposals.
+        beat_ms: interval of the workers' heartbeats.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, beat_ms: int = BEAT_MS) -> None:
         self.name = name
         self.acting = False
         self.jobs: dict[str, Job] = {}
-        self.fleet = Fleet()
+        self.fleet = Fleet(beat_ms)
         self.assigning = Assigning(self.fleet)
         self._admitted = Admitted()
         self._author = Author(name)

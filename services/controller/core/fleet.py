@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
 
-ALIVE_MS = 2_000
-"""Silent for longer, a worker gets no new units and what it last reported no longer counts."""
+ALIVE_BEATS, ALIVE_MS = 10, 2_000
+"""Silent for longer than both, a worker gets no new units and what it last reported no longer counts."""
 
-MAX_HEARING_GAP_MS = 1_000
+GAP_BEATS, GAP_MS = 5, 1_000
 """A longer pause between any two heartbeats says nothing about workers: broker or controller were away."""
 
 
@@ -38,9 +38,14 @@ class Fleet:
 
     Silence is measured on a clock that goes only while heartbeats of anybody arrive. So nobody is given up because the
     broker or this process stood still; and while nobody is heard, nobody is there to take over.
+
+    Args:
+        beat_ms: interval of the workers' heartbeats.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, beat_ms: int) -> None:
+        self._alive_ms = max(ALIVE_MS, ALIVE_BEATS * beat_ms)
+        self._gap_ms = max(GAP_MS, GAP_BEATS * beat_ms)
         self._workers: dict[str, Seen] = {}
         self._clock_ms = 0
         self._heard_at_ms: int | None = None
@@ -64,7 +69,7 @@ class Fleet:
 
     def _advance(self, now_ms: int) -> None:
         if self._heard_at_ms is not None:
-            self._clock_ms += min(max(now_ms - self._heard_at_ms, 0), MAX_HEARING_GAP_MS)
+            self._clock_ms += min(max(now_ms - self._heard_at_ms, 0), self._gap_ms)
         self._heard_at_ms = now_ms
 
     def _beat(self, beat: Heartbeat, known: Seen | None, now_ms: int) -> bool:
@@ -115,9 +120,8 @@ class Fleet:
             if unit in seen.copies and self._lives(seen, now_ms):
                 yield seen, seen.copies[unit]
 
-    @staticmethod
-    def _lives(seen: Seen, now_ms: int) -> bool:
-        return not seen.exited and now_ms - seen.last_ms <= ALIVE_MS
+    def _lives(self, seen: Seen, now_ms: int) -> bool:
+        return not seen.exited and now_ms - seen.last_ms <= self._alive_ms
 
 
 def _reached(seen: Seen) -> dict[str, tuple[int, str, str]]:
