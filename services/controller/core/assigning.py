@@ -81,14 +81,16 @@ class Assigning:
             if change is None:
                 homeless[unit] = "placed"
             elif change.scheme == "none" and change.copies:
-                moved = self._next(unit, change.copies[0], now_ms)
-                changes += [moved] if moved is not None else []
-                lost = "" if moved is not None else self._lost(change.copies[0], job)
-                homeless |= {unit: lost} if lost else {}
+                if (returned := self._next(unit, change.copies[0], now_ms)) is not None:
+                    changes.append(returned)
+                elif lost := self._lost(change.copies[0], job):
+                    homeless[unit] = lost
+        if not homeless:
+            return tuple(changes), self._missing(job, now_ms)
         candidates, waiting = self._candidates(job, now_ms)
         places = place(list(homeless), candidates, self._held())
         changes += [self._change(unit, to.worker, to.incarnation, homeless[unit]) for unit, to in places.items()]
-        return tuple(changes), waiting if homeless and not places else self._missing(job, now_ms)
+        return tuple(changes), "" if places else waiting
 
     def _next(self, unit: str, copy: Copy, now_ms: int) -> Change | None:
         """To the worker's next incarnation, if it has returned."""
