@@ -67,6 +67,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     from schemas.job_operators import Python
     from services.cli.feeding import records
     from services.cli.local_run import LocalRun, complete
+    from services.kernel.operators.python import restrict
     from services.kernel.planning.loading import load
     from services.worker.settings import WorkerSettings
 
@@ -80,7 +81,8 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
         name: records(path, raw=spec.sources[name].format == "csv") for name, path in files.items()
     }
     modules = [operator.python.split(":")[0] for operator in spec.operators.values() if isinstance(operator, Python)]
-    allow = [module for module in WorkerSettings().plugins.split(",") if module] or modules
+    allow = WorkerSettings().allow or modules
+    restrict(allow)
     run = LocalRun(spec, feeds, allow)
     finished = run.run(_progress())
     _deliver(finished.rows, out)

@@ -18,6 +18,7 @@ from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.durability import Durability
 from services.controller.settings import ControllerSettings, client_settings
+from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
 from services.log.kafka import KafkaLog
 
@@ -36,6 +37,7 @@ async def run(settings: ControllerSettings) -> int:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    restrict(settings.allow)
     topics = ClusterTopics(settings.cluster)
     durability = Durability(settings.replication_factor, settings.min_insync_replicas)
     log = KafkaLog(settings.kafka, client_settings(), settings.controller)

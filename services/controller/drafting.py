@@ -18,7 +18,6 @@ from schemas.jobs import JobSpec
 from schemas.plans import Plan, Problem
 from schemas.topics import Partition
 from services.kernel.errors import JobRejected, Retriable
-from services.kernel.operators.python import restrict
 from services.kernel.planning.loading import interpret
 from services.kernel.planning.plan import make_plan
 from services.log.protocol import At, Log
@@ -37,7 +36,6 @@ class Drafter:
 
     def __init__(self, log: Log, prefix: str, versions: Mapping[str, str], allow: Sequence[str]) -> None:
         self._log, self._prefix, self._versions, self._allow = log, prefix, versions, allow
-        restrict(allow)
 
     def draft(self, value: bytes, generation: str, id: Id) -> Plan:
         """Raises JobRejected with every problem, and Retriable when the broker does not answer."""

@@ -228,7 +228,7 @@ class TaskTables:
 
     def __init__(self, store: StateStore, task: str) -> None:
         self._store = store
-        self._task = task
+        self.task = task
 
     def table(self, name: str, prefix_bytes: int = 0) -> StateTable:
-        return self._store.table(f"{self._task}/{name}", prefix_bytes)
+        return self._store.table(f"{self.task}/{name}", prefix_bytes)

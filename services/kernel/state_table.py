@@ -29,7 +29,10 @@ class Table(Protocol):
 
 
 class Tables(Protocol):
-    """Hands out an operator's tables; the same name gives the same table."""
+    """Hands out an operator's tables; the same name gives the same table. task: whose they are."""
+
+    @property
+    def task(self) -> str: ...
 
     def table(self, name: str, prefix_bytes: int = 0) -> Table:
         """prefix_bytes: length of the prefixes that `scan` will be asked for (0: only whole-table scans)."""

@@ -11,6 +11,7 @@ from types import FrameType
 import structlog
 
 from schemas.topics import ClusterTopics, Partition
+from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
 from services.log.kafka import KafkaLog
 from services.worker.blocking import BlockingThread
@@ -41,6 +42,7 @@ def main() -> int:
         nonlocal stopping
         stopping = True
 
+    restrict(settings.allow)
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     topics = ClusterTopics(settings.cluster)

@@ -38,6 +38,11 @@ class WorkerSettings(BaseSettings):
     plugins: str = Field("", description="modules that python operators may come from, comma separated")
     log_level: str = Field("info")
 
+    @property
+    def allow(self) -> list[str]:
+        """The modules that plugins names."""
+        return [name.strip() for name in self.plugins.split(",") if name.strip()]
+
 
 def client_settings() -> dict[str, str]:
     """librdkafka properties passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism."""

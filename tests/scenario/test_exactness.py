@@ -5,81 +5,11 @@ PROTOCOL 14, on workers with a log in memory: kills at any turn, zombies, two co
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from typing import Any
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.memory_cluster import MemoryCluster
-
-JOB = """
-name: orders
-sources:
-  orders:
-    topic: orders
-    fields: {shop: string, item: string, amount: int, at: timestamp}
-    event_time: at
-    unit: ms
-    parallelism: 2
-    idle_after_s: 1
-operators:
-  large: {filter: "amount >= 10", input: orders}
-  per_shop: {aggregate: {n: "count()", total: "sum(amount)"}, key: [shop], input: large, parallelism: 2}
-  hourly:
-    aggregate: {n: "count()", mean: "mean(amount)"}
-    key: [item]
-    input: orders
-    window: {size_s: 3600}
-    emit: final
-    parallelism: 2
-queries:
-  shops: {input: per_shop, sink: {topic: shops}}
-  hours: {input: hourly, sink: {topic: hours}}
-  big: {input: large, sink: {topic: big}}
-"""
-START_MS = 1_600_000_000_000
-Order = dict[str, Any]
-
-
-def orders(count: int, seed: int = 0) -> list[Order]:
-    """In the order of time, a minute apart."""
-    chance = random.Random(seed)
-    return [
-        {
-            "shop": chance.choice("abc"),
-            "item": chance.choice("xyz"),
-            "amount": chance.randrange(20),
-            "at": START_MS + index * 60_000,
-        }
-        for index in range(count)
-    ]
-
-
-def check(cluster: MemoryCluster, fed: list[Order]) -> None:
-    """Every row of every query against the same query in one piece."""
-    large = [order for order in fed if order["amount"] >= 10]
-    newest = {row["shop"]: (row["n"], row["total"]) for row in cluster.rows("shops")}
-    assert newest == {
-        shop: (len(some), sum(some))
-        for shop in {o["shop"] for o in large}
-        if (some := [o["amount"] for o in large if o["shop"] == shop])
-    }
-    big = Counter((r["shop"], r["item"], r["amount"], r["at"]) for r in cluster.rows("big"))
-    assert sum(big.values()) == len(large)
-    assert Counter((shop, item, amount) for shop, item, amount, _ in big.elements()) == Counter(
-        (o["shop"], o["item"], o["amount"]) for o in large
-    )
-    hours: dict[tuple[int, str], list[int]] = {}
-    for order in fed:
-        hours.setdefault((order["at"] // 3_600_000, order["item"]), []).append(order["amount"])
-    got = [(row["item"], row["n"], row["mean"], row["window_start"]) for row in cluster.rows("hours")]
-    want = [(item, len(some), sum(some) / len(some)) for (_, item), some in hours.items()]
-    assert Counter(row[:3] for row in got) == Counter(want)
-    assert len({(row[0], row[3]) for row in got}) == len(got), "each window and key once"
-    totals = [int(str(row["total"])) for row in cluster.rows("shops") if row["shop"] == "a"]
-    assert totals == sorted(totals), "running totals never go back"
+from tests.support.orders import JOB, Order, check, orders
 
 
 def started(fed: list[Order]) -> MemoryCluster:
@@ -95,7 +25,7 @@ def test_an_undisturbed_run_is_exact() -> None:
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
 
 
 def test_records_that_come_while_it_runs_are_batched_and_exact() -> None:
@@ -107,7 +37,7 @@ def test_records_that_come_while_it_runs_are_batched_and_exact() -> None:
         cluster.feed("orders", [order], index % 2)
         cluster.turn(3)
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
 
 
 @settings(max_examples=15)
@@ -133,7 +63,7 @@ def test_kills_at_any_turn_lose_and_double_nothing(kills: list[tuple[int, str]],
         for partition in (0, 1):
             cluster.feed("orders", chunk[partition::2], partition)
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
 
 
 @settings(max_examples=4)
@@ -150,7 +80,7 @@ def test_cuts_that_run_ahead_of_slow_transactions_keep_their_own_records(turns: 
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
 
 
 @settings(max_examples=8)
@@ -167,7 +97,7 @@ def test_a_zombie_that_wakes_after_its_successor_started_changes_nothing(before:
     cluster.turn(during)
     cluster.workers["w1"] = old  # awake again, it has yet to read that it was replaced
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
     assert all(copy.unit not in {c.unit for c in old.copies()} for copy in new.copies()), "the zombie gave up"
 
 
@@ -185,7 +115,7 @@ def test_two_copies_of_every_unit_at_once_are_safe(lead: int, seed: int) -> None
     cluster.turn(400)
     cluster.place({unit: [second] for unit in cluster.units})
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
 
 
 def test_after_a_pause_nothing_is_cut_until_resume() -> None:
@@ -202,7 +132,7 @@ def test_after_a_pause_nothing_is_cut_until_resume() -> None:
     assert cluster.rows("big") == []
     cluster.control("resume")
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
 
 
 def test_bad_records_go_to_the_dead_letters_once_and_the_rest_goes_on() -> None:
@@ -218,7 +148,7 @@ def test_bad_records_go_to_the_dead_letters_once_and_the_rest_goes_on() -> None:
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)
     letters = cluster.dead_letters()
     assert sorted(letter.offset for letter in letters) == list(range(180)), "each bad record once"
     assert all(letter.reason and letter.topic == "orders" and letter.partition == 1 for letter in letters)
@@ -233,4 +163,4 @@ def test_acks_trim_what_is_between_units() -> None:
     starts = cluster.starts_of_data()
     assert any(starts.values()), "something was trimmed"
     cluster.run_to_end()
-    check(cluster, fed)
+    check(cluster.rows, fed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -98,7 +99,7 @@ class MemoryCluster:
             value = record if isinstance(record, bytes) else msgspec.json.encode(record)
             self._append(Partition(topic, partition), value)
 
-    def rows(self, query: str) -> list[dict[str, object]]:
+    def rows(self, query: str) -> list[dict[str, Any]]:
         """What the query's sink has committed, in the order of its log."""
         topic = next(o.params["topic"] for o in self.plan.operators if o.kind == "sink" and o.params["query"] == query)
         partitions = self.log.topics()[topic]

@@ -36,6 +36,8 @@ class DictTable:
 class DictTables:
     """Implements services.kernel.state_table.Tables."""
 
+    task = "task-0"
+
     def __init__(self) -> None:
         self.tables: dict[str, DictTable] = {}
 

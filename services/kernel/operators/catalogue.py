@@ -240,7 +240,7 @@ def _build_union(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -
 
 
 def _build_python(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-    return PythonTask(plan, inputs[0], tables)
+    return PythonTask(plan, inputs[0], tables, tables.task)
 
 
 @dataclass(frozen=True, slots=True)

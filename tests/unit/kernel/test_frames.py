@@ -85,9 +85,9 @@ def test_every_field_type_passes_through() -> None:
     schema = pl.Schema(
         {
             "t": pl.Datetime("us", "UTC"),
-            "d": pl.Date,
+            "d": pl.Date(),
             "p": pl.Decimal(12, 2),
-            "raw": pl.Binary,
+            "raw": pl.Binary(),
             "l": pl.List(pl.Int64),
             "s": pl.Struct({"a": pl.Int64, "b": pl.String}),
         }

@@ -1,0 +1,178 @@
+"""The main job on real processes and a real Kafka: a job goes in through a topic, workers die, every row is exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas import commands, plans
+from schemas.dead_letters import decode as decode_dead
+from schemas.plans import Ended, Plan, Rejection
+from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.kernel.planning.loading import load
+from services.log.kafka import KafkaLog
+from tests.support.orders import JOB, Order, check, orders
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+DEADLINE_S = 60.0
+_ready = threading.Event()
+HOLDFAST = Path(sys.executable).parent / "holdfast"
+
+
+class Cluster:
+    """A cluster as `holdfast up` starts it, and the topics that a client sees."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.call("up", "--detach", "--workers", "3")
+        described = json.loads((folder / "cluster.json").read_text())
+        self.log = KafkaLog(described["bootstrap_servers"], {}, "test")
+        self.appender = self.log.appender("test")
+        self.topics = ClusterTopics()
+
+    def call(self, *words: str, status: int = 0) -> str:
+        """Runs a command; returns what it printed."""
+        done = subprocess.run(
+            [HOLDFAST, *words, "--data-dir", str(self.folder)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def submit(self, record: bytes) -> None:
+        self.appender.append(Partition(self.topics.submit, 0), record)
+        self.appender.flush(DEADLINE_S)
+
+    def decisions(self) -> list[plans.Decision]:
+        return [plans.decode(m.value() or b"") for m in self.log.scan(Partition(self.topics.plans, 0))]
+
+    def status(self, job: str) -> str:
+        found = [plans.decode_status(m.value() or b"") for m in self.log.scan(Partition(self.topics.status, 0))]
+        return next((one.state for one in reversed(found) if one.job == job), "")
+
+    def feed(self, topic: str, fed: list[Order]) -> None:
+        for index, order in enumerate(fed):
+            self.appender.append(Partition(topic, index % 2), msgspec.json.encode(order))
+        self.appender.flush(DEADLINE_S)
+
+    def rows(self, topic: str) -> list[dict[str, Any]]:
+        return [json.loads(m.value() or b"") for m in self.log.scan(Partition(topic, 0))]
+
+    def delivered(self, topic: str) -> int:
+        return self.log.offsets([Partition(topic, 0)], "end")[Partition(topic, 0)]
+
+    def await_more(self, topic: str, before: int) -> None:
+        until(lambda: self.delivered(topic) > before, "results go on")
+
+    def kill(self, name: str) -> None:
+        """SIGKILL; returns when the worker is back under a new incarnation."""
+        victim = self.workers()[name]
+        os.kill(victim["pid"], signal.SIGKILL)
+        until(lambda: self.workers()[name]["incarnation"] != victim["incarnation"], f"{name} comes back")
+
+    def workers(self) -> dict[str, dict[str, Any]]:
+        return {one["worker"]: one for one in json.loads((self.folder / "workers.json").read_text())}
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Waits for a condition, which is looked at again after a moment."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
+        _ready.wait(0.02)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    try:
+        yield Cluster(folder)
+    finally:
+        subprocess.run([HOLDFAST, "down", "--data-dir", str(folder)], check=False, capture_output=True)
+
+
+def test_a_job_submitted_as_a_raw_record_stays_exact_while_workers_are_killed_under_load(cluster: Cluster) -> None:
+    fed = orders(60_000)
+    cluster.log.create([TopicSpec("orders", 2), *(TopicSpec(name, 1) for name in ("shops", "hours", "big"))])
+    cluster.submit(commands.encode(load(JOB, "job.yaml").as_plain()))
+    until(lambda: cluster.status("orders") == "running", "the job runs")
+    step = len(fed) // 6
+    for number in range(6):
+        before = cluster.delivered("big")
+        cluster.feed("orders", fed[number * step : (number + 1) * step])
+        cluster.await_more("big", before)
+        if number < 5:
+            cluster.kill(f"worker-{number % 3 + 1}")
+    cluster.submit(commands.encode(commands.Command("drain", "orders")))
+    until(lambda: any(isinstance(one, Ended) for one in cluster.decisions()), "the job ends")
+    check(cluster.rows, fed)
+    left = [name for name in cluster.log.topics() if name.startswith("holdfast.orders.")]
+    assert left == [], "the job's own topics are gone"
+
+
+def test_a_job_with_problems_is_rejected_with_all_of_them(cluster: Cluster) -> None:
+    bad = load(JOB, "job.yaml").as_plain()
+    bad["name"] = "bad"
+    bad["operators"]["large"]["filter"] = "amuont >= 10"
+    bad["operators"]["hourly"]["key"] = ["itme"]
+    bad["sources"]["orders"]["topic"] = "nowhere"
+    cluster.submit(commands.encode(bad))
+
+    def rejection() -> Rejection | None:
+        found = [one for one in cluster.decisions() if isinstance(one, Rejection) and one.job == "bad"]
+        return found[0] if found else None
+
+    problems = {problem.path: str(problem) for problem in until(rejection, "a rejection").problems}
+    assert "did you mean 'amount'" in problems["operators.large.filter"]
+    assert "did you mean 'item'" in problems["operators.hourly.key[0]"]
+    assert "--create-topics" in problems["sources.orders.topic"]
+
+
+SIMPLE = """
+name: simple
+sources: {numbers: {topic: numbers, fields: {n: int}}}
+operators: {even: {filter: "n % 2 = 0", input: numbers}}
+queries: {evens: {input: even, sink: {topic: evens}}}
+"""
+
+
+def test_a_person_runs_a_job_by_commands(cluster: Cluster, tmp_path: Path) -> None:
+    job, data = tmp_path / "job.yaml", tmp_path / "numbers.ndjson"
+    job.write_text(SIMPLE)
+    data.write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)) + "not json\n")
+    assert "send numbers FILE --create-topics" in cluster.call("check", str(job), status=2).replace("\n", " ")
+    cluster.call("send", "numbers", str(data), "--create-topics")
+    cluster.call("submit", str(job), "--create-topics")
+    assert "even" in cluster.call("check", str(job))
+    until(lambda: cluster.delivered("evens") >= 500, "rows are delivered")
+    rows = [json.loads(line) for line in cluster.call("results", "simple", "evens", "--until-idle", "1").splitlines()]
+    assert rows == [{"n": n} for n in range(0, 1000, 2)]
+    plan = next(one for one in cluster.decisions() if isinstance(one, Plan) and one.job == "simple")
+    letters = Partition(cluster.topics.job("simple", plan.generation).dead_letters, 0)
+    until(lambda: cluster.log.last(letters), "a dead letter")
+    (letter,) = [decode_dead(m.value() or b"") for m in cluster.log.scan(letters)]
+    assert (letter.raw, letter.offset) == (b"not json", 1000)
+    assert "not json" in cluster.call("dead-letters", "simple")
+    assert json.loads(cluster.call("list", "--json"))[0]["job"]
+    assert "running" in cluster.call("status", "simple")
+    (unit,) = json.loads(cluster.call("units", "simple", "--json"))
+    assert unit["copies"][0]["role"] == "primary"
+    assert {one["state"] for one in json.loads(cluster.call("workers", "--json"))} == {"live"}
+    cluster.call("pause", "simple")
+    until(lambda: cluster.status("simple") == "paused", "the job pauses")
+    cluster.call("resume", "simple")
+    until(lambda: cluster.status("simple") == "running", "the job runs again")
+    cluster.call("cancel", "simple", "--drain")
+    assert "unit-active" in cluster.call("events", "--json")
+    cluster.call("kill", "worker-9", status=2)
