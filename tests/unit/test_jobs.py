@@ -151,6 +151,12 @@ def test_every_duplicate_key_is_told_with_its_lines() -> None:
     ]
 
 
+def test_every_duplicate_key_of_json_is_told() -> None:
+    with pytest.raises(JobRejected) as caught:
+        load('{"name": "a", "name": "b", "sources": {"s": {"topic": "t", "topic": "u"}}}', "job.json")
+    assert [problem.path for problem in caught.value.problems] == ["name", "sources.s.topic"]
+
+
 def test_invalid_json_is_told_as_json() -> None:
     with pytest.raises(JobRejected, match=r"job\.json:2:2: not JSON: Expecting property name"):
         load('{"name": "a",\n b}', "job.json")

@@ -64,6 +64,10 @@ _AT: dict[str, Location] = {"window_gaps": ("slide_s",), "no_origin": ("topic",)
 """Errors of a whole mapping, shown where they are mended."""
 
 
+_EMPTY = "''"
+"""An empty key, shown."""
+
+
 def _path(loc: Location) -> str:
     """`operators.late.filter.input` of pydantic is `operators.late.input` of the file: its third step is the kind."""
     steps = loc[:2] + loc[3:] if loc[0] == "operators" and len(loc) > 2 and loc[2] != "[key]" else loc
@@ -72,5 +76,5 @@ def _path(loc: Location) -> str:
         if isinstance(step, int):
             path += f"[{step}]"
         elif step != "[key]":
-            path += f".{step}" if path else step
+            path += f".{step or _EMPTY}" if path else step or _EMPTY
     return path

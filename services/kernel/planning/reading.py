@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,13 +67,33 @@ def read(text: str, name: str) -> Any:
 def _read_json(text: str, name: str) -> Any:
     """JSON, or YAML in braces."""
     try:
-        json.loads(text)
+        root = json.loads(text, object_pairs_hook=_Object)
     except json.JSONDecodeError as error:
         if name.endswith(".json"):
             raise _rejected(f"{name}:{error.lineno}:{error.colno}", f"not JSON: {error.msg}") from None
         return _read_yaml(text, name)
-    # Text that is JSON has tabs between tokens only; YAML allows none there.
-    return _read_yaml(text.replace("\t", " "), name)
+    if twice := list(_written_twice(root)):
+        raise JobRejected([Problem(path, "written twice", "keep one of them") for path in twice])
+    return root
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers which keys it was given twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.twice = [key for key, count in counts.items() if count > 1]
+
+
+def _written_twice(root: Any, path: str = "") -> Iterator[str]:
+    if isinstance(root, list):
+        for index, item in enumerate(root):
+            yield from _written_twice(item, f"{path}[{index}]")
+    elif isinstance(root, _Object):
+        yield from (_under(path, key) for key in root.twice)
+        for key, value in root.items():
+            yield from _written_twice(value, _under(path, key))
 
 
 def _read_yaml(text: str, name: str) -> Any:
@@ -127,11 +148,15 @@ def _duplicates(root: yaml.Node) -> Iterator[Problem]:
                 if not isinstance(key, yaml.ScalarNode):
                     continue
                 line = key.start_mark.line + 1
-                under = f"{path}.{key.value}" if path else key.value
+                under = _under(path, key.value)
                 if key.value in lines and key.value != "<<":
                     yield Problem(under, f"written twice, in lines {lines[key.value]} and {line}", "keep one of them")
                 lines.setdefault(key.value, line)
                 waiting.append((under, value))
+
+
+def _under(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
 
 
 def _rejected(path: str, message: str, hint: str = "") -> JobRejected:
