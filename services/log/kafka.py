@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin._config import ConfigResource
@@ -35,10 +35,20 @@ _START = EarliestSpec()  # type: ignore[no-untyped-call]
 _END = LatestSpec()  # type: ignore[no-untyped-call]
 
 
-_MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-"""A topic just made, or a broker just back: its leaders are not settled yet."""
-
+_MOVED = (
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._NOENT,
+)
+"""A topic just made, or a broker just back: its leaders are not settled, or not the ones the client knows."""
+_T = TypeVar("_T")
 _Asked = dict[TopicPartition, Future[Any]]
+
+
+class _Moved(Retriable):
+    """Another broker, or the same one in another life, leads the partition."""
 
 
 class KafkaLog:
@@ -103,11 +113,7 @@ class KafkaLog:
         """Raises StateCorrupted for an offset above the end: the log has lost its tail."""
         if not upto:
             return
-        asked = [TopicPartition(p.topic, p.index, offset) for p, offset in upto.items()]
-        for where, future in self._admin.delete_records(asked, request_timeout=ANSWER_S).items():
-            partition = Partition(where.topic, where.partition)
-            if self._answer(f"trim {partition}", future, KafkaError.OFFSET_OUT_OF_RANGE) is None:
-                raise StateCorrupted(f"{partition}: cannot trim up to {upto[partition]}, which is above the end")
+        self._follow(lambda: self._trim(upto))
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
         """Raises StateCorrupted while it is read, if the log was trimmed above the position."""
@@ -139,6 +145,13 @@ class KafkaLog:
     def close(self) -> None:
         self._scanner.close()
 
+    def _trim(self, upto: Mapping[Partition, int]) -> None:
+        asked = [TopicPartition(p.topic, p.index, offset) for p, offset in upto.items()]
+        for where, future in self._admin.delete_records(asked, request_timeout=ANSWER_S).items():
+            partition = Partition(where.topic, where.partition)
+            if self._answer(f"trim {partition}", future, KafkaError.OFFSET_OUT_OF_RANGE) is None:
+                raise StateCorrupted(f"{partition}: cannot trim up to {upto[partition]}, which is above the end")
+
     def _metadata(self) -> dict[str, Any]:
         try:
             found = self._admin.list_topics(timeout=ANSWER_S).topics
@@ -157,12 +170,18 @@ class KafkaLog:
 
     def _bounds(self, partition: Partition) -> tuple[int, int]:
         """Start and last stable offset, asked for at once."""
-        asked = [self._ask_offsets([partition], spec) for spec in (_START, _END)]
-        start, end = (self._answer_offsets(futures)[partition] for futures in asked)
-        return start, end
+
+        def ask() -> tuple[int, int]:
+            asked = [self._ask_offsets([partition], spec) for spec in (_START, _END)]
+            start, end = (self._answer_offsets(futures)[partition] for futures in asked)
+            return start, end
+
+        return self._follow(ask)
 
     def _list_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        return self._answer_offsets(self._ask_offsets(partitions, spec)) if partitions else {}
+        if not partitions:
+            return {}
+        return self._follow(lambda: self._answer_offsets(self._ask_offsets(partitions, spec)))
 
     def _ask_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> _Asked:
         """For read_committed readers: the end is the last stable offset."""
@@ -179,6 +198,18 @@ class KafkaLog:
             found[partition] = self._answer(f"list offsets of {partition}", future).offset
         return found
 
+    def _follow(self, ask: Callable[[], _T]) -> _T:
+        """Asks again, with fresh metadata, while leaders move: after a restart what the client knows is outdated."""
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                return ask()
+            except _Moved:
+                if time.monotonic() > deadline:
+                    raise
+            self._metadata()
+            time.sleep(_LOOK_AGAIN_S)
+
     def _answer(self, what: str, future: Future[Any], *harmless: int) -> Any:
         """The answer, or None for a harmless error."""
         try:
@@ -187,7 +218,8 @@ class KafkaLog:
             error = error_of(exception)
             if error.code() in harmless:
                 return None
-            raise self._cluster.unanswered(what, error.str()) from exception
+            kind = _Moved if error.code() in _MOVED else Retriable
+            raise kind(str(self._cluster.unanswered(what, error.str()))) from exception
         except TimeoutError as error:
             raise self._cluster.unanswered(what, "no answer") from error
 

@@ -1,0 +1,154 @@
+"""What KafkaLog makes of a broker that hangs, dies and comes back: everything waits, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.topics import Partition, TopicSpec
+from services.cli.broker import EmbeddedKafka
+from services.kernel.errors import Indefinite, Retriable
+from services.log.kafka import KafkaLog
+from services.log.protocol import Message, Rows
+from tests.support.kafka import running_kafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+DEADLINE_S = 30.0
+ROWS = Partition("rows", 0)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedKafka]:
+    """One that a test may kill."""
+    with running_kafka(tmp_path) as broker:
+        yield broker
+
+
+@pytest.fixture
+def log(broker: EmbeddedKafka) -> Iterator[KafkaLog]:
+    log = KafkaLog(broker.bootstrap_servers, None, "outages")
+    log.create([TopicSpec(ROWS.topic)])
+    yield log
+    log.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "not in time"
+
+
+def restart(broker: EmbeddedKafka) -> None:
+    broker.kill()
+    broker.start()
+
+
+def one_row(value: bytes) -> list[Rows]:
+    return [Rows(ROWS.topic, [value], partitions=[0])]
+
+
+def values(log: KafkaLog) -> list[bytes | None]:
+    return [m.value() for m in log.scan(ROWS)]
+
+
+def test_appender_and_reader_wait_for_the_broker_and_go_on(broker: EmbeddedKafka, log: KafkaLog) -> None:
+    appender, reader = log.appender("a"), log.reader("r")
+    read: list[Message] = []
+    answers: list[tuple[Exception | None, int]] = []
+
+    def append(begin: int, count: int) -> None:
+        for n in range(begin, begin + count):
+            appender.append(ROWS, str(n).encode(), done=lambda error, offset: answers.append((error, offset)))
+
+    def turn() -> int:
+        appender.poll()
+        read.extend(m for chunk in reader.poll(0.01) for m in chunk.messages)
+        return len(read)
+
+    reader.assign({ROWS: 0})
+    append(0, 1_000)
+    until(lambda: turn() == 1_000)
+    broker.kill()
+    append(1_000, 1_000)
+    with pytest.raises(Retriable, match=broker.bootstrap_servers):
+        appender.flush(0.5)
+    turn()
+    broker.start()
+    append(2_000, 1_000)
+    until(lambda: turn() == 3_000 and len(answers) == 3_000)
+    assert [m.value() for m in read] == [str(n).encode() for n in range(3_000)]
+    assert answers == [(None, n) for n in range(3_000)]
+    appender.close()
+    reader.close()
+
+
+def test_a_commit_in_which_the_broker_dies_is_indefinite_and_a_new_start_tells(
+    broker: EmbeddedKafka, log: KafkaLog
+) -> None:
+    transactor = log.transactor("id")
+    transactor.start()
+    transactor.commit(one_row(b"before"))
+    broker.child.send(signal.SIGSTOP)
+    outcome: list[Exception | None] = []
+
+    def commit() -> None:
+        try:
+            transactor.commit(one_row(b"unknown"))
+            outcome.append(None)
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    thread.join(0.3)  # it has sent its row by then, or has not: it is indefinite both ways
+    assert not outcome
+    began = time.monotonic()
+    broker.kill()
+    thread.join(DEADLINE_S)
+    assert [type(error) for error in outcome] == [Indefinite]
+    assert time.monotonic() - began < 5.0
+    with pytest.raises(Indefinite):
+        transactor.commit(one_row(b"too early"))
+    broker.start()
+    transactor.start()
+    transactor.commit(one_row(b"after"))
+    until(lambda: values(log)[-1:] == [b"after"])
+    assert values(log) in ([b"before", b"after"], [b"before", b"unknown", b"after"])
+    transactor.close()
+
+
+def test_a_connection_lost_between_commits_ends_the_use_of_a_producer(broker: EmbeddedKafka, log: KafkaLog) -> None:
+    transactor = log.transactor("id")
+    transactor.start()
+    transactor.commit(one_row(b"before"))
+    restart(broker)
+    with pytest.raises(Indefinite):
+        transactor.commit(one_row(b"never"))
+    transactor.start()
+    transactor.commit(one_row(b"after"))
+    until(lambda: values(log) == [b"before", b"after"])
+    transactor.close()
+
+
+def test_a_start_without_a_broker_is_retriable_in_bounded_time(
+    broker: EmbeddedKafka, log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.log.kafka_transactor.START_S", 1.0)
+    transactor = log.transactor("id")
+    broker.kill()
+    began = time.monotonic()
+    with pytest.raises(Retriable, match=broker.bootstrap_servers):
+        transactor.start()
+    assert time.monotonic() - began < 3.0
+    monkeypatch.undo()
+    broker.start()
+    transactor.start()
+    transactor.commit(one_row(b"x"))
+    until(lambda: values(log) == [b"x"])
+    transactor.close()
