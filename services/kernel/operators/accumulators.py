@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import polars as pl
 
 from services.kernel.expressions import ExpressionError, compile_expression, result_type
+from services.kernel.keys import canonical_floats
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.suggestions import did_you_mean
 
@@ -24,6 +25,9 @@ Columns = list[Column]
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 LATER = ("count_distinct", "quantile")
 _INT_LIMIT = 2**63
+_DECIMAL_MOST = 10**38 - 1
+_EXACT = Context(prec=80)
+"""Python's own context rounds to 28 digits."""
 
 
 def _added(old: Column, new: Column) -> Column:
@@ -107,49 +111,56 @@ class Aggregate:
         time = rows[TIME].to_frame().select(pl.when(value.is_not_null()).then(pl.col(TIME)))
         return [value, time.to_series().rename(f"_T_{self.name}")]
 
-    def accumulators(self, reduced: Column) -> Column:
+    def accumulators(self, reduced: pl.Series) -> Column:
         """What Arrow returned, as plain values: decimals as scaled integers."""
-        scale = self.kind.scale if isinstance(self.kind, pl.Decimal) else 0
-        if scale or any(isinstance(value, Decimal) for value in reduced):
-            return [int(Decimal(v).scaleb(scale)) if isinstance(v, Decimal | str) else v for v in reduced]
-        return reduced
+        values = reduced.to_list()
+        if isinstance(reduced.dtype, pl.Decimal) or (self._scale and reduced.dtype == pl.String):
+            return [None if value is None else int(Decimal(value).scaleb(self._scale, _EXACT)) for value in values]
+        return values
 
     def merge(self, old: Columns, new: Columns) -> Columns:
         return FUNCTIONS[self.function].merge(old, new)
 
     def value(self, accumulators: Columns) -> pl.Series:
-        """The output column. Integer sums beyond 64 bits are null."""
-        if self.function == "mean":
-            means = [self._mean(total, n) for total, n in zip(*accumulators, strict=True)]
-            return pl.Series(self.name, means, dtype=pl.Float64)
-        values = accumulators[-1]
+        """The output column. Sums beyond 64 bits, or beyond the digits of a decimal, are null."""
+        values = self._means(*accumulators) if self.function == "mean" else accumulators[-1]
         if isinstance(self.result, pl.Datetime) or self.result == pl.Date:
             physical = pl.Int64 if isinstance(self.result, pl.Datetime) else pl.Int32
             return pl.Series(self.name, values, dtype=physical).cast(self.result)
         if isinstance(self.result, pl.Decimal):
-            scaled = [None if v is None else Decimal(v).scaleb(-self.result.scale) for v in values]
+            fit = _within(values, -_DECIMAL_MOST, _DECIMAL_MOST)
+            scaled = [None if v is None else Decimal(v).scaleb(-self._scale, _EXACT) for v in fit]
             return pl.Series(self.name, scaled, dtype=self.result)
         if self.function == "sum" and self.result == pl.Int64:
-            values = [v if v is None or -_INT_LIMIT <= v < _INT_LIMIT else None for v in values]
+            values = _within(values, -_INT_LIMIT, _INT_LIMIT - 1)
         return pl.Series(self.name, values, dtype=self.result)
 
-    def _mean(self, total: Any, count: int) -> float | None:
-        if not count:
-            return None
-        scale = self.kind.scale if isinstance(self.kind, pl.Decimal) else 0
-        mean: float = total / count / 10**scale if scale else total / count
-        return mean
+    @property
+    def _scale(self) -> int:
+        return self.kind.scale if isinstance(self.kind, pl.Decimal) else 0
+
+    def _means(self, totals: Column, counts: Column) -> Column:
+        """A quotient of integers is rounded once."""
+        means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
+        unit = 10**self._scale
+        return [None if mean is None else mean / unit for mean in means] if self._scale else means
 
     def _exact(self, column: pl.Series) -> pl.Series:
         if isinstance(self.kind, pl.Datetime) or self.kind == pl.Date:
             return column.to_physical()
         if self.function in ("first", "last") and isinstance(self.kind, pl.Decimal):
             return column.cast(pl.String)
+        if self.function in ("min", "max") and self.kind.is_float():
+            return canonical_floats(column).fill_nan(None)
         if column.dtype.is_integer() and column.dtype != pl.Int64:
             column = column.cast(pl.Int64)
         if self.function in ("sum", "mean") and column.dtype == pl.Int64 and _may_overflow(column):
             return column.cast(pl.Decimal(38, 0))
         return column
+
+
+def _within(values: Column, least: int, most: int) -> Column:
+    return [value if value is None or least <= value <= most else None for value in values]
 
 
 def _may_overflow(column: pl.Series) -> bool:

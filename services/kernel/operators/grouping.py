@@ -46,7 +46,7 @@ class Grouping:
         distinct = pl.DataFrame(grouped)
         if self.key:
             distinct = distinct.sort(self.key, maintain_order=True)
-        columns = {(column, function): distinct[f"{column}_{function}"].to_list() for column, function in wanted}
+        columns = {(column, function): distinct[f"{column}_{function}"] for column, function in wanted}
         accumulators = [
             aggregate.accumulators(columns[reduction])
             for aggregate in self.aggregates

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -185,6 +186,22 @@ def test_other_types_are_aggregated_exactly() -> None:
     assert out["average"] == pytest.approx(0.15)
     assert (out["least"], out["one"]) == (Decimal("0.10"), Decimal("0.10"))
     assert (out["when"], out["text"], out["any"], out["float"]) == (moments[1], "z", True, 0.1 + 0.2)
+
+
+def test_decimals_are_added_to_the_last_digit_and_null_beyond() -> None:
+    spec: dict[str, Any] = {"aggregate": {"total": "sum(d)"}, "key": [], "window": None, "emit": "updates"}
+    harness = Harness("aggregate", spec, {"d": "decimal(38,2)"})
+    big = Decimal("400000000000000000000000000000000000.01")
+    totals = [harness.run([{"d": big, "_time": 0}])[0]["total"] for _ in range(3)]
+    assert totals == [big, Decimal("800000000000000000000000000000000000.02"), None]
+
+
+def test_min_and_max_pass_over_nan_and_know_one_zero() -> None:
+    spec: dict[str, Any] = {"aggregate": {"low": "min(f)", "high": "max(f)"}, "key": [], "window": None, "emit": "updates"}
+    for values in permutations([float("nan"), 0.0, -0.0]):
+        harness = Harness("aggregate", spec, {"f": "float"})
+        out = [harness.run([{"f": value, "_time": 0}]) for value in values][-1]
+        assert [str(out[0][name]) for name in ("low", "high")] == ["0.0", "0.0"]
 
 
 def test_nothing_at_all_gives_nothing() -> None:
