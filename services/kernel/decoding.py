@@ -40,6 +40,8 @@ class Reader(Protocol):
     def shown(self, value: Any) -> str: ...
 
 
+Refuse = Callable[[int, str], None]
+"""Takes a row's position and the reason."""
 FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {"json": JsonReader, "csv": CsvReader}
 
 
@@ -66,54 +68,48 @@ class Decoder:
             return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
         found, read, refused = self._reader.read(values)
         kept = np.asarray(read, dtype=np.int64)
-        series: list[pl.Series] = []
         fits = np.ones(len(kept), dtype=bool)
+
+        def refuse(position: int, reason: str) -> None:
+            refused.setdefault(int(kept[position]), reason)
+            fits[position] = False
+
+        series: list[pl.Series] = []
         for (name, convert), column in zip(self._columns.items(), found, strict=True):
             series.append(convert(column).alias(name))
-            self._refuse_unfit(name, series[-1], column, kept, fits, refused)
+            self._refuse_unfit(name, series[-1], column, refuse)
+        stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
+        series.append(self._times(series, stamps_us, refuse).alias(TIME))
         rows = pl.DataFrame(series)
-        times = self._times(rows, np.asarray(timestamps_ms, dtype=np.int64)[kept], kept, fits, refused)
-        rows = rows.with_columns(times.alias(TIME))
         if not fits.all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]
         return Decoded(rows, kept, sorted(refused.items()))
 
-    def _refuse_unfit(
-        self, name: str, column: pl.Series, given: Values, kept: np.ndarray, fits: np.ndarray, refused: dict[int, str]
-    ) -> None:
+    def _refuse_unfit(self, name: str, column: pl.Series, given: Values, refuse: Refuse) -> None:
         """Null that was not given as null, or not allowed."""
-        if not column.null_count():
-            return
         text = self._fields[name]
+        if not column.null_count() or (field_types.nullable(text) and column.null_count() == given.count(None)):
+            return
         for position in column.is_null().arg_true().to_list():
             value = given[position]
             if value is None and field_types.nullable(text):
                 continue
             found = "null" if value is None else self._reader.shown(value)
-            refused.setdefault(int(kept[position]), f"{name}: expected {text}, found {found}")
-            fits[position] = False
+            refuse(position, f"{name}: expected {text}, found {found}")
 
-    def _times(
-        self, rows: pl.DataFrame, stamps_ms: np.ndarray, kept: np.ndarray, fits: np.ndarray, refused: dict[int, str]
-    ) -> pl.Series:
+    def _times(self, columns: Sequence[pl.Series], stamps_us: np.ndarray, refuse: Refuse) -> pl.Series:
         """Event times in microseconds; rows without a usable one are refused."""
-        stamps = pl.Series(stamps_ms) * 1_000
         name = self._event_time
-        wrong: list[tuple[pl.Series, Callable[[int], str]]]
         if name is None:
-            times = stamps
-            wrong = [(stamps < 0, lambda at: "the record has no timestamp")]
-        else:
-            times = rows[name].cast(pl.Datetime("us")).to_physical()
-            ahead = (stamps >= 0) & (times - stamps > MAX_AHEAD_US)
-            wrong = [
-                (times.is_null(), lambda at: f"{name}: the event time is null"),
-                (ahead, lambda at: f"{name}: {_iso(at)} is more than 1 h ahead of the record's timestamp"),
-            ]
-        for mask, reason in wrong:
-            for position in mask.arg_true().to_list():
-                refused.setdefault(int(kept[position]), reason(times[position]))
-                fits[position] = False
+            for position in np.flatnonzero(stamps_us < 0).tolist():
+                refuse(position, "the record has no timestamp")
+            return pl.Series(stamps_us)
+        given = columns[list(self._fields).index(name)].cast(pl.Datetime("us")).cast(pl.Int64)
+        for position in given.is_null().arg_true().to_list() if given.null_count() else ():
+            refuse(position, f"{name}: the event time is null")
+        times = given.fill_null(0)
+        for position in np.flatnonzero((stamps_us >= 0) & (times.to_numpy() - stamps_us > MAX_AHEAD_US)).tolist():
+            refuse(position, f"{name}: {_iso(times[position])} is more than 1 h ahead of the record's timestamp")
         return times
 
 

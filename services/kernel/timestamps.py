@@ -37,8 +37,8 @@ def scaled(numbers: Sequence[int | None], unit: str) -> pl.Series:
     if unit == "ns":
         return _in_range(values // 1_000)
     factor = US_PER_UNIT[unit]
-    fits = values.is_between(OLDEST_US // factor, NEWEST_US // factor)
-    return values.to_frame("us").select(pl.when(fits).then(pl.col("us") * factor)).to_series()
+    least, most = OLDEST_US // factor, NEWEST_US // factor
+    return values.set(~values.is_between(least, most), None) * factor
 
 
 def _parsed(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
@@ -71,5 +71,8 @@ def _halved(array: pa.Array, kind: pa.DataType) -> list[int | None]:
 
 
 def _in_range(values: pl.Series) -> pl.Series:
+    least, most = values.min(), values.max()
+    if least is None or (int(least) >= OLDEST_US and int(most) <= NEWEST_US):  # type: ignore[arg-type]
+        return values
     fits = values.is_between(OLDEST_US, NEWEST_US)
     return values.to_frame("us").select(pl.when(fits).then(pl.col("us"))).to_series()
