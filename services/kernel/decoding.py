@@ -107,7 +107,7 @@ class Decoder:
         given = columns[list(self._fields).index(name)].cast(pl.Datetime("us")).cast(pl.Int64)
         for position in given.is_null().arg_true().to_list() if given.null_count() else ():
             refuse(position, f"{name}: the event time is null")
-        times = given.fill_null(0)
+        times = given.fill_null(0) if given.null_count() else given
         for position in np.flatnonzero((stamps_us >= 0) & (times.to_numpy() - stamps_us > MAX_AHEAD_US)).tolist():
             refuse(position, f"{name}: {_iso(times[position])} is more than 1 h ahead of the record's timestamp")
         return times

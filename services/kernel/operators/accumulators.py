@@ -17,7 +17,6 @@ import polars as pl
 
 from services.kernel.expressions import ExpressionError, compile_expression, result_type
 from services.kernel.keys import canonical_floats
-from services.kernel.operators.operator import TIME
 from services.kernel.planning.suggestions import did_you_mean
 
 Column = list[Any]
@@ -101,15 +100,20 @@ class Aggregate:
         """(prepared column, Arrow function) of each accumulator."""
         return [(f"_{part}_{self.name}", function) for part, function in FUNCTIONS[self.function].reduce]
 
-    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+    @property
+    def column(self) -> str | None:
+        """The column that the argument is, None where it has to be computed."""
+        return (
+            self.argument.meta.output_name() if self.argument is not None and self.argument.meta.is_column() else None
+        )
+
+    def prepare(self, value: pl.Series, time: pl.Series) -> list[pl.Series]:
         """The columns to be reduced: the value in a form that Arrow adds exactly, and where asked for its time."""
-        if self.argument is None:
-            return [rows[TIME].rename(f"_V_{self.name}")]
-        value = self._exact(rows.select(self.argument.alias(f"_V_{self.name}")).to_series())
+        value = self._exact(value).alias(f"_V_{self.name}")
         if self.function not in ("first", "last"):
             return [value]
-        time = rows[TIME].to_frame().select(pl.when(value.is_not_null()).then(pl.col(TIME)))
-        return [value, time.to_series().rename(f"_T_{self.name}")]
+        known = time.set(value.is_null(), None) if value.null_count() else time
+        return [value, known.alias(f"_T_{self.name}")]
 
     def accumulators(self, reduced: pl.Series) -> Column:
         """What Arrow returned, as plain values: decimals as scaled integers."""
@@ -147,7 +151,7 @@ class Aggregate:
 
     def _exact(self, column: pl.Series) -> pl.Series:
         if isinstance(self.kind, pl.Datetime) or self.kind == pl.Date:
-            return column.to_physical()
+            return column.cast(pl.Int64 if isinstance(self.kind, pl.Datetime) else pl.Int32)
         if self.function in ("first", "last") and isinstance(self.kind, pl.Decimal):
             return column.cast(pl.String)
         if self.function in ("min", "max") and self.kind.is_float():

@@ -55,7 +55,8 @@ class Totals:
         self._totals.put_many(encoded, states_of(merged))
         if self._final:
             return self._nothing
-        return self._rows(keys, merged).with_columns(pl.lit(rows[TIME].max(), pl.Int64).alias(TIME))
+        time = pl.Series(TIME, [rows[TIME].max()], dtype=pl.Int64).new_from_index(0, len(encoded))
+        return pl.DataFrame([*keys.get_columns(), *self._grouping.values(merged), time])
 
     def _all(self) -> pl.DataFrame:
         entries = list(self._totals.scan(b""))
