@@ -60,16 +60,22 @@ class Windows:
         self._totals = tables.table("panes", prefix_bytes=8)
         self._live = tables.table("live")
         self._schema = with_time(output)
+        self._nothing = self._schema.to_frame()
         self._panes: set[int] | None = None
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         rows, late, refused = split_late(inputs[0], context.watermark_before, self._keep_late)
         panes = self._known_panes()
-        touched: list[tuple[int, bytes]] = self._add(rows, panes) if rows.height else []
-        parts = [self._merged(end, keys) for end, keys in self._due(touched, panes, context)]
-        self._close(panes, context.watermark)
-        output = pl.concat([part for part in parts if part is not None]) if any(p is not None for p in parts) else None
-        return Outcome(self._schema.to_frame() if output is None else output, late, refused)
+        touched = self._add(rows, panes) if rows.height else []
+        closes = self._ends_between(context.watermark_before, context.watermark)
+        if self._emit == "updates":
+            parts = [self._merged(end, keys) for end, keys in self._touched(touched, context.watermark_before)]
+        else:
+            parts = [self._merged(end, None) for end in self._due(panes, context)] if closes else []
+        if closes:
+            self._close(panes, context.watermark)
+        found = [part for part in parts if part is not None]
+        return Outcome(pl.concat(found) if found else self._nothing, late, refused)
 
     # -- panes --------------------------------------------------------------------------------------------------------
 
@@ -80,7 +86,8 @@ class Windows:
         return self._panes
 
     def _add(self, rows: pl.DataFrame, panes: set[int]) -> list[tuple[int, bytes]]:
-        rows = rows.with_columns((pl.col(TIME) // self._width * self._width).alias(_PANE))
+        times = rows[TIME].to_numpy()
+        rows = pl.DataFrame([pl.Series(_PANE, times - times % self._width), *rows.get_columns()])
         keys, partial = self._grouping.reduce(rows, TIME)
         starts = keys[_PANE].to_list()
         plain = canonical_keys.encode(keys, self._key) if self._key else [b""] * len(starts)
@@ -103,43 +110,49 @@ class Windows:
 
     # -- windows ------------------------------------------------------------------------------------------------------
 
-    def _ends(self, pane: int) -> range:
-        """Ends of the windows that hold the pane."""
-        last = pane // self._slide * self._slide + self._size
-        return range(last, pane, -self._slide)
+    def _ends_between(self, after: int, until: int) -> bool:
+        """Whether any window ends in (after, until]: if not, nothing closes."""
+        return (until - self._size) // self._slide > (after - self._size) // self._slide
 
-    def _due(
-        self, touched: Sequence[tuple[int, bytes]], panes: Iterable[int], context: BatchContext
-    ) -> list[tuple[int, list[bytes] | None]]:
-        """(window end, keys or None for all) to be emitted, in the order of time."""
-        if self._emit == "final":
-            ends = {end for pane in panes for end in self._ends(pane)}
-            return [(end, None) for end in sorted(ends) if context.watermark_before < end <= context.watermark]
+    def _ends(self, pane: int, after: int, until: int) -> range:
+        """Ends in (after, until] of the windows that hold the pane, the latest first."""
+        last = pane // self._slide * self._slide + self._size
+        above = max(pane, after)
+        return range(last - max(0, -((until - last) // self._slide)) * self._slide, above, -self._slide)
+
+    def _due(self, panes: Iterable[int], context: BatchContext) -> list[int]:
+        """Ends that the watermark has passed, of windows with anything in them, in order."""
+        before, until = context.watermark_before, context.watermark
+        return sorted({end for pane in panes for end in self._ends(pane, before, until)})
+
+    def _touched(self, touched: Sequence[tuple[int, bytes]], watermark_before: int) -> list[tuple[int, list[bytes]]]:
+        """(window end, its touched keys), in order."""
         by_end: dict[int, dict[bytes, None]] = {}
         for pane, key in touched:
-            for end in self._ends(pane):
-                if end > context.watermark_before or context.watermark_before == END_WATERMARK:
-                    by_end.setdefault(end, {})[key] = None
+            for end in self._ends(pane, watermark_before, END_WATERMARK):
+                by_end.setdefault(end, {})[key] = None
         return [(end, sorted(by_end[end])) for end in sorted(by_end)]
 
     def _merged(self, end: int, keys: list[bytes] | None) -> pl.DataFrame | None:
         """The rows of one window."""
         assert self._panes is not None
         states: dict[bytes, State] = {}
-        for pane in sorted(pane for pane in self._panes if end - self._size <= pane < end):
-            self._merge_pane(states, self._pane_states(pane, keys))
+        for pane in range(end - self._size, end, self._width):
+            if pane in self._panes:
+                self._merge_pane(states, self._pane_states(pane, keys))
         if not states:
             return None
         names = canonical_keys.decode(list(states), self._key, self._schema) if self._key else pl.DataFrame()
         values = self._grouping.values(columns_of(list(states.values()), self._grouping.width))
-        rows = pl.DataFrame([*names.get_columns(), *values])
-        if self._key:
-            rows = rows.sort(self._key, maintain_order=True)
-        return rows.with_columns(
-            pl.lit(end - self._size, pl.Int64).cast(self._schema[START]).alias(START),
-            pl.lit(end, pl.Int64).cast(self._schema[END]).alias(END),
-            pl.lit(end - 1, pl.Int64).alias(TIME),
-        ).select(self._schema.names())
+        rows = pl.DataFrame([*names.get_columns(), *values, *self._bounds(end, len(states))])
+        return rows.sort(self._key, maintain_order=True) if self._key else rows
+
+    def _bounds(self, end: int, count: int) -> list[pl.Series]:
+        """The columns that tell the window."""
+        start = pl.Series(START, [end - self._size], dtype=pl.Int64).cast(self._schema[START])
+        stop = pl.Series(END, [end], dtype=pl.Int64).cast(self._schema[END])
+        time = pl.Series(TIME, [end - 1], dtype=pl.Int64)
+        return [one.new_from_index(0, count) for one in (start, stop, time)]
 
     def _pane_states(self, pane: int, keys: list[bytes] | None) -> dict[bytes, State]:
         prefix = _prefix(pane)
