@@ -84,9 +84,10 @@ class Bench:
 
     def submit(self, job: str) -> Plan:
         spec = load(job, "bench.yaml")
+        before = self._plan(spec.name)
         self.appender.append(Partition(self.topics.submit, 0), commands.encode(spec.as_plain()))
         self.appender.flush(DEADLINE_S)
-        plan: Plan = _until(lambda: self._plan(spec.name))
+        plan: Plan = _until(lambda: None if (found := self._plan(spec.name)) == before else found)
         _until(lambda: self.topics.job(plan.job, plan.generation).progress in self.log.topics() or None)
         return plan
 

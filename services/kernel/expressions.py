@@ -57,6 +57,9 @@ def compile_expression(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     Raises:
         ExpressionError: it cannot be parsed, names unknown columns, mixes types, or is no function of the row.
     """
+    if is_bare(text) and text.strip() in schema:
+        # As SQL, a column called `user` or `date` would be read as a function or a type.
+        return pl.col(text.strip())
     bare = _QUOTED.sub("''", text)
     if match := _MOVING.search(bare):
         name = (match[1] or match[2]).upper()

@@ -235,3 +235,13 @@ def test_what_is_wrong_is_said_with_path_and_hint(change: dict[str, Any], path: 
 
 def test_the_end_is_a_watermark_behind_all_windows() -> None:
     assert END_WATERMARK > 10**18
+
+
+def test_a_column_may_be_called_like_a_word_of_sql() -> None:
+    fields = {"user": "string", "date": "int"}
+    spec = {"aggregate": {"n": "count(user)", "total": "sum(date)"}, "key": ["user"], "window": None, "emit": "updates"}
+    (row,) = Harness("aggregate", spec, fields).run([{"user": "a", "date": 3, "_time": 0}])
+    assert (row["n"], row["total"]) == (1, 3)
+    select = {"select": ["user", "date"]}
+    (row,) = Harness("select", select, fields).run([{"user": "a", "date": 3, "_time": 0}])
+    assert (row["user"], row["date"]) == ("a", 3)
