@@ -97,6 +97,8 @@ class Worker:
         self.decided = -1
         self.turns = 0
         self._control.add(self, {Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
+        # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
+        self._data.add(_Ignored(), {Partition(cluster.assignments, 0): 0})
 
     # -- the turn -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +138,7 @@ class Worker:
         now = self._clock_ms()
         wait = 0.0 if any(one.busy for one in running) else min([MAX_WAIT_MS, *(one.wait_ms(now) for one in running)])
         awaits_control = any(one.awaits_control for one in running)
-        if awaits_control or not len(self._data):
+        if awaits_control or not running:
             came = self._control.poll((min(wait, CONTROL_WAIT_MS) if awaits_control else wait) / 1000)
             return self._data.poll(0) or came
         came = self._data.poll(wait / 1000)
@@ -228,6 +230,16 @@ class Worker:
         event = msgspec.structs.replace(event, worker=self.identity.worker)
         _log.info(event.kind, job=event.job, unit=event.unit, epoch=event.epoch, detail=event.detail)
         self._appender.append(Partition(self._topics.events, 0), encode_event(event))
+
+
+class _Ignored:
+    """Reads and forgets."""
+
+    def offer(self, chunk: Chunk) -> None:
+        pass
+
+    def broken(self, cause: str) -> None:
+        pass
 
 
 class _ProgressReader:
