@@ -354,7 +354,7 @@ class Running:
         if upto:
             self._trimmed |= upto
             self._trimmed_since_checkpoint = True
-            self._around.deliveries.run(lambda: self._around.log.trim(upto), lambda _: None)
+            self._around.restores.run(lambda: self._around.log.trim(upto), lambda _: None)
 
     def _output_partitions(self) -> Iterable[Partition]:
         return {
