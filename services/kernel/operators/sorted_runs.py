@@ -1,68 +1,116 @@
 """Rows kept for a join, found by the hash of their key: a few sorted runs, merged geometrically.
 
-A probe is a binary search of the whole batch in each run, so its cost grows with the logarithm of what is kept.
+A probe is a binary search of a whole batch in each run, so its cost grows with the logarithm of what is kept.
+Source: JOBS "join".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from services.kernel.keys import canonical_floats
 from services.kernel.operators.operator import TIME
 
-HASH, SEQUENCE = "_hash", "_sequence"
+Numbers = np.ndarray
+_GROWTH = 3
 
 
-def hashed(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """Rows with the hash of their key; only its equality counts, within one process."""
-    return rows.with_columns(pl.struct(key).hash().alias(HASH))
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows in the order of their key's hash. numbers: of the rows, in the order in which they came."""
+
+    hashes: Numbers
+    times: Numbers
+    numbers: Numbers
+    rows: pl.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
+def run_of(rows: pl.DataFrame, key: Sequence[str], first: int) -> Run:
+    """Rows as a run, numbered from `first`; rows with a null key, which join nothing, are left out."""
+    numbers = np.arange(first, first + rows.height)
+    floats = [name for name in key if rows.schema[name].is_float()]
+    if floats:
+        rows = rows.with_columns(canonical_floats(rows[name]) for name in floats)
+    present = [rows[name].is_not_null() for name in key if rows[name].null_count()]
+    for mask in present:
+        rows = rows.filter(mask) if len(present) == 1 else rows
+    if present:
+        both = np.logical_and.reduce([mask.to_numpy() for mask in present])
+        numbers = numbers[both]
+        rows = rows if len(present) == 1 else rows.filter(pl.Series(both))
+    hashes = _hashes(rows, key)
+    order = np.argsort(hashes, kind="stable")
+    return Run(hashes[order], rows[TIME].to_numpy()[order], numbers[order], taken(rows, order))
+
+
+def taken(rows: pl.DataFrame, positions: Numbers) -> pl.DataFrame:
+    """The rows at these positions. A series as index saves polars the checks that an array gets."""
+    return rows[pl.Series(positions.astype(np.uint32))]
+
+
+def _hashes(rows: pl.DataFrame, key: Sequence[str]) -> Numbers:
+    """Only their equality counts, within one process."""
+    hashed = rows[key[0]].hash() if len(key) == 1 else rows.select(key).hash_rows()
+    return hashed.to_numpy()
 
 
 class SortedRuns:
-    """Rows of one side of a join, with columns HASH, SEQUENCE and TIME."""
+    """Rows of one side of a join."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[np.ndarray, pl.DataFrame]] = []
+        self._runs: list[Run] = []
         self._oldest = -(2**63)
 
     def __len__(self) -> int:
-        return sum(len(hashes) for hashes, _ in self._runs)
+        return sum(len(run) for run in self._runs)
 
-    def add(self, rows: pl.DataFrame) -> None:
-        """Takes rows in; merges runs of like size, leaving out what has expired."""
-        if not rows.height:
+    def add(self, run: Run) -> None:
+        """Takes rows in; runs of like size are merged, and lose what has expired."""
+        if not len(run):
             return
-        self._push(rows)
-        while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
-            (_, upper), (_, lower) = self._runs.pop(), self._runs.pop()
-            both = pl.concat([lower, upper])
-            self._push(both.filter(pl.col(TIME) >= self._oldest))
+        self._runs.append(run)
+        while len(self._runs) > 1 and len(self._runs[-2]) < _GROWTH * len(self._runs[-1]):
+            self._merge(2)
 
-    def expire(self, oldest_us: int) -> None:
-        """Rows before this time can match nothing any more; they go when their run is merged, or now if most have."""
+    def expire(self, oldest_us: int, alive: int) -> None:
+        """Rows before this time match nothing any more. alive: how many are left, at most; the others are dropped when
+        their run is merged, or now if they are the more."""
         self._oldest = oldest_us
-        if self._runs and len(self._runs[0][0]) > 1024:
-            _, rows = self._runs[0]
-            kept = rows.filter(pl.col(TIME) >= oldest_us) if int(rows[TIME].min()) < oldest_us else rows  # type: ignore[arg-type]
-            if 2 * kept.height < rows.height:
-                self._runs[0] = (kept[HASH].to_numpy(), kept)
+        if len(self) > 2 * alive + 1024:
+            self._merge(len(self._runs))
 
-    def matches(self, probe: pl.DataFrame) -> list[tuple[np.ndarray, pl.DataFrame]]:
-        """(indices into probe, the rows kept for them) with equal hashes, one pair a run."""
-        wanted = probe[HASH].to_numpy()
-        found = []
-        for hashes, rows in self._runs:
-            first = np.searchsorted(hashes, wanted, side="left")
-            count = np.searchsorted(hashes, wanted, side="right") - first
-            total = int(count.sum())
-            if total:
-                probes = np.repeat(np.arange(len(wanted)), count)
-                within = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-                found.append((probes, rows[np.repeat(first, count) + within]))
-        return found
+    def matches(self, probe: Run, within_us: int) -> Iterator[tuple[Numbers, Run, Numbers]]:
+        """(positions in the probe, a run, positions in it) of rows with equal hashes and near times."""
+        for run in self._runs:
+            first = np.searchsorted(run.hashes, probe.hashes)
+            hits = np.flatnonzero(run.hashes[np.minimum(first, len(run) - 1)] == probe.hashes)
+            if not len(hits):
+                continue
+            first = first[hits]
+            count = np.searchsorted(run.hashes, probe.hashes[hits], side="right") - first
+            probed = np.repeat(hits, count)
+            found = np.arange(len(probed)) + np.repeat(first - np.cumsum(count) + count, count)
+            near = np.abs(probe.times[probed] - run.times[found]) <= within_us
+            if near.any():
+                yield probed[near], run, found[near]
 
-    def _push(self, rows: pl.DataFrame) -> None:
-        rows = rows.sort(HASH)
-        self._runs.append((rows[HASH].to_numpy(), rows))
+    def _merge(self, count: int) -> None:
+        """The last runs become one."""
+        runs = self._runs[-count:]
+        del self._runs[-count:]
+        times = np.concatenate([run.times for run in runs])
+        kept = np.flatnonzero(times >= self._oldest)
+        hashes = np.concatenate([run.hashes for run in runs])[kept]
+        order = np.argsort(hashes, kind="stable")
+        kept = kept[order]
+        numbers = np.concatenate([run.numbers for run in runs])[kept]
+        if len(kept):
+            rows = pl.concat([run.rows for run in runs])
+            self._runs.append(Run(hashes[order], times[kept], numbers, taken(rows, kept)))

@@ -1,0 +1,184 @@
+"""One side of a join: the rows that may still match, in the state and in an index.
+
+The state is what a checkpoint needs: the rows as one blob a batch, and which of them have matched as one blob a batch
+that matched, so that a delta holds just what entered and tombstones for what left. Source: MECHANISMS C11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+import polars as pl
+
+from services.kernel.frames import RowCodec
+from services.kernel.operators.operator import TIME
+from services.kernel.operators.sorted_runs import Numbers, Run, SortedRuns, run_of
+from services.kernel.state_table import Table
+
+MATCHED = b"M"
+_MAX_ROWS = 2**24
+"""Of a batch: a row's lasting name is batch * this + position."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Blob:
+    """The rows of one batch. first: number of its first row; rows: kept where unmatched ones are asked for."""
+
+    first: int
+    count: int
+    rows: pl.DataFrame | None
+
+
+class KeptRows:
+    """Rows are numbered in the order in which they came, anew after each restore.
+
+    Args:
+        name: one byte that tells the sides apart.
+        tells_unmatched: remembers which rows have matched.
+    """
+
+    def __init__(self, name: bytes, schema: pl.Schema, key: Sequence[str], table: Table, tells_unmatched: bool) -> None:
+        self._name, self._key, self._table, self._tells_unmatched = name, list(key), table, tells_unmatched
+        self._codec = RowCodec(schema)
+        self.runs = SortedRuns()
+        self._blobs: dict[int, _Blob] = {}
+        self._leaving: list[tuple[int, int]] = []
+        self._pending: list[tuple[int, int]] = []
+        self._marks_leaving: list[tuple[int, int]] = []
+        self._next = 0
+        self._alive = 0
+        self._matched = _Flags()
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Rebuilds the index from the state."""
+        entries = list(self._table.scan(self._name))
+        parts = [(int.from_bytes(key[1:], "big"), self._codec.decode(data)) for key, (data,) in entries]
+        for batch, rows in parts:
+            self._enter(batch, rows)
+        if parts:
+            self.runs.add(run_of(pl.concat([rows for _, rows in parts]), self._key, 0))
+        if self._tells_unmatched:
+            for key, (newest, data) in self._table.scan(MATCHED):
+                self._matched.set(self._numbers(np.frombuffer(data, np.int64)))
+                self._marks_leaving.append((newest, int.from_bytes(key[1:], "big")))
+            heapify(self._marks_leaving)
+
+    def add(self, rows: pl.DataFrame, batch: int) -> Run:
+        """Takes a batch's rows in; the run that they make."""
+        run = run_of(rows, self._key, self._next)
+        if rows.height:
+            assert rows.height <= _MAX_ROWS, "a batch is smaller"
+            self._table.put_many([_at(self._name, batch)], [(self._codec.encode(rows),)])
+            self._enter(batch, rows)
+            self.runs.add(run)
+        return run
+
+    def mark(self, numbers: Numbers, newest_us: int, batch: int) -> None:
+        """These rows have matched, in this batch; none of them is newer than newest_us."""
+        fresh = self._matched.set(np.unique(numbers))
+        if len(fresh):
+            self._table.put_many([_at(MATCHED, batch)], [(newest_us, self._names(fresh).tobytes())])
+            heappush(self._marks_leaving, (newest_us, batch))
+
+    # -- what leaves --------------------------------------------------------------------------------------------------
+
+    def unmatched(self, since_us: int, until_us: int) -> list[pl.DataFrame]:
+        """Rows of [since_us, until_us) without a match, in the order in which they came."""
+        due = set()
+        while self._pending and self._pending[0][0] < until_us:
+            due.add(heappop(self._pending)[1])
+        return [found for batch in sorted(due) if (found := self._left_alone(batch, since_us, until_us)).height]
+
+    def expire(self, oldest_us: int) -> None:
+        """Forgets the batches whose newest row is older."""
+        gone = _popped(self._leaving, oldest_us)
+        marks = _popped(self._marks_leaving, oldest_us)
+        if gone or marks:
+            self._table.delete_many(
+                [_at(self._name, batch) for batch in gone] + [_at(MATCHED, batch) for batch in marks]
+            )
+        for batch in gone:
+            self._alive -= self._blobs.pop(batch).count
+        if gone and self._tells_unmatched:
+            self._matched.forget(next(iter(self._blobs.values())).first if self._blobs else self._next)
+        self.runs.expire(oldest_us, self._alive)
+
+    def _left_alone(self, batch: int, since_us: int, until_us: int) -> pl.DataFrame:
+        blob = self._blobs[batch]
+        assert blob.rows is not None
+        times = blob.rows[TIME].to_numpy()
+        later = times[times >= until_us]
+        if len(later):
+            heappush(self._pending, (int(later.min()), batch))
+        alone = (times >= since_us) & (times < until_us) & ~self._matched.get(blob.first, blob.count)
+        return blob.rows.filter(pl.Series(alone))
+
+    # -- numbers and names of rows ------------------------------------------------------------------------------------
+
+    def _enter(self, batch: int, rows: pl.DataFrame) -> None:
+        times = rows[TIME].to_numpy()
+        self._blobs[batch] = _Blob(self._next, rows.height, rows if self._tells_unmatched else None)
+        heappush(self._leaving, (int(times.max()), batch))
+        if self._tells_unmatched:
+            heappush(self._pending, (int(times.min()), batch))
+            self._matched.extend(rows.height)
+        self._next += rows.height
+        self._alive += rows.height
+
+    def _names(self, numbers: Numbers) -> Numbers:
+        """What the rows are called in the state."""
+        batches = np.fromiter(self._blobs, np.int64, len(self._blobs))
+        firsts = np.fromiter((blob.first for blob in self._blobs.values()), np.int64, len(self._blobs))
+        at = np.searchsorted(firsts, numbers, side="right") - 1
+        names: Numbers = batches[at] * _MAX_ROWS + numbers - firsts[at]
+        return names
+
+    def _numbers(self, names: Numbers) -> Numbers:
+        """Numbers of the rows that are still here."""
+        here = [(name // _MAX_ROWS, name % _MAX_ROWS) for name in names.tolist() if name // _MAX_ROWS in self._blobs]
+        return np.array([self._blobs[batch].first + position for batch, position in here], dtype=np.int64)
+
+
+class _Flags:
+    """A bit for each row number from `_first` on."""
+
+    def __init__(self) -> None:
+        self._first, self._count = 0, 0
+        self._flags = np.zeros(1024, dtype=bool)
+
+    def extend(self, count: int) -> None:
+        self._count += count
+        if self._count > len(self._flags):
+            self._flags = np.concatenate([self._flags, np.zeros(max(count, len(self._flags)), dtype=bool)])
+
+    def set(self, numbers: Numbers) -> Numbers:
+        """Those that were not set before."""
+        fresh: Numbers = numbers[~self._flags[numbers - self._first]]
+        self._flags[fresh - self._first] = True
+        return fresh
+
+    def get(self, first: int, count: int) -> Numbers:
+        return self._flags[first - self._first : first - self._first + count]
+
+    def forget(self, first: int) -> None:
+        """Rows before this one have left."""
+        gone = first - self._first
+        if gone > self._count // 2:
+            self._flags = np.concatenate([self._flags[gone : self._count], np.zeros(1024, dtype=bool)])
+            self._first, self._count = first, self._count - gone
+
+
+def _popped(heap: list[tuple[int, int]], oldest_us: int) -> list[int]:
+    batches = []
+    while heap and heap[0][0] < oldest_us:
+        batches.append(heappop(heap)[1])
+    return sorted(batches)
+
+
+def _at(name: bytes, batch: int) -> bytes:
+    return name + batch.to_bytes(8, "big")
