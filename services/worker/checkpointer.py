@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from schemas.checkpoints import CheckpointRecord, CutsSnapshot, Entry, Marker, Part, Position, encode, pack
+import msgspec
+
+from schemas.checkpoints import CutsSnapshot, Entry, Marker, Part, Position, decode, encode, pack
 from schemas.decided import Id
 from schemas.topics import Partition
 from services.kernel.checkpoint_log import CheckpointLog
@@ -114,8 +116,12 @@ class Checkpointer:
         if self._core.phase is Phase.FLUSHING:
             self._handle(Flushed(batch))
 
-    def read(self, offset: int, record: CheckpointRecord) -> None:
-        """Takes a record of the unit's partition, ours or another copy's."""
+    def read(self, offset: int, value: bytes) -> None:
+        """Takes a record of the unit's partition, ours or another copy's; what cannot be read is invalid."""
+        try:
+            record = decode(value)
+        except msgspec.DecodeError:
+            return
         run = self.log.read(offset, record)
         if isinstance(record, Marker) and record.id == self._id:
             self._handle(MarkerRead(valid=run is not None))

@@ -33,6 +33,8 @@ from services.worker.restoring import Rebuilt, rebuild
 from services.worker.running import Running
 from services.worker.surroundings import Surroundings
 
+MAX_REBUILDS = 20
+
 
 class UnitCopy:
     """One copy of one unit, hosted by this worker. Implements Subscriber."""
@@ -45,6 +47,7 @@ class UnitCopy:
         self._rebuilt: Rebuilt | None = None
         self._delivery: Delivery | None = None
         self._attempt = 0
+        self._rebuilds = 0
         self._placed_ms = self._running_ms = 0.0
         self._announced = False
 
@@ -68,7 +71,12 @@ class UnitCopy:
             self._guard(lambda: running.offer(chunk))
 
     def broken(self, cause: str) -> None:
-        self._handle(lifecycle.InputBroken(cause))
+        """Inputs and image no longer fit together: rebuild, but not for ever."""
+        self._rebuilds += 1
+        if self._rebuilds > MAX_REBUILDS:
+            self._handle(lifecycle.Broke(f"gave up after {MAX_REBUILDS} rebuilds without a batch: {cause}"))
+        else:
+            self._handle(lifecycle.InputBroken(cause))
 
     def step(self, now_ms: float) -> bool:
         """One turn; True if a batch was processed."""
@@ -76,8 +84,10 @@ class UnitCopy:
         if running is None:
             return False
         worked = self._guard(lambda: running.step(now_ms))
-        if worked and not self._announced:
-            self._announce()
+        if worked:
+            self._rebuilds = 0
+            if not self._announced:
+                self._announce()
         if running.finished:
             self._handle(lifecycle.Finished())
         return bool(worked)
@@ -185,7 +195,7 @@ class UnitCopy:
     def _failed(self, error: Exception) -> None:
         """Each error asks for its own reaction."""
         if isinstance(error, StateCorrupted | Retriable):
-            self._handle(lifecycle.InputBroken(str(error)))
+            self.broken(str(error))
         elif isinstance(error, Divergence | InvalidRecord | HoldfastError):
             self._handle(lifecycle.Broke(str(error)))
         else:

@@ -6,6 +6,7 @@ Source: PROTOCOL 6: scan to the end, start from an empty image, apply all valid 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -13,7 +14,6 @@ import msgspec
 from schemas.checkpoints import CheckpointRecord, Marker, decode, unpack
 from schemas.topics import Partition
 from services.kernel.checkpoint_log import CheckpointLog, restore
-from services.kernel.errors import StateCorrupted
 from services.kernel.image import Image
 from services.log.protocol import Log
 
@@ -33,7 +33,7 @@ def rebuild(log: Log, partition: Partition, image: Image) -> Rebuilt:
     """Applies the valid runs to the (empty) image.
 
     Raises:
-        StateCorrupted: the log was trimmed under the scan (try again), or holds what is no checkpoint record.
+        StateCorrupted: the log was trimmed under the scan: try again.
     """
     next_offset = 0
 
@@ -41,12 +41,8 @@ def rebuild(log: Log, partition: Partition, image: Image) -> Rebuilt:
         nonlocal next_offset
         for message in log.scan(partition):
             next_offset = message.offset() + 1
-            try:
+            with suppress(msgspec.DecodeError):  # what cannot be read is as invalid as a run that does not fit
                 yield message.offset(), decode(message.value() or b"")
-            except msgspec.DecodeError as error:
-                raise StateCorrupted(
-                    f"{partition} offset {message.offset()} is no checkpoint record: {error}"
-                ) from error
 
     folded, runs = restore(records())
     entries = 0

@@ -1,46 +1,39 @@
-"""A unit that runs: takes batches that are ready, processes, sends, cuts, checkpoints, trims.
+"""A unit that runs: takes batches that are ready, processes them, sends, and asks for cuts, checkpoints and trims.
 
 Source: PROTOCOL 3, 4, 6 and 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from schemas import checkpoints, cuts
 from schemas.assignments import Flags
-from schemas.checkpoints import CutsSnapshot, Marker, Position
-from schemas.cuts import NO_WATERMARK, Cut, Range
+from schemas.checkpoints import Marker, Position
+from schemas.cuts import NO_WATERMARK
 from schemas.dead_letters import DeadLetter
 from schemas.progress import Progress
 from schemas.progress import encode as encode_progress
 from schemas.topics import Partition
-from services.kernel.cuts import CutLog, beginning, records_cut
+from services.kernel.cuts import records_cut
 from services.kernel.errors import StateCorrupted
 from services.kernel.frames import MAX_FRAME_BYTES, FrameCodec
 from services.kernel.merging import InputPartition
 from services.kernel.planning.layout import RemoteInput, UnitLayout
 from services.kernel.state import StateStore
 from services.kernel.unit import Fed, Unit, stream_schema
-from services.kernel.watermark import while_idle
 from services.log.protocol import Chunk
 from services.worker.checkpointer import Checkpointer, Moment
 from services.worker.core.checkpointing import Since, sweep_due
-from services.worker.core.cutting import Sight, due, wait_ms
-from services.worker.core.trimming import acknowledged
+from services.worker.cutter import Cutter
 from services.worker.delivery import Delivery
 from services.worker.job import JobView
 from services.worker.outbox import Outbox
 from services.worker.restoring import Rebuilt
-from services.worker.source import SourceFeed
 from services.worker.surroundings import Surroundings
+from services.worker.trimmer import Trimmer
 
 MAX_UNACKNOWLEDGED_BATCHES = 64
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 SLICE_MS = 5.0
 PROGRESS_MS = 100
-TRIM_MS = 500
-ANCHOR_MS = 5_000
 
 
 class Running:
@@ -66,18 +59,11 @@ class Running:
         self._delivery = delivery
         self._outbox = Outbox(layout, job.number, epoch, around.appender, MAX_FRAME_BYTES)
         self._inputs, self._slots = self._open_inputs(marker)
-        self._cuts = CutLog(self._cuts_as_of(marker))
-        self._snapshots: dict[int, CutsSnapshot] = {}
-        self._feeds = {
-            task.name: SourceFeed(
-                task, self._cuts.task(task.name), self.batch, job.plan.spec["sources"][task.operator.name]
-            )
-            for task in layout.tasks
-            if task.source is not None
-        }
-        self._deciding: set[str] = set()
+        self._cutter = Cutter(job, layout, marker, around)
+        self._feeds = self._cutter.feeds
+        checkpoints_of_unit = Partition(job.topics.checkpoints, layout.unit.partition)
         self._checkpointer = Checkpointer(
-            Partition(job.topics.checkpoints, layout.unit.partition),
+            checkpoints_of_unit,
             rebuilt.log,
             self._store,
             self.batch,
@@ -89,9 +75,8 @@ class Running:
         self._next_checkpoint_offset = rebuilt.next_offset
         self.marker = marker
         now = around.clock_ms()
-        self._checkpoint_ms = self._progress_ms = self._trim_ms = self._anchor_ms = now
-        self._trimmed: dict[Partition, int] = {}
-        self._trimmed_since_checkpoint = False
+        self._checkpoint_ms = self._progress_ms = now
+        self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
         self._held: set[Partition] = set()
         self._published: Progress | None = None
 
@@ -108,10 +93,7 @@ class Running:
 
     def control_positions(self) -> dict[Partition, int]:
         """The unit's checkpoints and, with source tasks, the job's cuts."""
-        positions = {self._checkpointer.partition: self._next_checkpoint_offset}
-        if self._feeds:
-            positions[Partition(self.job.topics.cuts, 0)] = self._cuts.upto
-        return positions
+        return {self._checkpointer.partition: self._next_checkpoint_offset} | self._cutter.positions()
 
     def offer(self, chunk: Chunk) -> None:
         """Takes a chunk of any of these partitions."""
@@ -121,10 +103,10 @@ class Running:
                 source.offer(message.offset(), message.value() or b"")
         elif chunk.partition == self._checkpointer.partition:
             for message in chunk.messages:
-                self._checkpointer.read(message.offset(), checkpoints.decode(message.value() or b""))
-        elif chunk.partition.topic == self.job.topics.cuts:
+                self._checkpointer.read(message.offset(), message.value() or b"")
+        elif self._cutter.reads(chunk.partition):
             for message in chunk.messages:
-                self._read_cut(message.offset(), message.value() or b"")
+                self._cutter.read(message.offset(), message.value() or b"", self.batch)
         else:
             self._offer_records(chunk)
 
@@ -134,9 +116,9 @@ class Running:
         """Does what can be done now; True if a batch was processed."""
         worked = self._process(now_ms)
         if self._flags.commit:
-            self._cut(now_ms)
+            self._cutter.propose(now_ms)
             self._checkpoint(now_ms)
-            self._trim(now_ms)
+            self._trimmer.trim(self._checkpointer.log, now_ms)
         self._hold()
         self._publish(now_ms)
         if self._outbox.error is not None:
@@ -151,7 +133,7 @@ class Running:
     @property
     def awaits_control(self) -> bool:
         """A cut or a marker is on its way back."""
-        return bool(self._deciding) or self._checkpointer.deciding
+        return self._cutter.deciding or self._checkpointer.deciding
 
     @property
     def busy(self) -> bool:
@@ -160,9 +142,7 @@ class Running:
 
     def wait_ms(self, now_ms: float) -> float:
         """How long until time alone brings work."""
-        return min(
-            (wait_ms(self._sight(feed, now_ms), self.job.rhythm) for feed in self._feeds.values()), default=100.0
-        )
+        return self._cutter.wait_ms(now_ms)
 
     @property
     def watermark(self) -> int:
@@ -225,77 +205,13 @@ class Running:
             frames |= {slot: fed for slot in slots}
         return frames
 
-    # -- cuts ---------------------------------------------------------------------------------------------------------
-
-    def _read_cut(self, offset: int, value: bytes) -> None:
-        record = cuts.decode(value)
-        feed = self._feeds.get(record.task) if isinstance(record, Cut) else None
-        if feed is not None and isinstance(record, Cut) and record.batch > self.batch:
-            self._snapshots.setdefault(record.batch - 1, self._cuts.snapshot())
-        valid = self._cuts.read(offset, record)
-        if feed is None or not isinstance(record, Cut):
-            return
-        if valid:
-            feed.read_cut(record, self._around.clock_ms())
-        if self._around.author.wrote(record.id) or valid:
-            self._deciding.discard(record.task)
-
-    def _sight(self, feed: SourceFeed, now_ms: float) -> Sight:
-        state = self._cuts.task(feed.task.name)
-        ends = self._ends(feed)
-        return Sight(
-            batch=state.batch,
-            newest=self._cuts.newest_batch,
-            slowest=self.job.slowest,
-            records=feed.records,
-            bytes=feed.bytes,
-            last_ms=feed.last_cut_ms,
-            now_ms=now_ms,
-            deciding=feed.task.name in self._deciding,
-            paused=self._cuts.paused,
-            final=state.final,
-            at_end=ends is not None and feed.at_end(ends),
-        )
-
-    def _ends(self, feed: SourceFeed) -> dict[int, int] | None:
-        return None if self._cuts.ends is None else self._cuts.ends.get(feed.task.name, {})
-
-    def _cut(self, now_ms: float) -> None:
-        for name, feed in self._feeds.items():
-            if due(self._sight(feed, now_ms), self.job.rhythm) is not None:
-                self._propose(name, feed, now_ms)
-
-    def _propose(self, name: str, feed: SourceFeed, now_ms: float) -> None:
-        rhythm, before = self.job.rhythm, self._cuts.task(name)
-        ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, self._ends(feed))
-        idle = feed.idle(now_ms)
-        cut = Cut(
-            task=name,
-            batch=before.batch + 1,
-            ranges=ranges,
-            watermark=max(before.watermark, self._watermark(name, feed, ranges, idle, now_ms)),
-            id=self._around.author.next(),
-            prev=before.last,
-            idle=idle,
-            final=final,
-            time_ms=self._around.time_ms(),
-        )
-        self._deciding.add(name)
-        self._around.appender.append(Partition(self.job.topics.cuts, 0), cuts.encode(cut))
-
-    def _watermark(self, name: str, feed: SourceFeed, ranges: Sequence[Range], idle: bool, now_ms: float) -> int:
-        if not idle:
-            return feed.watermark(ranges, now_ms)
-        others = {task: state for task, state in self._cuts.tasks.items() if task != name}
-        return while_idle(self._cuts.task(name), others, int((now_ms - feed.last_cut_ms) * 1000))
-
-    # -- checkpoints, acks, trims -------------------------------------------------------------------------------------
+    # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
     def _checkpoint(self, now_ms: float) -> None:
         checkpointer = self._checkpointer
         if checkpointer.resting and self._due(now_ms):
             self._checkpoint_ms = now_ms
-            self._trimmed_since_checkpoint = False
+            self._trimmer.output_trimmed = False
             checkpointer.begin(self._moment())
         checkpointer.work()
         committed = self.batch if self._delivery is None else self._delivery.committed(self.batch)
@@ -306,20 +222,18 @@ class Running:
         since = Since(
             batches=self.batch - marked,
             elapsed_ms=now_ms - self._checkpoint_ms,
-            trimmed=self._trimmed_since_checkpoint,
+            trimmed=self._trimmer.output_trimmed,
             sinkmost=not any(task.outputs for task in self.layout.tasks),
             ended=self._unit.ended,
         )
         return sweep_due(since, self.job.checkpoint_interval_ms)
 
     def _moment(self) -> Moment:
-        snapshot = self._snapshots.get(self.batch) or self._cuts.snapshot()
-        self._snapshots = {batch: s for batch, s in self._snapshots.items() if batch > self.batch}
         return Moment(
             batch=self.batch,
             watermarks=dict(self._unit.watermarks),
             positions=[Position(p.topic, p.index, source.position()) for p, source in self._inputs.items()],
-            cuts=snapshot if self._feeds else None,
+            cuts=self._cutter.as_of(self.batch),
             counts=dict(self.counts),
             ended=self._unit.ended,
         )
@@ -329,40 +243,6 @@ class Running:
         for source in self._inputs.values():
             source.forget_hashes(marker.b)
         self._publish_now(self._around.clock_ms())
-
-    def _trim(self, now_ms: float) -> None:
-        if now_ms - self._trim_ms >= TRIM_MS:
-            self._trim_ms = now_ms
-            upto = {
-                p: acknowledged(p, self.job.readers.get(p, ()), self.job.progress) for p in self._output_partitions()
-            }
-            self._trim_to({p: offset for p, offset in upto.items() if offset > self._trimmed.get(p, 0)})
-        if now_ms - self._anchor_ms >= ANCHOR_MS:
-            self._anchor_ms = now_ms
-            self._trim_checkpoints()
-
-    def _trim_checkpoints(self) -> None:
-        """First the anchor, and only once it was read back the trim."""
-        partition, log = self._checkpointer.partition, self._checkpointer.log
-        if log.anchored > self._trimmed.get(partition, 0):
-            self._trim_to({partition: log.anchored})
-        anchor = log.anchor()
-        if anchor is not None:
-            self._around.appender.append(partition, checkpoints.encode(anchor))
-
-    def _trim_to(self, upto: dict[Partition, int]) -> None:
-        if upto:
-            self._trimmed |= upto
-            self._trimmed_since_checkpoint = True
-            self._around.restores.run(lambda: self._around.log.trim(upto), lambda _: None)
-
-    def _output_partitions(self) -> Iterable[Partition]:
-        return {
-            Partition(output.topic, target)
-            for task in self.layout.tasks
-            for output in task.outputs
-            for target in output.targets
-        }
 
     # -- flow ---------------------------------------------------------------------------------------------------------
 
@@ -441,16 +321,3 @@ class Running:
                 codec = FrameCodec(stream_schema(task.input_fields[slot]))
                 slots.setdefault(partition, ([], codec))[0].append((task.name, slot))
         return inputs, slots
-
-    def _cuts_as_of(self, marker: Marker | None) -> CutsSnapshot:
-        if marker is not None and marker.cuts is not None:
-            return marker.cuts
-        return beginning(self._first_offsets())
-
-    def _first_offsets(self) -> dict[str, dict[int, int]]:
-        """Of every source task of the job: the fold needs them all."""
-        return {
-            f"{source.operator}-{index}": {partition: source.first[partition] for partition in owned}
-            for source in self.job.plan.sources
-            for index, owned in enumerate(source.owners)
-        }

@@ -1,0 +1,143 @@
+"""Cuts for a unit's source tasks: reads the job's cut log, proposes what is due, and knows where a restart may begin.
+
+Source: PROTOCOL 3. When a cut is due is decided in core/cutting.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from schemas import cuts
+from schemas.checkpoints import CutsSnapshot, Marker
+from schemas.cuts import Cut, Range
+from schemas.topics import Partition
+from services.kernel.cuts import CutLog, beginning
+from services.kernel.planning.layout import UnitLayout
+from services.kernel.watermark import while_idle
+from services.worker.core.cutting import Sight, due, wait_ms
+from services.worker.job import JobView
+from services.worker.source import SourceFeed
+from services.worker.surroundings import Surroundings
+
+
+class Cutter:
+    """The cut log as this copy reads it, and the feeds of its source tasks."""
+
+    def __init__(self, job: JobView, layout: UnitLayout, marker: Marker | None, around: Surroundings) -> None:
+        self._job, self._around = job, around
+        self._partition = Partition(job.topics.cuts, 0)
+        known = None if marker is None else marker.cuts
+        self._log = CutLog(known or beginning(_first_offsets(job)))
+        batch = 0 if marker is None else marker.b
+        self.feeds = {
+            task.name: SourceFeed(task, self._log.task(task.name), batch, job.plan.spec["sources"][task.operator.name])
+            for task in layout.tasks
+            if task.source is not None
+        }
+        self._snapshots: dict[int, CutsSnapshot] = {}
+        self._deciding: set[str] = set()
+
+    def positions(self) -> dict[Partition, int]:
+        """The cut log, for units that cut."""
+        return {self._partition: self._log.upto} if self.feeds else {}
+
+    def reads(self, partition: Partition) -> bool:
+        return partition == self._partition
+
+    @property
+    def deciding(self) -> bool:
+        """A proposal has not been read back."""
+        return bool(self._deciding)
+
+    def read(self, offset: int, value: bytes, done: int) -> None:
+        """Takes a record of the cut log; one that cannot be read is as invalid as one that does not fit.
+
+        Args:
+            done: the last batch the unit has processed.
+        """
+        try:
+            record = cuts.decode(value)
+        except msgspec.DecodeError:
+            return
+        feed = self.feeds.get(record.task) if isinstance(record, Cut) else None
+        if feed is None or not isinstance(record, Cut):
+            self._log.read(offset, record)
+            return
+        if record.batch > done:
+            self._snapshots.setdefault(record.batch - 1, self._log.snapshot())
+        valid = self._log.read(offset, record)
+        if valid:
+            feed.read_cut(record, self._around.clock_ms())
+        if valid or self._around.author.wrote(record.id):
+            self._deciding.discard(record.task)
+
+    def as_of(self, batch: int) -> CutsSnapshot | None:
+        """The cut log as of just before the first cut behind `batch`: from there a restart reads on."""
+        snapshot = self._snapshots.get(batch) or self._log.snapshot()
+        self._snapshots = {number: s for number, s in self._snapshots.items() if number > batch}
+        return snapshot if self.feeds else None
+
+    def propose(self, now_ms: float) -> None:
+        """Appends every cut that is due."""
+        for name, feed in self.feeds.items():
+            if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
+                self._append(name, feed, now_ms)
+
+    def wait_ms(self, now_ms: float) -> float:
+        """How long until time alone makes a cut due."""
+        rhythm = self._job.rhythm
+        return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=100.0)
+
+    def _sight(self, feed: SourceFeed, now_ms: float) -> Sight:
+        state, ends = self._log.task(feed.task.name), self._ends(feed)
+        return Sight(
+            batch=state.batch,
+            newest=self._log.newest_batch,
+            slowest=self._job.slowest,
+            records=feed.records,
+            bytes=feed.bytes,
+            last_ms=feed.last_cut_ms,
+            now_ms=now_ms,
+            deciding=feed.task.name in self._deciding,
+            paused=self._log.paused,
+            final=state.final,
+            at_end=ends is not None and feed.at_end(ends),
+        )
+
+    def _ends(self, feed: SourceFeed) -> dict[int, int] | None:
+        return None if self._log.ends is None else self._log.ends.get(feed.task.name, {})
+
+    def _append(self, name: str, feed: SourceFeed, now_ms: float) -> None:
+        rhythm, before = self._job.rhythm, self._log.task(name)
+        ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, self._ends(feed))
+        idle = feed.idle(now_ms)
+        cut = Cut(
+            task=name,
+            batch=before.batch + 1,
+            ranges=ranges,
+            watermark=max(before.watermark, self._watermark(name, feed, ranges, idle, now_ms)),
+            id=self._around.author.next(),
+            prev=before.last,
+            idle=idle,
+            final=final,
+            time_ms=self._around.time_ms(),
+        )
+        self._deciding.add(name)
+        self._around.appender.append(self._partition, cuts.encode(cut))
+
+    def _watermark(self, name: str, feed: SourceFeed, ranges: Sequence[Range], idle: bool, now_ms: float) -> int:
+        if not idle:
+            return feed.watermark(ranges, now_ms)
+        others = {task: state for task, state in self._log.tasks.items() if task != name}
+        return while_idle(self._log.task(name), others, int((now_ms - feed.last_cut_ms) * 1000))
+
+
+def _first_offsets(job: JobView) -> Mapping[str, Mapping[int, int]]:
+    """Of every source task of the job: the fold needs them all."""
+    return {
+        f"{source.operator}-{index}": {partition: source.first[partition] for partition in owned}
+        for source in job.plan.sources
+        for index, owned in enumerate(source.owners)
+    }

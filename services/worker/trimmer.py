@@ -1,0 +1,64 @@
+"""Trims what a unit has written and nobody needs any more: its output topics and its own checkpoint log.
+
+Source: PROTOCOL 6 and 7, MECHANISMS S2.
+"""
+
+from __future__ import annotations
+
+from schemas import checkpoints
+from schemas.topics import Partition
+from services.kernel.checkpoint_log import CheckpointLog
+from services.kernel.planning.layout import UnitLayout
+from services.worker.core.trimming import acknowledged
+from services.worker.job import JobView
+from services.worker.surroundings import Surroundings
+
+OUTPUT_MS = 500
+ANCHOR_MS = 5_000
+
+
+class Trimmer:
+    """Trims for one copy. output_trimmed: since somebody last asked, the output was trimmed (which starts a sweep)."""
+
+    def __init__(self, job: JobView, layout: UnitLayout, checkpoint: Partition, around: Surroundings) -> None:
+        self._job, self._checkpoint, self._around = job, checkpoint, around
+        self._outputs = {
+            Partition(output.topic, target)
+            for task in layout.tasks
+            for output in task.outputs
+            for target in output.targets
+        }
+        self._trimmed: dict[Partition, int] = {}
+        self._output_ms = self._anchor_ms = around.clock_ms()
+        self.output_trimmed = False
+
+    def trim(self, log: CheckpointLog, now_ms: float) -> None:
+        """Does what is due."""
+        if now_ms - self._output_ms >= OUTPUT_MS:
+            self._output_ms = now_ms
+            self._trim_outputs()
+        if now_ms - self._anchor_ms >= ANCHOR_MS:
+            self._anchor_ms = now_ms
+            self._trim_checkpoints(log)
+
+    def _trim_outputs(self) -> None:
+        """To the minimum of what the readers have acknowledged."""
+        readers, progress = self._job.readers, self._job.progress
+        upto = {p: acknowledged(p, readers.get(p, ()), progress) for p in self._outputs}
+        upto = {p: offset for p, offset in upto.items() if offset > self._trimmed.get(p, 0)}
+        if upto:
+            self.output_trimmed = True
+            self._delete(upto)
+
+    def _trim_checkpoints(self, log: CheckpointLog) -> None:
+        """First the anchor, and only once it was read back the trim."""
+        if log.anchored > self._trimmed.get(self._checkpoint, 0):
+            self._delete({self._checkpoint: log.anchored})
+        anchor = log.anchor()
+        if anchor is not None:
+            self._around.appender.append(self._checkpoint, checkpoints.encode(anchor))
+
+    def _delete(self, upto: dict[Partition, int]) -> None:
+        """A trim that fails is made up for by the next."""
+        self._trimmed |= upto
+        self._around.restores.run(lambda: self._around.log.trim(upto), lambda _: None)
