@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import signal
 import sys
 import time
@@ -49,6 +50,7 @@ def main() -> int:
     log = KafkaLog(settings.kafka, client_settings(), f"worker-{settings.worker}")
     log.create(topics.specs())
     root = settings.state_dir / settings.worker / settings.incarnation
+    shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
     worker = Worker(
         Identity(settings.worker, settings.incarnation, settings.zone, settings.slots),
         log,
