@@ -22,6 +22,10 @@ from services.worker.rocks import RocksImage
 from services.worker.settings import WorkerSettings, client_settings
 
 
+SWITCH_INTERVAL_S = 0.0005
+"""Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""
+
+
 def _clock_ms() -> float:
     return time.monotonic() * 1000
 
@@ -44,6 +48,7 @@ def main() -> int:
         stopping = True
 
     restrict(settings.allow)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     topics = ClusterTopics(settings.cluster)
