@@ -21,7 +21,6 @@ from services.worker.loop import Identity, Worker
 from services.worker.rocks import RocksImage
 from services.worker.settings import WorkerSettings, client_settings
 
-
 SWITCH_INTERVAL_S = 0.0005
 """Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""
 
