@@ -143,4 +143,4 @@ def _kill(pid: int, still_it: Any) -> bool:
 
 def _how_to_stop(files: ClusterFiles) -> str:
     default = files.data_dir == data_directory(Path(".holdfast"))
-    return "`holdfast down`" + ("" if default else f" --data-dir {files.data_dir}") + " stops it"
+    return "`holdfast down" + ("" if default else f" --data-dir {files.data_dir}") + "` stops it"

@@ -30,6 +30,8 @@ SILENT_MS = 1000
 """A worker not heard for so long is shown as silent."""
 
 OVER = ("ended", "rejected")
+UP = ("running", "ended")
+"""States of a copy that serves its unit; what it says of an error then is how its last attempt ended."""
 
 
 class JobLine(msgspec.Struct, frozen=True):
@@ -245,7 +247,7 @@ class ClusterView:
             dead=progress.dead,
             lost=progress.lost,
             ended=progress.ended,
-            error="" if primary is None else primary.error,
+            error="" if primary is None or primary.state in UP else primary.error,
         )
 
     def _state(self, copy: CopyLine, now_ms: int) -> str:

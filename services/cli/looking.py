@@ -126,7 +126,7 @@ def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = Fal
         return
     rows = [
         (
-            one.worker, one.pid, one.zone, coloured(one.state), f"{one.copies}/{one.slots}", f"{one.cpu_s:.1f}",
+            one.worker, str(one.pid), one.zone, coloured(one.state), f"{one.copies}/{one.slots}", f"{one.cpu_s:.1f}",
             f"{one.rss_bytes >> 20:,}",
         )
         for one in found
@@ -146,6 +146,7 @@ def events(
     import msgspec
 
     from schemas.events import decode
+    from services.cli.readiness import NO_JOB
     from services.cli.tailing import read_topic
     from services.cli.whereabouts import connected
 
@@ -155,7 +156,7 @@ def events(
                 event = decode(message.value() or b"")
             except msgspec.DecodeError:
                 continue
-            if job in (None, event.job):
+            if job in (None, event.job) and not event.job.startswith(NO_JOB):
                 print_json(event) if as_json else say(_event_line(event))
 
 

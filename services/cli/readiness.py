@@ -1,27 +1,37 @@
-"""Readiness: a cluster can take jobs once its controller answers and each of its workers has given a sign of life."""
+"""Readiness: a cluster can take jobs once its controller answers and each of its workers has given a sign of life.
+
+The controller is asked by a command for a job that cannot be, because of its name; the refusal is the answer.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
-from schemas import events, heartbeats
+from schemas import commands, events, heartbeats
+from schemas.commands import Command
 from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics, Partition
 from services.log.protocol import Log
 
 CONTROLLER = "controller"
-READY = "controller-ready"
-"""The event that a controller tells when it has read all that was there."""
+NO_JOB = "?"
+"""With this begins the name of a job that a probe asks for; none can be called so."""
+ANSWER_S = 5.0
 
 
 class Readiness:
-    """Listens from now on."""
+    """Listens from now on, and asks the controller. probe: unique, for the name in question."""
 
-    def __init__(self, log: Log, topics: ClusterTopics) -> None:
+    def __init__(self, log: Log, topics: ClusterTopics, probe: str) -> None:
         self._heartbeats, self._events = Partition(topics.heartbeats, 0), Partition(topics.events, 0)
+        self._name = NO_JOB + probe
         self._reader = log.reader("readiness")
         self._reader.assign(log.offsets([self._heartbeats, self._events], "end"))
         self._heard: set[str] = set()
+        appender = log.appender("readiness")
+        appender.append(Partition(topics.submit, 0), commands.encode(Command("resume", self._name)))
+        appender.flush(ANSWER_S)
+        appender.close()
 
     def poll(self, timeout_s: float) -> None:
         for chunk in self._reader.poll(timeout_s):
@@ -40,7 +50,7 @@ class Readiness:
     def _hear(self, partition: Partition, value: bytes) -> None:
         try:
             if partition == self._events:
-                self._heard |= {CONTROLLER} if events.decode(value).kind == READY else set()
+                self._heard |= {CONTROLLER} if events.decode(value).job == self._name else set()
             elif isinstance(beat := heartbeats.decode(value), Heartbeat):
                 self._heard.add(beat.worker)
         except msgspec.DecodeError:

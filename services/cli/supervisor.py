@@ -31,6 +31,7 @@ from services.cli.notices import Notices
 from services.cli.readiness import Readiness
 from services.cli.restarts import Restarts
 from services.cli.settings import Settings
+from services.controller.durability import Durability
 from services.kernel.errors import HoldfastError
 from services.log.kafka import KafkaLog
 from services.worker.settings import client_settings, new_incarnation
@@ -158,10 +159,10 @@ class Supervisor:
         if self.broker is not None:
             self._start_broker(self.broker)
         log = self._log = KafkaLog(self._servers, client_settings(), "supervisor")
-        log.create(self.topics.specs())
+        log.create(self._durability().of(self.topics.specs()))
         self._notices = Notices(log, self.topics)
         self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
-        readiness = Readiness(log, self.topics)
+        readiness = Readiness(log, self.topics, new_incarnation())
         try:
             self._await(readiness, deadline)
         finally:
@@ -190,6 +191,13 @@ class Supervisor:
         child = broker.child
         threading.Thread(target=lambda: self._queue.put(_Ended(None, child.wait())), daemon=True).start()
         self._publish()
+
+    def _durability(self) -> Durability:
+        """What nobody has said is left to the broker, which knows how many there are."""
+        said = self.settings.model_fields_set
+        return Durability(**{
+            name: getattr(self.settings, name) for name in ("replication_factor", "min_insync_replicas") if name in said
+        })  # fmt: skip
 
     # -- keeping it running -------------------------------------------------------------------------------------------
 

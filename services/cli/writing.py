@@ -34,8 +34,9 @@ class Writer:
         if self._key_of is None:
             self._write_in_turn(values)
         else:
+            answered = partial(self._answered, 1)
             for value in values:
-                self._appender.append(self._by_key, value, key=self._key_of(value), done=partial(self._answered, 1))
+                self._appender.append(self._by_key, value, key=self._key_of(value), done=answered)
         self.written += len(values)
         self._appender.poll()
 

@@ -197,7 +197,12 @@ def test_decimals_are_added_to_the_last_digit_and_null_beyond() -> None:
 
 
 def test_min_and_max_pass_over_nan_and_know_one_zero() -> None:
-    spec: dict[str, Any] = {"aggregate": {"low": "min(f)", "high": "max(f)"}, "key": [], "window": None, "emit": "updates"}
+    spec: dict[str, Any] = {
+        "aggregate": {"low": "min(f)", "high": "max(f)"},
+        "key": [],
+        "window": None,
+        "emit": "updates",
+    }
     for values in permutations([float("nan"), 0.0, -0.0]):
         harness = Harness("aggregate", spec, {"f": "float"})
         out = [harness.run([{"f": value, "_time": 0}]) for value in values][-1]
