@@ -87,9 +87,13 @@ def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Da
 def _check(expression: pl.Expr, text: str, schema: Mapping[str, pl.DataType]) -> None:
     """One value a row, whatever the other rows are: tried on made-up rows, together and alone."""
     nulls = pl.DataFrame({name: pl.Series(name, [None], dtype=kind) for name, kind in schema.items()})
+    nulls.with_columns(_value=expression)
     made_up = pl.concat([nulls, nulls.with_columns(_made_up(schema, 2)), nulls.with_columns(_made_up(schema, -3))])
-    alone = [made_up[row].with_columns(_value=expression)["_value"] for row in range(made_up.height)]
-    together = made_up.with_columns(_value=expression)["_value"]
+    try:
+        alone = [made_up[row].with_columns(_value=expression)["_value"] for row in range(made_up.height)]
+        together = made_up.with_columns(_value=expression)["_value"]
+    except PolarsError:
+        return  # the values do not suit it, such as a negative length; where rows do not either, they are refused
     if not together.equals(pl.concat(alone), null_equal=True):
         raise ExpressionError(f"'{text}' looks at other rows: use an aggregate or top operator")
 

@@ -59,7 +59,7 @@ class Unit:
     Args:
         layout: the unit as planned.
         store: its state, empty or restored.
-        watermarks: by task after the last batch done, from the marker.
+        watermarks: of each task's inputs after the last batch done, from the marker.
     """
 
     def __init__(self, layout: UnitLayout, store: StateStore, watermarks: Mapping[str, int] | None = None) -> None:
@@ -93,10 +93,12 @@ class Unit:
                 continue
             if task.source is not None:
                 outputs[task.name] = sources[task.name]
+                self.watermarks[task.name] = sources[task.name].watermark
             else:
                 fed = [self._feed(task, slot, frames, outputs) for slot in range(len(task.inputs))]
-                outputs[task.name] = self._run(task, fed, batch, produced)
-            self.watermarks[task.name] = outputs[task.name].watermark
+                self.watermarks[task.name] = max(before, min(one.watermark for one in fed))
+                context = BatchContext(batch, before, self.watermarks[task.name])
+                outputs[task.name] = self._run(task, fed, context, produced)
             self._send(task, outputs[task.name], produced)
         return produced
 
@@ -106,20 +108,18 @@ class Unit:
         source = task.inputs[slot]
         return outputs[source.task] if isinstance(source, LocalInput) else frames[task.name, slot]
 
-    def _run(self, task: TaskLayout, fed: Sequence[Fed], batch: int, produced: Produced) -> Fed:
-        before = self.watermarks[task.name]
-        watermark = max(before, min(one.watermark for one in fed))
+    def _run(self, task: TaskLayout, fed: Sequence[Fed], context: BatchContext, produced: Produced) -> Fed:
         if task.operator.kind == "sink":
             if fed[0].rows.height:
                 produced.sinks.append((task, fed[0].rows))
-            return Fed(self._empty[task.name], watermark)
-        outcome = self._operators[task.name].on_batch([one.rows for one in fed], BatchContext(batch, before, watermark))
+            return Fed(self._empty[task.name], context.watermark)
+        outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
         produced.late += outcome.late
         produced.dead += [
-            DeadLetter(origin=task.operator.name, reason=refused.reason, batch=batch, row=refused.row)
+            DeadLetter(origin=task.operator.name, reason=refused.reason, batch=context.batch, row=refused.row)
             for refused in outcome.refused
         ]
-        return Fed(outcome.rows, watermark)
+        return Fed(outcome.rows, context.watermark if outcome.watermark is None else outcome.watermark)
 
     def _send(self, task: TaskLayout, output: Fed, produced: Produced) -> None:
         end = output.watermark == END_WATERMARK

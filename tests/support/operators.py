@@ -37,7 +37,7 @@ class Harness:
         self._operator: Operator
         self._open()
         self.batch = 0
-        self.watermark = NO_WATERMARK
+        self.watermark = self.promised = NO_WATERMARK
         self.outcomes: list[Outcome] = []
 
     def _open(self) -> None:
@@ -64,6 +64,9 @@ class Harness:
         frames = [self.rows(slot, some) for slot, some in enumerate(inputs)]
         outcome = self._operator.on_batch(frames, BatchContext(self.batch, before, self.watermark))
         assert outcome.rows.schema == stream_schema(self.plan.fields), "rows are of the described schema"
+        if all((some[TIME] >= before).all() for some in frames):
+            assert (outcome.rows[TIME] >= self.promised).all(), "no row is late for the operator behind"
+        self.promised = self.watermark if outcome.watermark is None else outcome.watermark
         self.outcomes.append(outcome)
         return outcome.rows.to_dicts()
 

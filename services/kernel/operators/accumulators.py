@@ -204,6 +204,8 @@ def _result(function: str, kind: pl.DataType) -> pl.DataType:
         raise ExpressionError(f"{function} needs a number, this is {kind}")
     if function in ("min", "max") and not (kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean)):
         raise ExpressionError(f"{function} needs values that have an order, this is {kind}")
+    if kind.is_nested():
+        raise ExpressionError(f"{function} cannot hold a {kind}: take out what you need")
     if function == "mean":
         return pl.Float64()
     if kind.is_integer():

@@ -21,7 +21,7 @@ from services.kernel.operators.join import Join
 from services.kernel.operators.operator import BatchContext, Operator
 from services.kernel.operators.python import PythonTask
 from services.kernel.operators.python import output_fields as python_fields
-from services.kernel.operators.rowwise import Filter, Select, Union
+from services.kernel.operators.rowwise import Union, filtered, selected
 from services.kernel.operators.top import Top
 from services.kernel.operators.totals import Totals
 from services.kernel.operators.windows import END, START, Windows
@@ -53,6 +53,16 @@ class _Problems:
         if name not in fields:
             self.add(path, f"there is no column '{name}'", suggest(name, fields))
         return name in fields
+
+    def key(self, path: str, name: str, fields: Mapping[str, str]) -> bool:
+        """Notes an unknown column, or one that cannot be a key."""
+        if not self.column(path, name, fields):
+            return False
+        if nested := dtype(fields[name]).is_nested():
+            self.add(
+                path, f"'{name}' is a {fields[name]}, which is no key", "take out what tells rows apart by a select"
+            )
+        return not nested
 
     def check(self) -> None:
         if self.found:
@@ -108,7 +118,7 @@ def _describe_aggregate(params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
     problems, columns, fields = _Problems(), schema(inputs[0].fields), dict[str, str]()
     key, window = params.get("key") or [], params.get("window")
     for index, name in enumerate(key):
-        if problems.column(f"key[{index}]", name, inputs[0].fields):
+        if problems.key(f"key[{index}]", name, inputs[0].fields):
             _add_field(problems, f"key[{index}]", name, inputs[0].fields[name], fields)
     for name, text in params["aggregate"].items():
         try:
@@ -133,7 +143,7 @@ def _aggregated(name: str, text: str, columns: pl.Schema) -> str:
 def _describe_join(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
     problems, (left, right), on = _Problems(), inputs, params["join"]["on"]
     for index, name in enumerate(on):
-        both = [problems.column(f"join.on[{index}]", name, side.fields) for side in (left, right)]
+        both = [problems.key(f"join.on[{index}]", name, side.fields) for side in (left, right)]
         if all(both) and dtype(left.fields[name]) != dtype(right.fields[name]):
             problems.add(
                 f"join.on[{index}]",
@@ -143,6 +153,10 @@ def _describe_join(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Strea
     problems.check()
     outer = params["join"].get("kind") == "left"
     names = _right_names(on, left.fields, right.fields)
+    for name, as_name in names.items():
+        if as_name in left.fields or list(names.values()).count(as_name) > 1:
+            problems.add("join.right", f"its column '{name}' would be a second '{as_name}'", "rename it with a select")
+    problems.check()
     others = {as_name: optional(right.fields[name]) if outer else right.fields[name] for name, as_name in names.items()}
     return Stream({**left.fields, **others})
 
@@ -154,7 +168,7 @@ def _right_names(on: Sequence[str], left: Mapping[str, str], right: Mapping[str,
 
 def _describe_top(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
     problems, by = _Problems(), params["top"]["by"]
-    problems.column("top.by", by, inputs[0].fields)
+    problems.key("top.by", by, inputs[0].fields)
     if "rank" in inputs[0].fields:
         problems.add("top", "its input has a column 'rank' already", "rename it with a select")
     problems.check()
@@ -178,7 +192,7 @@ def _describe_union(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stre
 def _describe_python(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
     problems = _Problems()
     for index, name in enumerate(params.get("key") or []):
-        problems.column(f"key[{index}]", name, inputs[0].fields)
+        problems.key(f"key[{index}]", name, inputs[0].fields)
     try:
         fields = python_fields(params["python"], params.get("params") or {}, inputs[0].fields)
         schema(fields)
@@ -193,11 +207,11 @@ def _describe_python(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Str
 
 
 def _build_filter(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-    return Filter(plan.params["filter"], schema(inputs[0]))
+    return filtered(plan.params["filter"], inputs[0], plan.params.get("on_error") == "fail")
 
 
 def _build_select(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-    return Select(plan.params["select"], schema(inputs[0]), schema(plan.fields))
+    return selected(plan.params["select"], inputs[0], plan.fields, plan.params.get("on_error") == "fail")
 
 
 def _build_aggregate(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
@@ -236,7 +250,7 @@ def _input_key(plan: OperatorPlan) -> tuple[str, ...]:
 
 
 def _build_union(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-    return Union(list(plan.fields))
+    return Union(schema(plan.fields))
 
 
 def _build_python(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:

@@ -67,7 +67,9 @@ class Join:
             self._expire(context.watermark)
         parts = [part for part in parts if part.height]
         rows = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else self._nothing
-        return Outcome(rows, late_left + late_right, refused_left + refused_right)
+        # a left row that waits in vain comes out `within` after its time
+        behind = _minus(context.watermark, self._within) if self._left_too else None
+        return Outcome(rows, late_left + late_right, refused_left + refused_right, behind)
 
     def _load(self) -> None:
         if not self._loaded:

@@ -39,11 +39,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """rows: the output, canonical in order and content. late: number of late rows; refused: for the dead letters."""
+    """rows: the output, canonical in order and content. late: number of late rows; refused: for the dead letters.
+
+    watermark: no older row follows these; None where that is the watermark of the inputs.
+    """
 
     rows: pl.DataFrame
     late: int = 0
     refused: tuple[Refused, ...] = ()
+    watermark: int | None = None
 
 
 class Operator(Protocol):

@@ -5,51 +5,79 @@ Source: JOBS "operators".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
+from polars.exceptions import PolarsError
 
+from services.kernel.encoding import encode_json
+from services.kernel.errors import InvalidRecord
 from services.kernel.expressions import compile_expression, name_of, source_of
-from services.kernel.fields import with_time
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.fields import schema, with_time
+from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
+
+Compute = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-class Filter:
-    """Keeps the rows for which the expression is true; null counts as false."""
+class Rowwise:
+    """Computes batches. Rows at which an expression fails are found by halving, and refused.
 
-    def __init__(self, expression: str, schema: Mapping[str, pl.DataType]) -> None:
-        self._keep = compile_expression(expression, schema)
+    Args:
+        compute: rows in, rows out; may raise PolarsError. nothing: what comes out of no rows.
+        fields: of the input. fail: stop instead of refusing.
+    """
 
-    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        (rows,) = inputs
-        return Outcome(rows.filter(self._keep) if rows.height else rows)
-
-
-class Select:
-    """Computes new rows; the event time stays."""
-
-    def __init__(
-        self, items: Sequence[str], schema: Mapping[str, pl.DataType], output: Mapping[str, pl.DataType]
-    ) -> None:
-        self._columns = [
-            compile_expression(source_of(item), schema).cast(output[name_of(item)]).alias(name_of(item))
-            for item in items
-        ]
-        self._empty = with_time(output).to_frame()
+    def __init__(self, compute: Compute, nothing: pl.DataFrame, fields: Mapping[str, str], fail: bool = False) -> None:
+        self._compute, self._nothing, self._fields, self._fail = compute, nothing, dict(fields), fail
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
         if not rows.height:
-            return Outcome(self._empty)
-        time = rows[TIME]
-        return Outcome(rows.with_columns(self._columns).select(*self._empty.columns[:-1], time))
+            return Outcome(self._nothing)
+        refused: list[Refused] = []
+        return Outcome(self._computed(rows, refused), refused=tuple(refused))
+
+    def _computed(self, rows: pl.DataFrame, refused: list[Refused]) -> pl.DataFrame:
+        try:
+            return self._compute(rows)
+        except PolarsError as error:
+            text = str(error).splitlines()[0]
+            if self._fail:
+                raise InvalidRecord(text) from error
+            if rows.height == 1:
+                refused.append(Refused(text, encode_json(rows, self._fields)[0].decode()))
+                return self._nothing
+        middle = rows.height // 2
+        return self._computed(rows[:middle], refused).vstack(self._computed(rows[middle:], refused))
+
+
+def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> Rowwise:
+    """Keeps the rows for which the expression is true; null counts as false."""
+    keep = compile_expression(expression, schema(fields))
+    return Rowwise(lambda rows: rows.filter(keep), with_time(schema(fields)).to_frame(), fields, fail)
+
+
+def selected(items: Sequence[str], fields: Mapping[str, str], output: Mapping[str, str], fail: bool = False) -> Rowwise:
+    """Computes new rows; the event time stays."""
+    kinds = schema(output)
+    columns = [
+        compile_expression(source_of(item), schema(fields)).cast(kinds[name_of(item)]).alias(name_of(item))
+        for item in items
+    ]
+    # not `select`: an expression without columns would make one row of all
+    compute: Compute = lambda rows: rows.with_columns(*columns, pl.col(TIME)).select(*output, TIME)  # noqa: E731
+    return Rowwise(compute, with_time(kinds).to_frame(), fields, fail)
 
 
 class Union:
     """All rows of all inputs, in slot order."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._columns = [*columns, TIME]
+    def __init__(self, columns: Mapping[str, pl.DataType]) -> None:
+        self._nothing = with_time(columns).to_frame()
+        self._columns = self._nothing.columns
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        return Outcome(pl.concat([rows.select(self._columns) for rows in inputs], rechunk=True))
+        parts = [pl.DataFrame([rows[name] for name in self._columns]) for rows in inputs if rows.height]
+        if not parts:
+            return Outcome(self._nothing)
+        return Outcome(parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True))

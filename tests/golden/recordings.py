@@ -1,0 +1,91 @@
+"""The recordings that the golden tests read. They are inputs of this machine, not part of the project.
+
+They lie in `../shared/data` beside the checkout, or where HOLDFAST_SHARED_DATA says.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+_BESIDE = Path(__file__).parents[3] / "shared" / "data"
+_ACCESS = re.compile(rb'^(\S+) \[(\d\d):(\d\d:\d\d:\d\d)\] "(?:GET|HEAD|POST) (\S+)[^"]*" (\d{3}) (\d+|-)$')
+
+
+def recording(name: str) -> Path:
+    """A recording's path; the test is skipped where it is missing."""
+    folder = Path(os.environ.get("HOLDFAST_SHARED_DATA") or _BESIDE)
+    if not (folder / name).exists():
+        pytest.skip(f"no recording {name} in {folder}: set HOLDFAST_SHARED_DATA to the folder that holds it")
+    return folder / name
+
+
+@lru_cache(maxsize=1)
+def packets() -> pl.DataFrame:
+    """Packets at honeypots in the order they were written, which is not that of time."""
+    found = pl.read_csv(recording("packets.csv.gz"), schema_overrides={"datetime": pl.String})
+    return found.rename({"datetime": "at"})
+
+
+@lru_cache(maxsize=1)
+def requests() -> pl.DataFrame:
+    """Requests of a web server's day; the odd lines are left out."""
+    lines = gzip.decompress(recording("web_access.log.gz").read_bytes()).splitlines()
+    found = [match.groups() for line in lines if (match := _ACCESS.match(line))]
+    return pl.DataFrame(
+        [
+            {
+                "host": host.decode("latin-1"),
+                "path": path.decode("latin-1"),
+                "status": int(status),
+                "bytes": None if size == b"-" else int(size),
+                "at": f"1995-08-{day.decode()}T{time.decode()}Z",
+            }
+            for host, day, time, path, status, size in found
+        ]
+    )
+
+
+@lru_cache(maxsize=1)
+def posts() -> pl.DataFrame:
+    """Posts with their hashtags: at, hashtags[]."""
+    lines = gzip.decompress(recording("hashtags.jsonl.gz").read_bytes())
+    return pl.read_ndjson(lines).rename({"event_time": "at"})
+
+
+@lru_cache(maxsize=1)
+def traffic() -> pl.DataFrame:
+    """The first 200,000 five-minute counts of 449 road sensors, in the order of time."""
+    found = pl.read_parquet(recording("road_traffic.parquet"), n_rows=200_000)
+    columns = ["sensor", "vehicles", "avg_speed_kmh"]
+    return found.select(_text("event_time"), pl.col(columns).cast(pl.Int64)).rename({"avg_speed_kmh": "speed"})
+
+
+@lru_cache(maxsize=1)
+def incidents() -> pl.DataFrame:
+    """Where a sensor's speed falls below half of its free flow: the first count of each such spell."""
+    sensors = pl.read_csv(recording("road_sensors.csv")).select("sensor", "free_flow_kmh")
+    slow = (
+        traffic()
+        .join(sensors, on="sensor", maintain_order="left")
+        .with_columns(slow=(pl.col("vehicles") > 0) & (pl.col("speed") * 2 < pl.col("free_flow_kmh")))
+    )
+    began = pl.col("slow") & ~pl.col("slow").shift(fill_value=False).over("sensor")
+    return slow.filter(began).select("at", "sensor", pl.col("speed").alias("slowed_to"), "free_flow_kmh")
+
+
+@lru_cache(maxsize=1)
+def weather() -> pl.DataFrame:
+    """Weather at the same place and time, every ten to thirty minutes."""
+    found = pl.read_csv(recording("road_weather.csv"), schema_overrides={"TIMESTAMP": pl.String})
+    return found.rename({"TIMESTAMP": "at"})
+
+
+def _text(time: str) -> pl.Expr:
+    return pl.col(time).dt.strftime("%Y-%m-%dT%H:%M:%SZ").alias("at")

@@ -1,0 +1,63 @@
+"""A user's operators, such as a user would write them: visits to a web server, and gaps between packets."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import polars as pl
+
+from services.kernel.operators.python import Context, PythonOperator, State
+
+_SECOND_US = 1_000_000
+Visit = tuple[str, int, int, int]
+
+
+class Visits(PythonOperator):
+    """Requests of a host with no more than `gap_s` between two: one row a visit, when it is over."""
+
+    output: ClassVar[dict[str, str]] = {"host": "string", "began_us": "int", "lasted_us": "int", "requests": "int"}
+
+    def __init__(self, gap_s: int) -> None:
+        self.gap_us = gap_s * _SECOND_US
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
+        table = state.table("visits")
+        hosts = batch["host"].unique(maintain_order=True).to_list()
+        visits = dict(zip(hosts, table.get_many(hosts), strict=True))
+        over: list[Visit] = []
+        for host, time in batch.select("host", "_time").iter_rows():
+            began, last, count = visits[host] or (time, time, 0)
+            if time - last > self.gap_us:
+                over.append((host, began, last - began, count))
+                began, count = time, 0
+            visits[host] = (began, time, count + 1)
+        table.put_many(visits)
+        return self._rows(over)
+
+    def on_watermark(self, watermark_us: int, state: State, ctx: Context) -> pl.DataFrame:
+        table = state.table("visits")
+        over = [(host, *visit) for host, visit in table.items() if visit[1] + self.gap_us < watermark_us]
+        table.delete_many(host for host, *_ in over)
+        return self._rows([(host, began, last - began, count) for host, began, last, count in over])
+
+    def _rows(self, visits: list[Visit]) -> pl.DataFrame:
+        kinds = {"host": pl.String, "began_us": pl.Int64, "lasted_us": pl.Int64, "requests": pl.Int64}
+        return pl.DataFrame(visits, schema=kinds, orient="row")
+
+
+class Gaps(PythonOperator):
+    """Of each packet: which of its source it is, and how long after the one before it, in order of arrival."""
+
+    output: ClassVar[dict[str, str]] = {"id": "int", "src": "int", "nth": "int", "after_us": "int?"}
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
+        table = state.table("last")
+        sources = batch["src"].unique(maintain_order=True).to_list()
+        seen = dict(zip(sources, table.get_many(sources, default=(0, None)), strict=True))
+        rows = []
+        for identity, source, time in batch.select("id", "src", "_time").iter_rows():
+            nth, last = seen[source]
+            seen[source] = (nth + 1, time)
+            rows.append((identity, source, nth + 1, None if last is None else time - last))
+        table.put_many(seen)
+        return pl.DataFrame(rows, schema=dict.fromkeys(self.output, pl.Int64), orient="row")

@@ -1,0 +1,130 @@
+"""aggregate: running totals and tumbling windows over packets that do not come in the order of time."""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from tests.golden.recordings import packets
+from tests.golden.whole import assert_newest, assert_rows, delivered, finish, in_windows, late, timed, utc
+
+SOURCE = """
+  packets:
+    topic: packets
+    fields: {at: timestamp, host: string, src: int, proto: string, type: int?, spt: int?, dpt: int?}
+    event_time: at
+"""
+EVERY = (
+    '{n: "count()", ports: "count(dpt)", sum: "sum(dpt)", mean: "mean(dpt / 7)", low: "min(spt)", high: "max(spt)", '
+    'since: "min(at)", widest: "max(proto)", first: "first(dpt)", last: "last(host)"}'
+)
+"""Every aggregate, over columns with and without nulls."""
+
+
+def every(frame: pl.DataFrame, *key: str) -> pl.DataFrame:
+    """The same in one piece; first and last go by time, and at equal times by arrival."""
+    in_order = timed(frame).sort("_us", maintain_order=True)
+    return in_order.group_by(key).agg(
+        n=pl.len().cast(pl.Int64),
+        ports=pl.col("dpt").count().cast(pl.Int64),
+        sum=pl.when(pl.col("dpt").count() > 0).then(pl.col("dpt").sum()),
+        mean=(pl.col("dpt") / 7).mean(),
+        low=pl.min("spt"),
+        high=pl.max("spt"),
+        since=utc("at").min(),
+        widest=pl.max("proto"),
+        first=pl.col("dpt").drop_nulls().first(),
+        last=pl.col("host").last(),
+    )
+
+
+def test_the_newest_running_totals_of_each_key_are_those_of_one_piece() -> None:
+    job = f"""
+name: running
+sources: {SOURCE}
+operators:
+  totals: {{aggregate: {EVERY}, key: [src], input: packets}}
+queries:
+  totals: {{input: totals}}
+"""
+    some = packets().head(200_000)
+    assert_newest(finish(job, {"packets": some}), "totals", every(some, "src"), ["src"])
+
+
+def test_counts_of_all_packets_by_source_and_of_those_to_each_host_are_those_of_one_piece() -> None:
+    job = f"""
+name: counts
+sources: {SOURCE}
+operators:
+  sources: {{aggregate: {{n: "count()"}}, key: [src], input: packets, emit: final, parallelism: 2}}
+  hosts: {{aggregate: {{n: "count()", ports: "sum(dpt)"}}, key: [host, proto], input: packets, emit: final}}
+queries:
+  sources: {{input: sources}}
+  hosts: {{input: hosts}}
+"""
+    n = pl.len().cast(pl.Int64)
+    got = finish(job, {"packets": packets()})
+    assert_rows(got, "sources", packets().group_by("src").agg(n=n))
+    ports = pl.when(pl.col("dpt").count() > 0).then(pl.col("dpt").sum())
+    assert_rows(got, "hosts", packets().group_by("host", "proto").agg(n=n, ports=ports))
+
+
+def test_tumbling_windows_are_those_of_one_piece_when_nothing_is_late() -> None:
+    job = f"""
+name: tumbling
+sources: {SOURCE}
+    allowed_lateness_s: 1500
+operators:
+  hourly: {{aggregate: {EVERY}, key: [src], input: packets, window: {{size_s: 3600}}, parallelism: 2}}
+queries:
+  hourly: {{input: hourly}}
+"""
+    some = packets().head(60_000)
+    got = finish(job, {"packets": some})
+    expected = every(in_windows(some, 3600), "src", "window_start", "window_end")
+    assert late(got) == 0
+    assert_rows(got, "hourly", expected.select(pl.exclude("window_start", "window_end"), "window_start", "window_end"))
+
+
+def test_each_row_is_either_counted_in_its_window_or_put_aside_as_late_and_only_late_ones_are() -> None:
+    lateness_s = 60
+    job = f"""
+name: late
+sources: {SOURCE}
+    allowed_lateness_s: {lateness_s}
+    late: topic
+operators:
+  minutes: {{aggregate: {{n: "count()", ids: "sum(id)"}}, key: [host], input: packets, window: {{size_s: 60}}}}
+queries:
+  minutes: {{input: minutes}}
+max_batch_records: 500
+""".replace("{at:", "{id: int, at:")
+    some = timed(packets().head(60_000)).with_row_index("id").cast({"id": pl.Int64})
+    got = finish(job, {"packets": some.drop("_us")})
+    aside = [msgspec.json.decode(letter.row)["id"] for letter in got.dead]
+    assert len(aside) == len(set(aside)) == late(got) > 0
+    is_late = pl.col("id").is_in(aside)
+    behind_s = (pl.col("_us").cum_max() - pl.col("_us")) / 1_000_000
+    assert some.filter(is_late & (behind_s <= lateness_s)).is_empty(), "none of them was in time"
+    counted = in_windows(some.filter(~is_late), 60).group_by("host", "window_start", "window_end")
+    expected = counted.agg(n=pl.len().cast(pl.Int64), ids=pl.sum("id"))
+    assert_rows(got, "minutes", expected.select("host", "n", "ids", "window_start", "window_end"))
+
+
+def test_late_rows_are_dropped_and_counted_unless_they_are_asked_for() -> None:
+    job = f"""
+name: dropped
+sources: {SOURCE}
+    allowed_lateness_s: 5
+operators:
+  minutes: {{aggregate: {{n: "count()"}}, key: [host], input: packets, window: {{size_s: 60}}}}
+queries:
+  minutes: {{input: minutes}}
+max_batch_records: 500
+"""
+    some = packets().head(60_000)
+    got = finish(job, {"packets": some})
+    like = pl.DataFrame(schema={"host": pl.String, "n": pl.Int64, "window_start": pl.String, "window_end": pl.String})
+    assert late(got) > 0
+    assert got.dead == []
+    assert delivered(got, "minutes", like)["n"].sum() + late(got) == some.height

@@ -1,0 +1,117 @@
+"""filter, select and union: row by row, in order, and one bad row never takes its companions with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.kernel.errors import InvalidRecord, JobRejected
+from services.kernel.operators import catalogue
+from services.kernel.operators.catalogue import Stream
+from tests.support.operators import Harness
+
+FIELDS = {"a": "int?", "b": "int?", "s": "string?"}
+
+
+def rows(*values: tuple[int | None, int | None, str | None]) -> list[dict[str, Any]]:
+    return [{"a": a, "b": b, "s": s, "_time": index} for index, (a, b, s) in enumerate(values)]
+
+
+def test_a_filter_keeps_what_is_true_and_drops_null() -> None:
+    harness = Harness("filter", {"filter": "a > 1"}, FIELDS)
+    assert [r["a"] for r in harness.run(rows((1, 0, ""), (2, 0, ""), (None, 0, ""), (3, 0, "")))] == [2, 3]
+    assert harness.run([]) == []
+
+
+def test_a_select_computes_from_the_old_columns_and_keeps_the_time() -> None:
+    harness = Harness("select", {"select": ["b AS a", "a + b AS b", "a / b AS q", "'x' AS c", "s"]}, FIELDS)
+    assert harness.run(rows((1, 2, "u"), (3, 0, None))) == [
+        {"a": 2, "b": 3, "q": 0.5, "c": "x", "s": "u", "_time": 0},
+        {"a": 0, "b": 3, "q": None, "c": "x", "s": None, "_time": 1},
+    ]
+    assert harness.plan.fields == {"a": "int?", "b": "int?", "q": "float?", "c": "string?", "s": "string?"}
+
+
+def test_a_select_without_columns_still_gives_a_row_for_each() -> None:
+    assert len(Harness("select", {"select": ["1 AS one"]}, FIELDS).run(rows((1, 1, ""), (2, 2, "")))) == 2
+
+
+def test_a_union_concatenates_in_slot_order_and_finds_columns_by_name() -> None:
+    other = {"s": "string", "a": "int", "b": "int?"}
+    harness = Harness("union", {"union": ["x", "y"]}, FIELDS, other)
+    got = harness.run(rows((1, 1, "l")), [{"s": "r", "a": 2, "b": None, "_time": 5}])
+    assert [(r["a"], r["s"], r["_time"]) for r in got] == [(1, "l", 0), (2, "r", 5)]
+    assert harness.run([], []) == []
+    assert harness.run([], [{"s": "r", "a": 2, "b": None, "_time": 5}])[0]["s"] == "r"
+
+
+REGEX = {"filter": "s ~ 'a' OR REGEXP_LIKE('aa', s)"}
+"""A text that is no regular expression makes polars raise."""
+texts = st.lists(st.sampled_from(["a", "b", "(", "a(", "", None]), max_size=10)
+
+
+@given(texts)
+def test_rows_at_fault_are_refused_and_the_others_stay(some: list[str | None]) -> None:
+    harness = Harness("filter", REGEX, FIELDS)
+    got = harness.run(rows(*[(index, 0, text) for index, text in enumerate(some)]))
+    alone = [Harness("filter", REGEX, FIELDS) for _ in some]
+    expected = [
+        row
+        for harness, row in zip(alone, rows(*[(i, 0, t) for i, t in enumerate(some)]), strict=True)
+        for row in harness.run([{**row, "_time": 0}])
+    ]
+    assert [r["a"] for r in got] == [r["a"] for r in expected]
+    refused = [one for each in alone for one in each.outcomes[-1].refused]
+    assert list(harness.outcomes[-1].refused) == refused
+    assert len(refused) == sum(text is not None and "(" in text for text in some)
+
+
+def test_a_refused_row_says_what_it_was_and_why() -> None:
+    harness = Harness("filter", REGEX, FIELDS)
+    harness.run(rows((7, None, "(")))
+    (refused,) = harness.outcomes[-1].refused
+    assert refused.row == '{"a":7,"b":null,"s":"("}'
+    assert "regex" in refused.reason
+
+
+def test_where_nothing_may_be_refused_the_operator_stops() -> None:
+    harness = Harness("filter", {**REGEX, "on_error": "fail"}, FIELDS)
+    with pytest.raises(InvalidRecord):
+        harness.run(rows((1, 1, "(")))
+
+
+def problems(kind: str, params: dict[str, Any], *inputs: dict[str, str]) -> dict[str, str]:
+    with pytest.raises(JobRejected) as rejected:
+        catalogue.describe(kind, params, [Stream(fields) for fields in inputs])
+    return {problem.path: str(problem) for problem in rejected.value.problems}
+
+
+def test_every_problem_of_an_operator_is_told_at_once() -> None:
+    found = problems("select", {"select": ["a", "x", "a + 1", "b AS a", "a AS _b", "SUM(a) AS n", "s"]}, FIELDS)
+    assert list(found) == [f"select[{index}]" for index in (1, 2, 3, 4, 5)]
+    assert "there is no column 'x'" in found["select[1]"]
+    assert "has no name: write 'a + 1 AS name'" in found["select[2]"]
+    assert "two columns 'a'" in found["select[3]"]
+    assert "begins with an underscore" in found["select[4]"]
+    assert "use an aggregate" in found["select[5]"]
+
+
+def test_a_filter_is_a_condition() -> None:
+    assert "not bool" in problems("filter", {"filter": "a + 1"}, FIELDS)["filter"]
+
+
+def test_streams_of_a_union_have_the_same_columns() -> None:
+    found = problems("union", {"union": ["x", "y"]}, FIELDS, {"a": "string", "b": "int?", "t": "date"})
+    assert list(found) == ["union[1]"]
+    described = catalogue.describe("union", {"union": ["x", "y"]}, [Stream({"a": "int"}), Stream({"a": "int?"})])
+    assert described == Stream({"a": "int?"})
+
+
+def test_what_identifies_a_row_stays_with_its_columns() -> None:
+    stream = Stream({"k": "string", "n": "int"}, ("k",), False)
+    assert catalogue.describe("filter", {"filter": "n > 1"}, [stream]) == stream
+    assert catalogue.describe("select", {"select": ["k", "n + 1 AS m"]}, [stream]).row_key == ("k",)
+    assert catalogue.describe("select", {"select": ["n"]}, [stream]).row_key == ()
