@@ -11,6 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.controller.settings import ControllerSettings
 from services.worker.settings import CLIENT_PREFIX, WorkerSettings, client_settings
 
 PREFIX = "HOLDFAST_"
@@ -83,7 +84,7 @@ def described(settings: Settings) -> list[Setting]:
 
 def unknown_variables() -> dict[str, str | None]:
     """HOLDFAST_* variables that nothing reads, each with the one that may be meant."""
-    models: tuple[type[BaseSettings], ...] = (Settings, WorkerSettings)
+    models: tuple[type[BaseSettings], ...] = (Settings, ControllerSettings, WorkerSettings)
     known = OF_SCRIPTS | {f"{PREFIX}{name.upper()}" for model in models for name in model.model_fields}
     unknown = sorted(
         name

@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Retriable, StateCorrupted
 from services.log.kafka_appender import KafkaAppender
-from services.log.kafka_client import ANSWER_S, Cluster, error_of
+from services.log.kafka_client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, error_of
 from services.log.kafka_reader import KafkaReader
 from services.log.kafka_scan import Scanner
 from services.log.kafka_transactor import KafkaTransactor
@@ -43,6 +43,7 @@ _MOVED = (
     KafkaError._NOENT,
 )
 """A topic just made, or a broker just back: its leaders are not settled, or not the ones the client knows."""
+_LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 _T = TypeVar("_T")
 _Asked = dict[TopicPartition, Future[Any]]
 
@@ -72,7 +73,7 @@ class KafkaLog:
         present = self.topics()
         missing = [spec for name, spec in wanted.items() if name not in present]
         if missing:
-            new = [NewTopic(s.name, s.partitions, -1, config=dict(s.config)) for s in missing]
+            new = [NewTopic(s.name, s.partitions, s.replicas, config=_LARGE | s.config) for s in missing]
             created = self._admin.create_topics(new, operation_timeout=ANSWER_S, request_timeout=ANSWER_S)
             for name, future in created.items():
                 self._answer(f"create {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
