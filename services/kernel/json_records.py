@@ -41,14 +41,14 @@ class JsonReader:
         self._decode = msgspec.json.Decoder(record).decode
         self._getters = [attrgetter(slot) for slot in names]
 
-    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], list[int], dict[int, str]]:
+    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
         """Values by column, the records they come from, and why the others are refused."""
         refused: dict[int, str] = {}
         try:
             records = list(map(self._decode, values))  # type: ignore[arg-type]
         except (*_REFUSALS, TypeError):
             records = self._one_by_one(values, refused)
-        kept = [index for index in range(len(values)) if index not in refused]
+        kept = [index for index in range(len(values)) if index not in refused] if refused else range(len(values))
         return [list(map(getter, records)) for getter in self._getters], kept, refused
 
     def columns(self) -> list[Column]:

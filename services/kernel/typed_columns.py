@@ -32,11 +32,12 @@ def times(unit: str | None) -> Column:
 
 
 def _microseconds(values: Values, unit: str | None) -> pl.Series:
-    if unit is None or all(value is None or isinstance(value, str) for value in values):
+    kinds = set(map(type, values))
+    if unit is None or int not in kinds:
         return timestamps.parse(values)
+    if str not in kinds:
+        return timestamps.scaled(values, unit)
     numbers = timestamps.scaled([None if isinstance(value, str) else value for value in values], unit)
-    if all(value is None or isinstance(value, int) for value in values):
-        return numbers
     return numbers.fill_null(timestamps.parse([value if isinstance(value, str) else None for value in values]))
 
 

@@ -142,8 +142,9 @@ class KafkaReader:
         """Adds records, which come in runs of one partition, to the chunks of their partitions."""
         if not records:
             return
-        if len(self._generations) == 1:
-            self._add(next(iter(self._generations)), records, chunks)
+        topics, indices = set(map(KafkaMessage.topic, records)), set(map(KafkaMessage.partition, records))
+        if len(topics) == len(indices) == 1:
+            self._add(Partition(cast(str, topics.pop()), cast(int, indices.pop())), records, chunks)
             return
         begin = 0
         names = zip(map(KafkaMessage.topic, records), map(KafkaMessage.partition, records), strict=True)

@@ -7,7 +7,7 @@ delivered it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,39 +21,36 @@ from services.kernel.decoding import Decoded, Decoder
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.unit import Fed
-from services.log.protocol import Chunk, Message
-
-
-def _offset(message: Message) -> int:
-    return message.offset()
-
-
-def _size(messages: Sequence[Message]) -> int:
-    return sum(len(message.value() or b"") for message in messages)
+from services.log.protocol import Chunk
 
 
 @dataclass(slots=True)
 class _Waiting:
     """Records of one partition that are fetched and not yet processed. cut: the first offset that no cut names.
 
-    bytes: about, so that it costs nothing to keep.
+    offsets, values, stamps: of the records, side by side. bytes: about, so that it costs nothing to keep.
     """
 
     position: int
     cut: int
     fetched: int
     end: int = -1
-    messages: list[Message] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
     bytes: int = 0
 
     def offer(self, chunk: Chunk) -> None:
-        messages = chunk.messages
-        if messages and messages[0].offset() < self.fetched:
-            messages = messages[bisect_left(messages, self.fetched, key=_offset) :]
-        if messages:
-            self.messages.extend(messages)
-            self.bytes += _size(messages)
-            self.fetched = messages[-1].offset() + 1
+        offsets = [message.offset() for message in chunk.messages]
+        new = bisect_left(offsets, self.fetched)
+        if new < len(offsets):
+            messages = chunk.messages[new:] if new else chunk.messages
+            values = [message.value() for message in messages]
+            self.offsets += offsets[new:]
+            self.values += values
+            self.stamps += [message.timestamp()[1] for message in messages]
+            self.bytes += _size(values)
+            self.fetched = offsets[-1] + 1
         if chunk.end is not None:
             self.end = max(self.end, chunk.end)
 
@@ -62,19 +59,27 @@ class _Waiting:
         """The reader has met the end of the partition behind what it brought."""
         return self.end >= self.fetched
 
+    @property
+    def uncut(self) -> int:
+        """Records that no cut names yet."""
+        return len(self.offsets) - bisect_left(self.offsets, self.cut)
+
     def holds(self, stop: int) -> bool:
         """Whether every record below `stop` is here."""
         return self.fetched >= stop or self.end >= stop
 
-    def between(self, start: int, stop: int) -> list[Message]:
-        first = bisect_left(self.messages, start, key=_offset)
-        return self.messages[first : bisect_left(self.messages, stop, key=_offset)]
+    def between(self, start: int, stop: int) -> slice:
+        return slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
 
     def drop(self, stop: int) -> None:
-        gone = bisect_left(self.messages, stop, key=_offset)
-        self.bytes -= self.bytes * gone // max(1, len(self.messages))
-        del self.messages[:gone]
+        gone = bisect_left(self.offsets, stop)
+        self.bytes -= self.bytes * gone // max(1, len(self.offsets))
+        del self.offsets[:gone], self.values[:gone], self.stamps[:gone]
         self.position = stop
+
+
+def _size(values: Iterable[bytes | None]) -> int:
+    return sum(map(len, filter(None, values)))
 
 
 @dataclass(slots=True)
@@ -116,7 +121,7 @@ class SourceFeed:
     @property
     def records(self) -> int:
         """Records that no cut names yet."""
-        return sum(len(w.messages) - bisect_left(w.messages, w.cut, key=_offset) for w in self._waiting.values())
+        return sum(waiting.uncut for waiting in self._waiting.values())
 
     @property
     def bytes(self) -> int:
@@ -132,7 +137,7 @@ class SourceFeed:
         self._waiting[chunk.partition.index].offer(chunk)
 
     def backlog(self, partition: int) -> int:
-        return len(self._waiting[partition].messages)
+        return len(self._waiting[partition].offsets)
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -169,14 +174,14 @@ class SourceFeed:
         return read.ranges, final
 
     def _stop(self, waiting: _Waiting, share: int, max_bytes: int, end: int | None) -> int:
-        first = bisect_left(waiting.messages, waiting.cut, key=_offset)
-        last = min(len(waiting.messages), first + share)
-        while last - first > 1 and waiting.bytes > max_bytes and _size(waiting.messages[first:last]) > max_bytes:
+        offsets, first = waiting.offsets, bisect_left(waiting.offsets, waiting.cut)
+        last = min(len(offsets), first + share)
+        while last - first > 1 and waiting.bytes > max_bytes and _size(waiting.values[first:last]) > max_bytes:
             last = first + (last - first) // 2
-        stop = waiting.messages[last - 1].offset() + 1 if last > first else waiting.cut
+        stop = offsets[last - 1] + 1 if last > first else waiting.cut
         if end is None:
             return stop
-        behind = waiting.messages[last].offset() if last < len(waiting.messages) else None
+        behind = offsets[last] if last < len(offsets) else None
         reached = stop >= end or (behind is not None and behind >= end) or (behind is None and waiting.holds(end))
         return max(waiting.cut, end) if reached else stop
 
@@ -217,18 +222,18 @@ class SourceFeed:
         return fed, [self._dead(read, index, reason, batch) for index, reason in read.decoded.refused], cut
 
     def _decode(self, ranges: Sequence[Range]) -> _Read:
-        taken = [(r, self._waiting[r.partition].between(r.start, r.stop)) for r in ranges]
-        messages = [message for _, some in taken for message in some]
-        values = [message.value() for message in messages]
-        decoded = self._decoder.decode(values, [message.timestamp()[1] for message in messages])
-        bounds = np.cumsum([0] + [len(some) for _, some in taken])
+        taken = [(self._waiting[r.partition], self._waiting[r.partition].between(r.start, r.stop)) for r in ranges]
+        values = [value for waiting, some in taken for value in waiting.values[some]]
+        decoded = self._decoder.decode(values, [stamp for waiting, some in taken for stamp in waiting.stamps[some]])
+        bounds = np.cumsum([0] + [some.stop - some.start for _, some in taken])
         times = decoded.rows[TIME].to_numpy()
         at = np.searchsorted(decoded.kept, bounds)
         cut = tuple(
             Range(r.partition, r.start, r.stop, _newest(self._newest[r.partition], times[at[i] : at[i + 1]]))
-            for i, (r, _) in enumerate(taken)
+            for i, r in enumerate(ranges)
         )
-        positions = [] if not decoded.refused else [(r.partition, m.offset()) for r, some in taken for m in some]
+        found = zip(ranges, taken, strict=True) if decoded.refused else ()
+        positions = [(r.partition, offset) for r, (waiting, some) in found for offset in waiting.offsets[some]]
         return _Read(cut, decoded, positions, values)
 
     def _dead(self, read: _Read, index: int, reason: str, batch: int) -> DeadLetter:
