@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from services.cli import cluster, jobs, looking, machine, results, sending
+from services.cli import cluster, faults, jobs, looking, machine, results, sending
 from services.cli.terminal import CommandFailed, say_error
 
 TOUR = """
@@ -81,7 +81,8 @@ CLUSTER, JOBS, DATA, LOOKING, MACHINE = "Cluster", "Jobs", "Data", "Looking", "T
 def _assemble() -> None:
     app.command(rich_help_panel=CLUSTER)(cluster.up)
     app.command(rich_help_panel=CLUSTER)(cluster.down)
-    app.command(rich_help_panel=CLUSTER)(cluster.kill)
+    app.command(rich_help_panel=CLUSTER)(faults.kill)
+    app.command(rich_help_panel=CLUSTER)(faults.stall)
     if importlib.util.find_spec("services.cli.trying") is not None:
         app.command("try", rich_help_panel=JOBS)(importlib.import_module("services.cli.trying").command)
     for command in (jobs.check, jobs.submit, jobs.cancel, jobs.pause, jobs.resume):

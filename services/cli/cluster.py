@@ -1,4 +1,4 @@
-"""Commands that start and stop a whole cluster on this machine: up, down, kill."""
+"""Commands that start and stop a whole cluster on this machine: up, down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -98,47 +98,6 @@ def _stop(files: ClusterFiles) -> bool:
             deadline += DOWN_S
         time.sleep(0.02)
     return True
-
-
-def kill(
-    worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its name, such as worker-1.")],
-    data_dir: DataDir = None,
-    kafka: KafkaAt = None,
-    as_json: Json = False,
-) -> None:
-    """Kill a worker of the local cluster without warning (SIGKILL), to see what happens; it is started again."""
-    from services.cli.cluster_files import ClusterFiles
-
-    files = ClusterFiles(data_directory(data_dir))
-    if files.running() is None:
-        raise CommandFailed(f"no cluster runs in {files.data_dir}", "kill works on a cluster that `holdfast up` runs")
-    known = {one.worker: one for one in files.workers()}
-    if worker not in known:
-        raise CommandFailed(f"there is no worker '{worker}'", f"there are: {', '.join(sorted(known)) or 'none'}", 2)
-    one = known[worker]
-    if one.pid is None or not _kill(one.pid, lambda: one in files.workers()):
-        raise CommandFailed(f"{worker} has just ended and is being started again", "try again in a moment")
-    if as_json:
-        print_json({"worker": worker, "incarnation": one.incarnation, "pid": one.pid})
-    else:
-        say(f"killed {worker} (process {one.pid}); `holdfast events` shows what happens")
-
-
-def _kill(pid: int, still_it: Any) -> bool:
-    """A descriptor stays that of the process, even if its number is given to another."""
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return False
-    try:
-        if not still_it():
-            return False
-        signal.pidfd_send_signal(process, signal.SIGKILL)
-        return True
-    except ProcessLookupError:
-        return False
-    finally:
-        os.close(process)
 
 
 def _how_to_stop(files: ClusterFiles) -> str:

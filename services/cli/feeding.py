@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from services.cli.unusable import UnusableFile
+
 Format = Literal["ndjson", "csv", "parquet"]
 
 SUFFIXES: dict[str, Format] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".csv": "csv"}
@@ -25,14 +27,6 @@ ROWS = 10_000
 """Rows of a parquet file in a block."""
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Kafka takes no record of that size; a longer one is a file without line ends, or with a quote never closed."""
-
-
-class UnusableFile(Exception):
-    """A file that holds no records we can read: what is wrong, and what to do about it."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        self.message, self.hint = message, hint
-        super().__init__(f"{message} ({hint})" if hint else message)
 
 
 def records(path: Path, *, raw: bool = False, strings: bool = False, null: Sequence[str] = ()) -> Iterator[list[bytes]]:

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from services.cli.feeding import UnusableFile
+from services.cli.unusable import UnusableFile
 
 Lines = Callable[[bool], Iterator[bytes]]
 """Starts to read a file anew; see `Feed.whole_lines`."""

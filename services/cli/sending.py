@@ -43,7 +43,8 @@ def send(
     as_json: Json = False,
 ) -> None:
     """Write a file's records to a topic; record i goes to partition i modulo their number, unless it has a key."""
-    from services.cli.feeding import Feed, UnusableFile
+    from services.cli.feeding import Feed
+    from services.cli.unusable import UnusableFile
     from services.cli.whereabouts import connected
     from services.cli.writing import Writer
 

@@ -37,8 +37,8 @@ def command(
     Example: holdfast try job.yaml --input flights=flights.ndjson.gz | head
     """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from services.cli.feeding import UnusableFile
     from services.cli.local_run import LocalRunFailed
+    from services.cli.unusable import UnusableFile
     from services.kernel.errors import JobRejected
 
     try:

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.cli import feeding
-from services.cli.feeding import Feed, UnusableFile, records, split_quoted
+from services.cli.feeding import Feed, records, split_quoted
+from services.cli.unusable import UnusableFile
 
 ROWS: list[dict[str, Any]] = [
     {"carrier": "UA", "delay": 4, "miles": 1.5, "late": True},
