@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from services.cli import cluster, faults, jobs, looking, machine, results, sending
+from services.cli import cluster, faults, jobs, looking, machine, replay, results, sending
 from services.cli.terminal import CommandFailed, say_error
 
 TOUR = """
@@ -27,6 +27,7 @@ Runs streaming jobs on Kafka so that no failure of a worker loses or doubles a r
   holdfast units JOB                    who runs what
   holdfast kill worker-1                nothing is lost: see for yourself
   holdfast events                       what happened, how long it took
+  holdfast replay JOB                   computes all again, compares every row
   holdfast cancel JOB --drain           run everything out, then end
   holdfast down                         data stay, unless --purge
 """
@@ -89,6 +90,7 @@ def _assemble() -> None:
         app.command(rich_help_panel=JOBS)(command)
     app.command(rich_help_panel=DATA)(sending.send)
     app.command(rich_help_panel=DATA)(results.results)
+    app.command(rich_help_panel=DATA)(replay.replay)
     app.command("dead-letters", rich_help_panel=DATA)(looking.dead_letters)
     app.command("list", rich_help_panel=LOOKING)(looking.list_jobs)
     for look in (looking.status, looking.units, looking.workers, looking.events):

@@ -1,0 +1,165 @@
+"""PROTOCOL 14.2: what a job delivers is a function of its cut log; `holdfast replay` finds every row that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.topics import Partition
+from services.cli.replaying import Report, replay
+from services.cli.terminal import CommandFailed
+from services.kernel.comparing import Counts
+from services.log.memory import MemoryMessage
+from tests.support.memory_cluster import MemoryCluster
+from tests.support.orders import JOB, orders
+
+Tamper = Callable[[list[MemoryMessage]], list[MemoryMessage]]
+
+
+def replayed(cluster: MemoryCluster, first_batch: int = 1) -> Report:
+    return replay(cluster.log, cluster.cluster, "orders", first_batch=first_batch)
+
+
+def running(kills: list[tuple[int, str]], seed: int = 0) -> MemoryCluster:
+    """The job on three workers, some killed and started again; bad records come with the orders."""
+    fed = orders(240, seed)
+    cluster = MemoryCluster(JOB)
+    workers = {name: cluster.start(name) for name in ("w1", "w2", "w3")}
+    homes = {unit: f"w{i % 3 + 1}" for i, unit in enumerate(cluster.units)}
+    cluster.place({unit: [workers[name]] for unit, name in homes.items()})
+    steps = [*kills, *[(40, "")] * (8 - len(kills))]
+    for number, (turns, victim) in enumerate(steps):
+        chunk = fed[number * 30 : number * 30 + 30]
+        for partition in (0, 1):
+            cluster.feed("orders", [*chunk[partition::2], b"{not json"], partition)
+        cluster.turn(turns)
+        if victim:
+            cluster.kill(victim)
+            workers[victim] = cluster.start(victim)
+            cluster.place({unit: [workers[victim]] for unit, name in homes.items() if name == victim})
+    return cluster
+
+
+def fullest(cluster: MemoryCluster, topic: str) -> list[MemoryMessage]:
+    """What the partition of a topic that holds most has stored."""
+    count = cluster.log.topics()[topic]
+    return max((cluster.log.stored(Partition(topic, index)).messages for index in range(count)), key=len)
+
+
+def tamper(cluster: MemoryCluster, topic: str, change: Tamper) -> None:
+    """Makes of a topic's records others, with offsets as they come."""
+    messages = fullest(cluster, topic)
+    messages[:] = [
+        MemoryMessage(offset, m.timestamp()[1], m.value(), m.key(), m.headers())
+        for offset, m in enumerate(change(list(messages)))
+    ]
+
+
+def changed(message: MemoryMessage) -> MemoryMessage:
+    value = (message.value() or b"").replace(b":", b": ", 1)
+    return MemoryMessage(message.offset(), message.timestamp()[1], value, message.key(), message.headers())
+
+
+def test_an_undisturbed_run_replays_exact() -> None:
+    cluster = running([])
+    cluster.run_to_end()
+    report = replayed(cluster)
+    assert report.exact
+    assert report.rows.results == sum(len(cluster.rows(query)) for query in ("shops", "hours", "big"))
+    assert report.dead_letters == Counts(results=16)
+    assert report.notes == []
+
+
+@settings(max_examples=10)
+@given(st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["w1", "w2", "w3"])), max_size=5), st.integers(0, 99))
+def test_a_run_with_restarts_replays_exact_while_it_runs_and_after_its_end(
+    kills: list[tuple[int, str]], seed: int
+) -> None:
+    cluster = running(kills, seed)
+    assert replayed(cluster).exact
+    cluster.run_to_end()
+    report = replayed(cluster)
+    assert (report.exact, report.differences) == (True, [])
+    assert report.rows.results == sum(len(cluster.rows(query)) for query in ("shops", "hours", "big"))
+
+
+@pytest.mark.parametrize("topic", ["shops", "big"])
+def test_each_kind_of_difference_is_told_from_the_others(topic: str) -> None:
+    cluster = running([(50, "w1")])
+    cluster.run_to_end()
+    results = replayed(cluster).rows.results
+    stored = fullest(cluster, topic)
+    pristine = list(stored)
+
+    def counts(change: Tamper) -> tuple[int, int, int]:
+        tamper(cluster, topic, change)
+        rows = replayed(cluster).rows
+        stored[:] = pristine
+        assert rows.results == results, "what is expected does not depend on what is there"
+        return rows.lost, rows.duplicated, rows.wrong
+
+    assert counts(lambda rows: rows[:5] + rows[6:]) == (1, 0, 0)
+    assert counts(lambda rows: rows[:5] + rows[4:]) == (0, 1, 0), "doubled at once"
+    assert counts(lambda rows: [*rows, *rows[:3]]) == (0, 3, 0), "doubled long after"
+    assert counts(lambda rows: [*rows[:5], changed(rows[5]), *rows[6:]]) == (0, 0, 1)
+    assert counts(lambda rows: [*rows[:5], changed(rows[5]), *rows[5:]]) == (0, 0, 1), "one too many"
+    assert counts(lambda rows: list(reversed(rows[:9])) + rows[9:]) == (0, 0, 0), "order in a batch is not compared"
+    assert counts(lambda rows: []) == (len(pristine), 0, 0)
+
+
+def test_the_first_differences_say_what_was_expected_and_what_was_found() -> None:
+    cluster = running([])
+    cluster.run_to_end()
+    tamper(cluster, "shops", lambda rows: [changed(rows[0]), *rows[1:]])
+    (difference,) = replayed(cluster).differences
+    assert (difference.kind, difference.stream) == ("wrong", "shops")
+    assert difference.expected is not None
+    assert difference.found is not None
+    assert difference.expected.key == difference.found.key
+    assert difference.expected.value == difference.found.value.replace(b": ", b":", 1)
+
+
+def test_dead_letters_are_compared_as_well() -> None:
+    cluster = running([])
+    cluster.run_to_end()
+    tamper(cluster, cluster.topics.dead_letters, lambda letters: [*letters[1:], letters[3]])
+    report = replayed(cluster)
+    assert report.rows.exact
+    assert (report.dead_letters.lost, report.dead_letters.duplicated) == (1, 1)
+
+
+def test_what_lies_before_the_first_batch_to_compare_is_left_out() -> None:
+    cluster = running([])
+    cluster.run_to_end()
+    everything = replayed(cluster)
+    tamper(cluster, "big", lambda rows: rows[1:])
+    late = replayed(cluster, first_batch=everything.batches // 2)
+    assert late.exact
+    assert 0 < late.rows.results < everything.rows.results
+    assert not replayed(cluster).exact
+
+
+def test_an_unknown_job_is_answered_with_those_that_are_known() -> None:
+    cluster = running([])
+    with pytest.raises(CommandFailed, match="no job 'order'") as failed:
+        replay(cluster.log, cluster.cluster, "order")
+    assert f"orders@{cluster.plan.generation}" in failed.value.hint
+    with pytest.raises(CommandFailed, match="no job 'orders@7-000000'"):
+        replay(cluster.log, cluster.cluster, "orders", generation="7-000000")
+
+
+def test_records_that_retention_has_deleted_are_named() -> None:
+    cluster = running([])
+    cluster.log.trim({Partition("orders", 1): 7})
+    with pytest.raises(CommandFailed, match=r"orders\[1\]: 0 to 6$"):
+        replayed(cluster)
+
+
+def test_a_job_whose_topics_are_gone_says_so() -> None:
+    cluster = running([])
+    cluster.log.delete([cluster.topics.cuts])
+    with pytest.raises(CommandFailed, match="is gone"):
+        replayed(cluster)
