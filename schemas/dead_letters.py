@@ -26,7 +26,18 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     row: str = ""
 
 
+class Replayed(msgspec.Struct, frozen=True):
+    """How far dead letters were sent back to their topics: those below these offsets.
+
+    upto: of records refused for the first time; again: of records that had been sent back and were refused again.
+    """
+
+    upto: int = 0
+    again: int = 0
+
+
 _decoder = msgspec.json.Decoder(DeadLetter)
+_replayed_decoder = msgspec.json.Decoder(Replayed)
 
 
 def decode(data: bytes) -> DeadLetter:
@@ -34,5 +45,10 @@ def decode(data: bytes) -> DeadLetter:
     return _decoder.decode(data)
 
 
-def encode(record: DeadLetter) -> bytes:
+def decode_replayed(data: bytes) -> Replayed:
+    """Raises msgspec.DecodeError on anything else."""
+    return _replayed_decoder.decode(data)
+
+
+def encode(record: DeadLetter | Replayed) -> bytes:
     return msgspec.json.encode(record)

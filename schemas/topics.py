@@ -132,6 +132,11 @@ class JobTopics:
     def dead_letters(self) -> str:
         return f"{self.root}.dead-letters"
 
+    @property
+    def replayed(self) -> TopicSpec:
+        """How far dead letters were sent back; made by the first who does so."""
+        return TopicSpec(f"{self.root}.replayed", 1, _latest())
+
     def data(self, operator: str, number: int) -> str:
         """The topic of one operator's output under one partitioning."""
         return f"{self.root}.data.{operator}.{number}"

@@ -1,11 +1,11 @@
-"""Commands that look at a cluster: list, status, units, workers, events, dead-letters."""
+"""Commands that look at a cluster: list, status, units, workers, events."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +13,8 @@ from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import CommandFailed, coloured, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from schemas.dead_letters import DeadLetter
     from schemas.events import Event
     from services.cli.cluster_view import JobStatus, UnitLine
-    from services.log.protocol import Message
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
 
@@ -166,51 +164,3 @@ def _event_line(event: Event) -> str:
     phases = ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in event.phases_ms.items())
     epoch = f"epoch {event.epoch}" if event.epoch >= 0 else ""
     return f"{at}  {event.kind:<20} {'  '.join(filter(None, (where, epoch, event.detail, phases)))}".rstrip()
-
-
-def dead_letters(
-    job: JobName, follow: Follow = False, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False
-) -> None:
-    """Show the records that could not be processed, with position and reason."""
-    import msgspec
-
-    from schemas.dead_letters import decode
-    from services.cli.cluster_reading import named_job, read_jobs
-    from services.cli.tailing import read_topic
-    from services.cli.whereabouts import connected
-
-    with connected(data_dir, kafka) as door:
-        line = named_job(read_jobs(door), job)
-        topic = door.topics.job(line.job, line.generation).dead_letters
-        if topic not in door.present:
-            raise CommandFailed(f"the dead letters of {job} are gone: it is {line.state}")
-        count = 0
-        for _, message in read_topic(door.log, topic, door.present[topic], follow=follow):
-            try:
-                letter = decode(message.value() or b"")
-            except msgspec.DecodeError:
-                continue
-            count += 1
-            print_json(_letter(letter, message)) if as_json else say(_letter_line(letter))
-    if not as_json and not count:
-        say(f"no dead letters of {line.job}")
-
-
-def _letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
-    """raw as text; where it is not UTF-8, as base64 under raw_base64."""
-    import base64
-
-    import msgspec
-
-    found = msgspec.structs.asdict(letter)
-    try:
-        found["raw"] = letter.raw.decode()
-    except UnicodeDecodeError:
-        found["raw"], found["raw_base64"] = None, base64.b64encode(letter.raw).decode()
-    return {**found, "timestamp_ms": message.timestamp()[1]}
-
-
-def _letter_line(letter: DeadLetter) -> str:
-    at = f"{letter.topic}[{letter.partition}] offset {letter.offset}" if letter.topic else f"batch {letter.batch}"
-    what = letter.row or letter.raw[:200].decode(errors="replace")
-    return f"{letter.origin}  {at}  {letter.reason}  {what}"

@@ -179,7 +179,8 @@ class Conductor:
             case do.CreateTopics(plan):
                 self._log.create(self._durability.of(self._specs(plan)))
             case do.DeleteTopics(plan):
-                self._log.delete([spec.name for spec in self._specs(plan)])
+                specs = [*self._specs(plan), self._names(plan).replayed]
+                self._log.delete([spec.name for spec in specs])
             case do.FenceIds(plan):
                 self._fence(plan)
             case _:

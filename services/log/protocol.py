@@ -97,7 +97,7 @@ class Rows:
     """Records for one topic, by column. partitions None: each key chooses (murmur2)."""
 
     topic: str
-    values: Sequence[bytes]
+    values: Sequence[bytes | None]
     keys: Sequence[bytes | None] | None = None
     partitions: Sequence[int] | None = None
     headers: Headers | None = None

@@ -31,7 +31,7 @@ class Stage:
         self.files.write_workers([WorkerProcess("worker-1", "a", self.worker.pid, "zone-1")])
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [HOLDFAST, *words, "--data-dir", str(self.files.data_dir)]
+        command = [str(HOLDFAST), *words, "--data-dir", str(self.files.data_dir)]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def call(self, *words: str) -> tuple[int, str]:

@@ -1,0 +1,111 @@
+"""The command `dead-letters`: the records that could not be processed; with `--replay` they go back to their topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from services.cli.looking import Follow
+from services.cli.options import DataDir, JobName, Json, KafkaAt
+from services.cli.terminal import USAGE, CommandFailed, print_json, say
+
+if TYPE_CHECKING:
+    from schemas.dead_letters import DeadLetter
+    from schemas.topics import JobTopics
+    from services.cli.resending import Resent
+    from services.cli.whereabouts import Door
+    from services.log.protocol import Message
+
+
+def dead_letters(
+    job: JobName,
+    follow: Follow = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Send the records back to their topics, each once.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --replay, also those that were sent back and refused again.")
+    ] = False,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Show the records that could not be processed, with position and reason, or send them back."""
+    from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.whereabouts import connected
+
+    if (follow and replay) or (again and not replay):
+        raise CommandFailed("--replay goes without --follow, --again with --replay", code=USAGE)
+    with connected(data_dir, kafka) as door:
+        line = named_job(read_jobs(door), job)
+        topics = door.topics.job(line.job, line.generation)
+        if topics.dead_letters not in door.present:
+            raise CommandFailed(f"the dead letters of {job} are gone: it is {line.state}")
+        if replay:
+            _replay(door, topics, again, as_json)
+        else:
+            _show(door, topics, follow, as_json)
+
+
+def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:
+    from services.cli.resending import resend
+
+    resent = resend(door.log, topics, door.present, again=again)
+    if as_json:
+        print_json({"job": topics.job, "generation": topics.generation, **resent.as_plain()})
+        return
+    for topic, count in resent.sent.items():
+        say(f"sent {count:,} records back to {topic}")
+    for text in _left(resent):
+        say(text)
+    if not resent.sent:
+        say(f"nothing of {topics.job} was sent back" + ("" if resent.earlier else ", and nothing was before"))
+
+
+def _left(resent: Resent) -> list[str]:
+    """What was not sent, and why."""
+    said = {
+        f"{resent.earlier:,} had been sent back before": resent.earlier,
+        f"{resent.again:,} were sent back before and refused again: --again sends them once more": resent.again,
+        f"{resent.of_operators:,} are rows that operators refused: only records of sources can be sent back":
+            resent.of_operators,
+        f"{resent.gone:,} are gone: the topic no longer holds them, or they were too long to be kept": resent.gone,
+    }  # fmt: skip
+    return [text for text, count in said.items() if count]
+
+
+def _show(door: Door, topics: JobTopics, follow: bool, as_json: bool) -> None:
+    import msgspec
+
+    from schemas.dead_letters import decode
+    from services.cli.tailing import read_topic
+
+    count = 0
+    for _, message in read_topic(door.log, topics.dead_letters, door.present[topics.dead_letters], follow=follow):
+        try:
+            letter = decode(message.value() or b"")
+        except msgspec.DecodeError:
+            continue
+        count += 1
+        print_json(_letter(letter, message)) if as_json else say(_letter_line(letter))
+    if not as_json and not count:
+        say(f"no dead letters of {topics.job}")
+
+
+def _letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
+    """raw as text; where it is not UTF-8, as base64 under raw_base64."""
+    import base64
+
+    import msgspec
+
+    found = msgspec.structs.asdict(letter)
+    try:
+        found["raw"] = letter.raw.decode()
+    except UnicodeDecodeError:
+        found["raw"], found["raw_base64"] = None, base64.b64encode(letter.raw).decode()
+    return {**found, "timestamp_ms": message.timestamp()[1]}
+
+
+def _letter_line(letter: DeadLetter) -> str:
+    at = f"{letter.topic}[{letter.partition}] offset {letter.offset}" if letter.topic else f"batch {letter.batch}"
+    what = letter.row or letter.raw[:200].decode(errors="replace")
+    return f"{letter.origin}  {at}  {letter.reason}  {what}"
