@@ -114,11 +114,17 @@ def test_a_job_submitted_as_a_raw_record_stays_exact_while_workers_are_killed_un
         cluster.await_more("big", before)
         if number < 5:
             cluster.kill(f"worker-{number % 3 + 1}")
+    until(lambda: json.loads(cluster.call("status", "orders", "--json"))["records"] == len(fed), "all is taken in")
+    replayed = json.loads(cluster.call("replay", "orders", "--json"))
+    assert (replayed["lost"], replayed["duplicated"], replayed["wrong"]) == (0, 0, 0), replayed
+    assert replayed["results"] > len(fed) // 4, "about half of the orders are large, and delivered by now"
     cluster.submit(commands.encode(commands.Command("drain", "orders")))
     until(lambda: any(isinstance(one, Ended) for one in cluster.decisions()), "the job ends")
     check(cluster.rows, fed)
     left = [name for name in cluster.log.topics() if name.startswith("holdfast.orders.")]
     assert left == [], "the job's own topics are gone"
+    cluster.call("replay", "orders", status=1)
+    cluster.call("replay", "order", status=2)
 
 
 def test_a_job_with_problems_is_rejected_with_all_of_them(cluster: Cluster) -> None:
