@@ -32,9 +32,11 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The wanted copies of one unit from now on; valid iff epoch = the unit's last + 1.
+    """The wanted copies of one unit from now on; valid iff epoch = the unit's last + 1 and the copies are well formed.
 
-    unit is `<job>@<generation>/<unit>`. No copies: the unit is unplaced.
+    unit is `<job>@<generation>/<unit>`. copies: the primary first, then the secondary; none: the unit is unplaced.
+    scheme: what the unit is to be protected by; the flags may still be on the way there. asked: offset in `jobs.submit`
+    of the job or the command that asked for the scheme; -1: nobody was asked yet.
     """
 
     unit: str
@@ -42,6 +44,13 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     copies: tuple[Copy, ...] = ()
     scheme: str = "none"
     reason: str = ""
+    asked: int = -1
+
+    @property
+    def well_formed(self) -> bool:
+        """Unplaced, or one copy a worker and `commit` at exactly one of them."""
+        workers = {copy.worker for copy in self.copies}
+        return len(workers) == len(self.copies) and sum(copy.flags.commit for copy in self.copies) == bool(self.copies)
 
 
 class Assignment(msgspec.Struct, frozen=True):

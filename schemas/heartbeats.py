@@ -9,13 +9,19 @@ import msgspec
 
 
 class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one hosted copy has reached."""
+    """What one hosted copy has reached.
+
+    epoch: of the assignment whose flags it has reached or is on the way to. state: deploying, deployed (operators warm,
+    no state), restoring, synced (image pasted, suspended), opening, running (it processes), ended, fenced, failed.
+    batch: last one processed or pasted. durable: batch of the unit's newest valid marker it has read.
+    """
 
     unit: str
     epoch: int
     state: str
     batch: int = 0
     error: str = ""
+    durable: int = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", omit_defaults=True):

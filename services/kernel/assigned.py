@@ -1,6 +1,7 @@
 """Who runs which unit, as every reader of `assignments` folds it.
 
-Source: PROTOCOL 8: a change is valid iff its epoch is the unit's last + 1.
+Source: PROTOCOL 8: a change is valid iff its epoch is the unit's last + 1 and it is well formed, so that whatever
+anybody appends, `commit` is on at exactly one copy of every placed unit.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ class Assigned:
 
     def read(self, record: Assignment) -> list[Change]:
         """Takes one record; returns the changes in it that are valid."""
-        valid = [change for change in record.changes if change.epoch == self.epoch(change.unit) + 1]
-        for change in valid:
-            self._units[change.unit] = change
+        valid = []
+        for change in record.changes:
+            if change.epoch == self.epoch(change.unit) + 1 and change.well_formed:
+                self._units[change.unit] = change
+                valid.append(change)
         return valid
 
     def epoch(self, unit: str) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.controller.core.placement import Candidate, place
+from services.kernel.placing import Candidate, Room, place
 
 UNITS = [f"job@1-abcdef/n-{index}" for index in range(4)]
 
@@ -57,3 +57,43 @@ def test_every_unit_is_placed_evenly_and_the_order_of_workers_says_nothing(
     load = Counter(candidate.worker for candidate in placed.values())
     fullest = max((load[c.worker] - 1) / c.slots for c in candidates)
     assert all(load[c.worker] / c.slots >= fullest for c in candidates), "a unit went to a fuller worker"
+
+
+# -- secondaries ------------------------------------------------------------------------------------------------------
+
+
+def backups(room: Room, *primaries: str) -> list[str]:
+    chosen = [room.take_secondary(unit, primary) for unit, primary in zip(UNITS, primaries, strict=False)]
+    return [candidate.worker if candidate is not None else "" for candidate in chosen]
+
+
+def test_a_secondary_is_never_on_its_primarys_worker() -> None:
+    assert backups(Room([worker("a")]), "a") == [""]
+    assert backups(Room([worker("a"), worker("b", slots=1)]), "a", "a", "a") == ["b", "b", "b"]
+
+
+def test_a_secondary_goes_to_another_zone_even_if_that_is_full() -> None:
+    room = Room([worker("a", "x"), worker("b", "x"), worker("c", "y", slots=1)])
+    assert backups(room, "a", "a") == ["c", "c"]
+
+
+def test_a_secondary_goes_to_its_primarys_zone_if_there_is_no_other() -> None:
+    assert backups(Room([worker("a", "x"), worker("b", "x")]), "a") == ["b"]
+
+
+def test_a_full_worker_takes_secondaries_only_after_the_others() -> None:
+    room = Room([worker("a"), worker("b", slots=1), worker("c", slots=2)])
+    room.hold("other@2-abcdef/n-0", "b")
+    assert backups(room, "a", "a", "a") == ["c", "c", "b"]
+
+
+def test_primaries_of_one_domain_do_not_share_a_secondary_where_avoidable() -> None:
+    """MECHANISMS H9."""
+    room = Room([worker("a", "x"), worker("b", "x"), worker("c", "y", slots=8), worker("d", "z", slots=4)])
+    assert backups(room, "a", "b") == ["c", "d"]
+    assert backups(Room([worker("a"), worker("b"), worker("c")]), "a", "a", "b") == ["b", "c", "a"]
+
+
+def test_the_zone_of_a_dead_primary_counts_too() -> None:
+    room = Room([worker("b", "x"), worker("c", "y")], {"a": "x"})
+    assert backups(room, "a") == ["c"]

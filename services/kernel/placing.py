@@ -1,0 +1,113 @@
+"""Where copies go: a unit's primary where there is most room, its secondary in another failure domain. Pure and
+deterministic.
+
+Source: PROTOCOL 8 (slots are a soft limit), MECHANISMS H9. To change where copies go, change the order in
+`Room._as_primary` or `Room._as_secondary`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A worker that may take units."""
+
+    worker: str
+    incarnation: str
+    zone: str
+    slots: int
+
+
+def place(
+    units: Sequence[str], candidates: Iterable[Candidate], held: Mapping[str, Iterable[str]]
+) -> dict[str, Candidate]:
+    """A worker for each unit; none for any if there are no candidates.
+
+    Args:
+        units: keys `<job>@<generation>/<unit>`, placed in this order.
+        held: the units that each worker holds already, by worker.
+    """
+    room = Room(candidates)
+    for worker, keys in held.items():
+        for unit in keys:
+            room.hold(unit, worker)
+    places = {unit: room.take_primary(unit) for unit in units}
+    return {unit: chosen for unit, chosen in places.items() if chosen is not None}
+
+
+class Room:
+    """What each worker and zone holds while units are handed out.
+
+    Args:
+        zones: of workers that hold copies but are no candidates.
+    """
+
+    def __init__(self, candidates: Iterable[Candidate], zones: Mapping[str, str] | None = None) -> None:
+        self._candidates = sorted(candidates, key=lambda candidate: candidate.worker)
+        self._zones = {**(zones or {}), **{candidate.worker: candidate.zone for candidate in self._candidates}}
+        self._load: Counter[str] = Counter()
+        self._of_job: Counter[tuple[str, str]] = Counter()
+        self._of_job_in_zone: Counter[tuple[str, str]] = Counter()
+        self._backed: Counter[tuple[str, str]] = Counter()
+
+    def hold(self, unit: str, worker: str, backs: str = "") -> None:
+        """The worker holds a copy; backs: where the unit's primary is, if the copy is its secondary."""
+        job = _job(unit)
+        self._load[worker] += 1
+        self._of_job[job, worker] += 1
+        if worker in self._zones:
+            self._of_job_in_zone[job, self._zones[worker]] += 1
+        if backs:
+            self._backed[worker, self._domain(backs)] += 1
+
+    def take_primary(self, unit: str, without: Collection[str] = ()) -> Candidate | None:
+        """A place for the unit's only copy, not on the workers named."""
+        fitting = [candidate for candidate in self._candidates if candidate.worker not in without]
+        if not fitting:
+            return None
+        chosen = min(fitting, key=lambda candidate: self._as_primary(unit, candidate))
+        self.hold(unit, chosen.worker)
+        return chosen
+
+    def take_secondary(self, unit: str, primary: str) -> Candidate | None:
+        """A place for the unit's secondary, never on the worker of its primary."""
+        fitting = [candidate for candidate in self._candidates if candidate.worker != primary]
+        if not fitting:
+            return None
+        chosen = min(fitting, key=lambda candidate: self._as_secondary(unit, primary, candidate))
+        self.hold(unit, chosen.worker, backs=primary)
+        return chosen
+
+    def _as_primary(self, unit: str, candidate: Candidate) -> tuple[float, int, int, str]:
+        """Share of its slots in use, units of the same job in its zone and on it, name."""
+        job = _job(unit)
+        return (
+            self._load[candidate.worker] / candidate.slots,
+            self._of_job_in_zone[job, candidate.zone],
+            self._of_job[job, candidate.worker],
+            candidate.worker,
+        )
+
+    def _as_secondary(self, unit: str, primary: str, candidate: Candidate) -> tuple[bool, bool, int, float, str]:
+        """In the primary's domain, full, how many primaries of that domain it backs, share of slots in use, name."""
+        domain = self._domain(primary)
+        return (
+            self._domain(candidate.worker) == domain,
+            self._load[candidate.worker] >= candidate.slots,
+            self._backed[candidate.worker, domain],
+            self._load[candidate.worker] / candidate.slots,
+            candidate.worker,
+        )
+
+    def _domain(self, worker: str) -> str:
+        """What fails together: the zone, or the worker alone where none is given."""
+        zone = self._zones.get(worker, "")
+        return f"zone {zone}" if zone else f"worker {worker}"
+
+
+def _job(unit: str) -> str:
+    return unit.rpartition("/")[0]
