@@ -1,0 +1,141 @@
+"""What is measured, on which job, with which targets: the one table of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from services.cli.bench import jobs
+from services.cli.bench.checkpoint import checkpoint
+from services.cli.bench.cluster import BenchCluster
+from services.cli.bench.cold import cold
+from services.cli.bench.disk import disk
+from services.cli.bench.figures import Figures, Target, at_least, at_most
+from services.cli.bench.latency import latency
+from services.cli.bench.rest import Rest
+from services.cli.bench.restore import restore
+from services.cli.bench.scale import Scale
+from services.cli.bench.throughput import Throughput
+
+
+class Run(Protocol):
+    """One run in a cluster that is up. Raises MeasureFailed."""
+
+    def __call__(self, cluster: BenchCluster, name: str, scale: Scale, /) -> Figures: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """workers: of its cluster; 0: it starts it itself. alone: no other measure runs in its cluster.
+
+    standard: part of the default set.
+    """
+
+    name: str
+    about: str
+    run: Run
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    workers: int = 1
+    alone: bool = False
+    standard: bool = True
+
+
+MEASURES = (
+    Measure(
+        "count-1k",
+        "keyed running count, JSON in and out, 1,000 keys",
+        Throughput(jobs.COUNT, keys=1_000),
+        {"records_per_s": at_least(300_000), "cpu_s_per_million": at_most(3)},
+    ),
+    Measure(
+        "count-100k",
+        "the same with 100,000 keys",
+        Throughput(jobs.COUNT, keys=100_000),
+        {"records_per_s": at_least(100_000)},
+    ),
+    Measure(
+        "filter",
+        "filter and select that keep 20 % of the records",
+        Throughput(jobs.FILTER, keys=1_000),
+        {"records_per_s": at_least(500_000)},
+    ),
+    Measure(
+        "sliding",
+        "count and mean by key in windows of 10 s each 1 s, final; 1,000 keys, 10 records in a ms of event time",
+        Throughput(jobs.SLIDING, keys=1_000, per_ms=10),
+        {"records_per_s": at_least(300_000)},
+    ),
+    Measure(
+        "join",
+        "stream-stream join on a key within 60 s; one partner each, 1 record in a ms of event time on each side",
+        Throughput(jobs.JOIN, keys=100_000, topics=("", "-right")),
+        {"records_per_s": at_least(100_000)},
+    ),
+    Measure(
+        "each",
+        "keyed running count, one row out for each record in, 1,000 keys",
+        Throughput(jobs.EACH, keys=1_000),
+    ),
+    Measure(
+        "latency",
+        "2,000 records/s through source, two units and sink: append to read_committed result, mean by hop",
+        latency,
+        {"p50_ms": at_most(20), "p99_ms": at_most(80)},
+    ),
+    Measure(
+        "checkpoint",
+        "50,000 records/s on 100,000 keys, all changed between two checkpoints; with them and without",
+        checkpoint,
+        {"longest_pause_ms": at_most(5)},
+    ),
+    *(
+        Measure(
+            f"workers-{workers}",
+            f"count-1k on 4 partitions with 4 source tasks and {workers} workers",
+            Throughput(jobs.COUNT, keys=1_000, partitions=4),
+            workers=workers,
+            alone=True,
+        )
+        for workers in (1, 2, 4)
+    ),
+    Measure(
+        "rest",
+        "a worker with a job of 2 units and no data",
+        Rest(jobs.TWO_UNITS),
+        {"max_cpu_percent": at_most(2)},
+        alone=True,
+    ),
+    Measure(
+        "rest-16",
+        "3 workers with a 16-8-4-2-1 job and no data",
+        Rest(jobs.PYRAMID),
+        {"max_cpu_percent": at_most(2)},
+        workers=3,
+        alone=True,
+    ),
+    Measure(
+        "restore",
+        "a unit of 1,000,000 keys after its worker was killed: idle, and busy with 100,000 other keys/s",
+        restore,
+        {"idle_restore_s": at_most(5), "busy_restore_s": at_most(5)},
+        alone=True,
+    ),
+    Measure(
+        "cold",
+        "`up` to a job admitted, `try` on 1,000 rows",
+        cold,
+        {"up_to_admitted_s": at_most(15), "try_s": at_most(2)},
+        workers=0,
+        alone=True,
+    ),
+    Measure(
+        "disk",
+        "Kafka's disk against what the protocol keeps, at 20,000 records/s (--minutes)",
+        disk,
+        {"max_ratio": at_most(2)},
+        alone=True,
+        standard=False,
+    ),
+)
+BY_NAME = {measure.name: measure for measure in MEASURES}

@@ -1,0 +1,149 @@
+"""A cluster to be measured, in a data directory of its own, and what a client does with it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+
+from schemas import commands
+from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.cli.bench import jobs
+from services.cli.bench.followed import DEADLINE_S, Followed, MeasureFailed
+from services.cli.bench.machine import cpu_s
+from services.cli.cluster_files import ClusterFiles
+from services.kernel.planning.loading import load
+from services.log.kafka import KafkaLog
+
+HOLDFAST = str(Path(sys.executable).parent / "holdfast")
+POLL_EVERY = 10_000
+TimeOf = Callable[[int], int]
+"""Event time in milliseconds of the record with this index."""
+
+
+class BenchCluster:
+    """Not started until `start`. say: tells a person what is being done."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self.folder, self.say = folder, say
+        self.files = ClusterFiles(folder)
+        self.topics = ClusterTopics()
+        self._log: KafkaLog | None = None
+
+    def start(self, workers: int) -> None:
+        """Raises MeasureFailed."""
+        run_command("up", "--detach", "--workers", str(workers), "--data-dir", str(self.folder))
+        cluster = self.files.cluster()
+        assert cluster is not None
+        self._log = KafkaLog(cluster.bootstrap_servers, {}, "bench")
+        self.appender = self._log.appender("bench")
+
+    def stop(self) -> None:
+        if self._log is not None:
+            self._log.close()
+        run_command("down", "--data-dir", str(self.folder))
+
+    @property
+    def log(self) -> KafkaLog:
+        assert self._log is not None
+        return self._log
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def supervisor(self) -> int | None:
+        return self.files.supervisor()
+
+    def workers(self) -> dict[str, int]:
+        """Process number by name."""
+        return {one.worker: one.pid for one in self.files.workers() if one.pid is not None}
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all workers so far."""
+        return sum(cpu_s(pid) for pid in self.workers().values())
+
+    # -- topics -------------------------------------------------------------------------------------------------------
+
+    def create(self, *topics: str, partitions: int = 1) -> None:
+        """Topics to read, each with a `<topic>-out` to write."""
+        names = [name for topic in topics for name in (topic, f"{topic}-out")]
+        self.log.create([TopicSpec(name, partitions) for name in names])
+
+    def preload(self, topic: str, records: int, keys: int, time_ms: TimeOf, partitions: int = 1) -> None:
+        """Record i goes to partition i mod their number."""
+        homes = [Partition(topic, index) for index in range(partitions)]
+        for index in range(records):
+            self.appender.append(homes[index % partitions], jobs.record(index, keys, time_ms(index)))
+            if index % POLL_EVERY == 0:
+                self.appender.poll()
+        self.appender.flush(DEADLINE_S)
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self, job: Template, topic: str, **settings: object) -> Iterator[Followed]:
+        """The job from the moment it is admitted to its cancelling. Raises MeasureFailed."""
+        followed = self.submit(job, topic, **settings)
+        try:
+            yield followed
+            self.cancel(followed)
+        finally:
+            followed.close()
+
+    def submit(self, job: Template, topic: str, **settings: object) -> Followed:
+        """Raises Refused, or MeasureFailed."""
+        spec = load(job.substitute({"tasks": 1, "name": topic} | settings, topic=topic), "bench.yaml")
+        followed = Followed(self.log, self.topics, spec.name)
+        self._command(commands.encode(spec.as_plain()))
+        followed.await_admission()
+        return followed
+
+    def cancel(self, job: Followed) -> None:
+        self._command(commands.encode(commands.Command("cancel", job.plan.job)))
+        job.await_end()
+
+    def _command(self, record: bytes) -> None:
+        self.appender.append(Partition(self.topics.submit, 0), record)
+        self.appender.flush(DEADLINE_S)
+
+
+@contextmanager
+def folder_of_its_own(say: Callable[[str], None]) -> Iterator[BenchCluster]:
+    """A cluster that is down, and its data gone, at the end, however that comes."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
+    cluster = BenchCluster(folder, say)
+    try:
+        yield cluster
+    finally:
+        former = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave it half down
+        try:
+            cluster.stop()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            signal.signal(signal.SIGINT, former)
+
+
+def run_command(*words: str) -> str:
+    """What `holdfast` prints, in a process group of its own: Ctrl-C is ours to handle. Raises MeasureFailed."""
+    process = subprocess.Popen(
+        [HOLDFAST, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, err = process.communicate(timeout=DEADLINE_S)
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        raise
+    if process.returncode != 0:
+        raise MeasureFailed(f"holdfast {words[0]} failed: {err.strip() or out.strip()}")
+    return out
+
+
+def now_ms() -> float:
+    return time.time() * 1000

@@ -1,0 +1,107 @@
+"""The jobs that are measured. $topic is the topic they read; they write to $topic-out."""
+
+from __future__ import annotations
+
+from string import Template
+
+_EVENTS = """
+name: bench-$name
+sources:
+  events:
+    {topic: $topic, fields: {user: string, amount: int, at: timestamp}, event_time: at, unit: ms, parallelism: $tasks}
+"""
+
+COUNT = Template(
+    _EVENTS
+    + """
+operators: {count: {aggregate: {n: "count()", total: "sum(amount)"}, key: [user], input: events}}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+"""
+)
+EACH = Template(
+    _EVENTS
+    + """
+operators: {count: {aggregate: {n: "count()", total: "sum(amount)"}, key: [user], input: events, emit: each}}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+"""
+)
+FILTER = Template(
+    _EVENTS
+    + """
+operators:
+  large: {filter: "amount >= 80", input: events}
+  shaped: {select: [user, "amount * 2 AS twice"], input: large}
+queries: {kept: {input: shaped, sink: {topic: $topic-out}}}
+"""
+)
+SLIDING = Template(
+    _EVENTS
+    + """
+operators:
+  recent:
+    aggregate: {n: "count()", average: "mean(amount)"}
+    key: [user]
+    window: {size_s: 10, slide_s: 1}
+    emit: final
+    input: events
+queries: {windows: {input: recent, sink: {topic: $topic-out}}}
+"""
+)
+JOIN = Template("""
+name: bench-$name
+sources:
+  left: {topic: $topic, fields: {user: string, amount: int, at: timestamp}, event_time: at, unit: ms}
+  right: {topic: $topic-right, fields: {user: string, amount: int, at: timestamp}, event_time: at, unit: ms}
+operators:
+  bought: {select: [user, "amount AS bought", at], input: left}
+  paid: {select: [user, "amount AS paid", at], input: right}
+  both: {join: {left: bought, right: paid, "on": [user], within_s: 60}}
+queries: {pairs: {input: both, sink: {topic: $topic-out}}}
+""")
+CHAIN = Template(
+    _EVENTS
+    + """
+operators:
+  count: {aggregate: {n: "count()"}, key: [user], input: events}
+  known: {filter: "n > 0", input: count}
+queries: {counts: {input: known, sink: {topic: $topic-out}}}
+placement: {units: [[events], [count], [known], [counts]]}
+"""
+)
+TWO_UNITS = Template(
+    _EVENTS
+    + """
+operators: {count: {aggregate: {n: "count()"}, key: [user], input: events}}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+placement: {units: [[events], [count, counts]]}
+"""
+)
+PYRAMID = Template(
+    _EVENTS
+    + """
+operators:
+  a: {aggregate: {n: "count()"}, key: [user], input: events, parallelism: 16, emit: updates}
+  b: {aggregate: {n: "count()"}, key: [user], input: a, parallelism: 8, emit: updates}
+  c: {aggregate: {n: "count()"}, key: [user], input: b, parallelism: 4, emit: updates}
+  d: {aggregate: {n: "count()"}, key: [user], input: c, parallelism: 2, emit: updates}
+  e: {aggregate: {n: "count()"}, key: [user], input: d, parallelism: 1, emit: updates}
+queries: {counts: {input: e, sink: {topic: $topic-out}}}
+"""
+)
+DIRTY = Template(
+    _EVENTS
+    + """
+operators:
+  count: {aggregate: {n: "count()"}, key: [user], input: events}
+  none: {filter: "n < 0", input: count}
+queries: {counts: {input: none, sink: {topic: $topic-out}}}
+placement: {units: [[events, count], [none, counts]]}
+fault_tolerance: {checkpoint: {interval_ms: $interval_ms}}
+"""
+)
+"""Its first unit's frames tell when each batch was done, and hardly anything else is to be done with them."""
+
+
+def record(index: int, keys: int, time_ms: int) -> bytes:
+    """Every key once in each `keys` records, in a scattered order."""
+    return b'{"user":"user-%d","amount":%d,"at":%d}' % (index * 7919 % keys, index % 100, time_ms)

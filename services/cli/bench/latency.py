@@ -1,0 +1,39 @@
+"""Latency at a steady rate, from the append in the user's topic to a read_committed reader, hop by hop."""
+
+from __future__ import annotations
+
+from services.cli.bench import jobs
+from services.cli.bench.cluster import BenchCluster, now_ms
+from services.cli.bench.feeder import Feeder
+from services.cli.bench.figures import Figures
+from services.cli.bench.followed import MeasureFailed
+from services.cli.bench.hops import split
+from services.cli.bench.scale import Scale
+from services.cli.bench.trace import Trace
+
+RATE_PER_S = 2_000
+KEYS = 100
+WARM_UP_SHARE = 0.2
+
+
+def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    """Of every record, by the batch that holds it; the first fifth is warm-up."""
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    with cluster.running(jobs.CHAIN, topic, name=name) as job:
+        job.await_running()
+        with Trace(cluster, job, f"{topic}-out") as trace:
+            feeder = Feeder(
+                cluster.log.appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
+            )
+            with feeder:
+                job.watch(scale.seconds)
+            job.await_records(len(feeder.sent_ms))
+            job.watch(0.5)  # the last rows
+    written, seen = trace.rows()
+    warm = int(len(feeder.sent_ms) * WARM_UP_SHARE)
+    cuts = [cut for cut in trace.cuts() if cut.start >= warm]
+    found = split(feeder.sent_ms, cuts, {**trace.frames(), "sink_row": written}, seen)
+    if not found:
+        raise MeasureFailed("no result could be matched with its records")
+    return found
