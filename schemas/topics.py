@@ -137,6 +137,11 @@ class JobTopics:
         """How far dead letters were sent back; made by the first who does so."""
         return TopicSpec(f"{self.root}.replayed", 1, _latest())
 
+    @property
+    def recorded(self) -> frozenset[str]:
+        """What `holdfast replay` reads of a job; with `keep_cuts` these outlive it."""
+        return frozenset({self.cuts, self.delivered, self.progress, self.dead_letters})
+
     def data(self, operator: str, number: int) -> str:
         """The topic of one operator's output under one partitioning."""
         return f"{self.root}.data.{operator}.{number}"

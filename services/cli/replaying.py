@@ -165,10 +165,11 @@ def _unknown(log: Log, topics: ClusterTopics, job: str, generation: str) -> Comm
 def _check_own(log: Log, own: JobTopics, *, ended: bool) -> None:
     """The cut log must be there from its first record on."""
     present = log.topics()
-    for topic in (own.cuts, own.delivered, own.progress, own.dead_letters):
+    for topic in sorted(own.recorded):
         if topic not in present:
             why = "the job has ended, and with it went its own topics" if ended else "somebody deleted it"
-            raise CommandFailed(f"topic {topic} is gone: {why}", "a job can be replayed as long as it runs")
+            hint = "a job can be replayed as long as it runs, and afterwards if it was submitted with `keep_cuts: true`"
+            raise CommandFailed(f"topic {topic} is gone: {why}", hint)
     start = log.offsets([Partition(own.cuts, 0)], "start")[Partition(own.cuts, 0)]
     if start > 0:
         raise CommandFailed(f"the cut log {own.cuts} is trimmed: offsets 0 to {start - 1} are gone")
@@ -419,5 +420,5 @@ def _batch(message: Message, query: str) -> int | None:
 
 
 def _row(message: Message, stretch: _Stretch) -> Row:
-    partition = -1 if stretch.sink.row_key else stretch.partition.index
+    partition = -1 if message.key() is not None else stretch.partition.index
     return Row(message.value() or b"", message.key(), partition)

@@ -179,8 +179,7 @@ class Conductor:
             case do.CreateTopics(plan):
                 self._log.create(self._durability.of(self._specs(plan)))
             case do.DeleteTopics(plan):
-                specs = [*self._specs(plan), self._names(plan).replayed]
-                self._log.delete([spec.name for spec in specs])
+                self._log.delete(self._left_behind(plan))
             case do.FenceIds(plan):
                 self._fence(plan)
             case _:
@@ -231,6 +230,12 @@ class Conductor:
 
     def _names(self, plan: Plan) -> JobTopics:
         return self.cluster.job(plan.job, plan.generation)
+
+    def _left_behind(self, plan: Plan) -> set[str]:
+        """The topics that go with a generation; `keep_cuts` keeps what a replay reads."""
+        names = self._names(plan)
+        found = {spec.name for spec in (*self._specs(plan), names.replayed)}
+        return found - names.recorded if plan.spec.get("keep_cuts") else found
 
     def _specs(self, plan: Plan) -> list[TopicSpec]:
         return self._names(plan).specs(len(plan.units), data_topics(plan))

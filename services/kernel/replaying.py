@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,6 @@ from schemas.frames import FLAG_END
 from schemas.plans import Plan
 from schemas.topics import JobTopics, Partition, generation_number
 from services.kernel.decoding import Decoded, Decoder
-from services.kernel.encoding import encode_json, keys
 from services.kernel.errors import HoldfastError
 from services.kernel.frames import FrameCodec, Sender
 from services.kernel.image import MemoryImage
@@ -30,6 +30,7 @@ from services.kernel.merging import InputPartition
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
 from services.kernel.routing import split
+from services.kernel.sink_records import sink_records
 from services.kernel.state import StateStore
 from services.kernel.unit import Fed, Produced, Sent, Unit, stream_schema
 
@@ -59,9 +60,8 @@ class Taken:
     records: Sequence[Records]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A record as a sink's topic must hold it. partition -1: where the key sends it."""
+class Row(NamedTuple):
+    """A record as a sink's topic must hold it. partition -1: where the key sends it. A tuple: hashed for every row."""
 
     value: bytes
     key: bytes | None = None
@@ -242,13 +242,10 @@ class _Source:
 
 
 def sink_rows(task: TaskLayout, rows: pl.DataFrame, batch: int) -> list[Row]:
-    """A sink task's records: rows without a key take turns over the partitions, by batch (PROTOCOL 9)."""
-    params, row_key = task.operator.params, task.operator.row_key
-    values = encode_json(rows, task.operator.fields)
-    if row_key:
-        return [Row(value, key) for value, key in zip(values, keys(rows, row_key), strict=True)]
-    turn = (batch + task.index) % max(1, params["partitions"])
-    return [Row(value, None, turn) for value in values]
+    """A sink task's records (PROTOCOL 9)."""
+    found = sink_records(task, rows, batch)
+    keys, partitions = found.keys or repeat(None), found.partitions or repeat(-1)
+    return [Row(value, key, partition) for value, key, partition in zip(found.values, keys, partitions, strict=False)]
 
 
 def _deliver(batch: int, produced: Produced, outcome: Outcome) -> None:

@@ -147,6 +147,7 @@ def test_a_job_with_problems_is_rejected_with_all_of_them(cluster: Cluster) -> N
 
 SIMPLE = """
 name: simple
+keep_cuts: true
 sources: {numbers: {topic: numbers, fields: {n: int}}}
 operators: {even: {filter: "n % 2 = 0", input: numbers}}
 queries: {evens: {input: even, sink: {topic: evens}}}
@@ -180,5 +181,8 @@ def test_a_person_runs_a_job_by_commands(cluster: Cluster, tmp_path: Path) -> No
     cluster.call("resume", "simple")
     until(lambda: cluster.status("simple") == "running", "the job runs again")
     cluster.call("cancel", "simple", "--drain")
+    replayed = json.loads(cluster.call("replay", "simple", "--json"))
+    assert (replayed["results"], replayed["lost"], replayed["duplicated"], replayed["wrong"]) == (500, 0, 0, 0)
+    assert replayed["dead_letters"] == {"results": 1, "lost": 0, "duplicated": 0, "wrong": 0}
     assert "unit-active" in cluster.call("events", "--json")
     cluster.call("kill", "worker-9", status=2)

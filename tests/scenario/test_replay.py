@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas import plans
 from schemas.topics import Partition
 from services.cli.replaying import Report, replay
 from services.cli.terminal import CommandFailed
@@ -56,6 +58,10 @@ def tamper(cluster: MemoryCluster, topic: str, change: Tamper) -> None:
         MemoryMessage(offset, m.timestamp()[1], m.value(), m.key(), m.headers())
         for offset, m in enumerate(change(list(messages)))
     ]
+
+
+def told(message: MemoryMessage) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]:
+    return message.value(), message.key(), message.headers()
 
 
 def changed(message: MemoryMessage) -> MemoryMessage:
@@ -140,6 +146,25 @@ def test_what_lies_before_the_first_batch_to_compare_is_left_out() -> None:
     assert late.exact
     assert 0 < late.rows.results < everything.rows.results
     assert not replayed(cluster).exact
+
+
+def test_rows_of_other_generations_are_neither_duplicated_nor_wrong() -> None:
+    """They name the same query, and batches of their own; the time of the plans tells them apart."""
+    cluster = running([])
+    cluster.run_to_end()
+    results = replayed(cluster).rows.results
+    plan_ms = next(cluster.log.scan(Partition(cluster.cluster.plans, 0))).timestamp()[1]
+
+    def earlier(rows: list[MemoryMessage]) -> list[MemoryMessage]:
+        return [MemoryMessage(0, plan_ms - 1, m.value(), m.key(), m.headers()) for m in rows[:9]] + rows
+
+    tamper(cluster, "big", earlier)
+    next_plan = msgspec.structs.replace(cluster.plan, generation="9-abcdef")
+    cluster.turn()
+    cluster.log.appender("test").append(Partition(cluster.cluster.plans, 0), plans.encode(next_plan))
+    tamper(cluster, "shops", lambda rows: [*rows, MemoryMessage(0, plan_ms + cluster.now_ms, *told(rows[0]))])
+    report = replay(cluster.log, cluster.cluster, f"orders@{cluster.plan.generation}")
+    assert (report.exact, report.rows.results) == (True, results)
 
 
 def test_an_unknown_job_is_answered_with_those_that_are_known() -> None:

@@ -83,6 +83,20 @@ def test_malformed_records_are_counted_and_skipped() -> None:
     assert isinstance(cluster.decisions()[-1], Ended)
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_a_replay_reads_outlives_a_job_that_keeps_its_cuts(keep: bool) -> None:
+    cluster = Cluster()
+    cluster.submit(job(keep_cuts=keep))
+    cluster.start("w1")
+    cluster.pass_s(0.3)
+    recorded = cluster.names().recorded
+    assert recorded < set(cluster.job_topics())
+    cluster.command("cancel")
+    cluster.pass_s(0.5)
+    assert isinstance(cluster.decisions()[-1], Ended)
+    assert set(cluster.job_topics()) == (recorded if keep else set())
+
+
 def test_a_decision_on_a_generation_that_cannot_be_is_malformed() -> None:
     cluster = Cluster()
     cluster.submit(job())
