@@ -33,7 +33,7 @@ class Source(JobPart):
     path: Text | None = None
     """A file (ndjson, csv, parquet, arrow; .gz) for `holdfast try`."""
     format: Literal["json", "csv", "arrow"] = "json"
-    """How a record's value is written."""
+    """How a record's value is written; of arrow, an IPC stream or file, it holds many rows."""
     fields: Annotated[dict[Text, Text], Field(min_length=1)]
     """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
     `?` behind a type: may be null."""
@@ -66,8 +66,8 @@ class Sink(JobPart):
 
     topic: Topic
     """The user's topic."""
-    format: Literal["json"] = "json"
-    """A row is a JSON object."""
+    format: Literal["json", "arrow"] = "json"
+    """json: a record is a row, a JSON object; arrow: it is an Arrow IPC stream of many rows, and has no key."""
     partitions: Annotated[Whole, Field(ge=1, le=10_000)] | None = None
     """Partitions with which `--create-topics` makes it; null: as many as the query's tasks."""
     commit_interval_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 0
@@ -113,7 +113,7 @@ class JobSpec(JobPart):
     dead_letter_share: Annotated[Number, Field(ge=0, le=1)] = 1.0
     """The job fails when a larger share of its records becomes dead letters; 1: no limit."""
     keep_cuts: Flag = False
-    """Keep the whole cut log, for `holdfast replay`."""
+    """Keep the whole cut log, also when the job has ended, for `holdfast replay`."""
     replay_horizon_s: Annotated[Number, Field(ge=0, le=366 * 24 * 3600)] = 3600.0
     """How long the user's topics must keep records; submitting warns when they keep less."""
     retain_bytes: Annotated[Whole, Field(ge=1024 * 1024)] | None = None

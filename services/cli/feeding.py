@@ -1,7 +1,8 @@
 """Feeding: a file as records, in blocks, so that a file of any size takes little memory.
 
 `holdfast send` writes them to a topic, `holdfast try` gives them to a job. A record is a JSON object; with `raw` that
-of a csv file is its line as it stands, for sources whose format is csv. Source: JOBS "send ... feed a file".
+of a csv file is its line as it stands, for sources whose format is csv; with `arrow` that of a parquet or arrow file
+holds many rows, for sources whose format is arrow. Source: JOBS "send ... feed a file".
 """
 
 from __future__ import annotations
@@ -17,42 +18,54 @@ from typing import IO, Literal, cast
 
 from services.cli.unusable import UnusableFile
 
-Format = Literal["ndjson", "csv", "parquet"]
+Format = Literal["ndjson", "csv", "parquet", "arrow"]
 
 SUFFIXES: dict[str, Format] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".csv": "csv"}
-SUFFIXES |= {".parquet": "parquet"}
+SUFFIXES |= {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 
 BLOCK_BYTES = 1024 * 1024
 ROWS = 10_000
-"""Rows of a parquet file in a block."""
+"""Rows of a parquet or arrow file in a block."""
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Kafka takes no record of that size; a longer one is a file without line ends, or with a quote never closed."""
 
 
-def records(path: Path, *, raw: bool = False, strings: bool = False, null: Sequence[str] = ()) -> Iterator[list[bytes]]:
+def records(
+    path: Path, *, raw: bool = False, arrow: bool = False, strings: bool = False, null: Sequence[str] = ()
+) -> Iterator[list[bytes]]:
     """The records of a file, in blocks of about a megabyte.
 
     Args:
         raw: of a csv file, the lines without the header, as they are.
+        arrow: of a parquet or arrow file, Arrow records of many rows.
         strings: of a csv file, every value as text; else a column is int, float or bool if all of it is.
         null: of a csv file, words that stand for null, as the empty field does.
 
     Raises:
         UnusableFile: at once or while it is read.
     """
-    return Feed(path, raw=raw, strings=strings, null=null).blocks()
+    return Feed(path, raw=raw, arrow=arrow, strings=strings, null=null).blocks()
 
 
 class Feed:
     """A file being read. share: how much of it has been, from 0 to 1."""
 
-    def __init__(self, path: Path, *, raw: bool = False, strings: bool = False, null: Sequence[str] = ()) -> None:
-        self.path, self._raw, self._strings, self._null = path, raw, strings, tuple(null)
+    def __init__(
+        self, path: Path, *, raw: bool = False, arrow: bool = False, strings: bool = False, null: Sequence[str] = ()
+    ) -> None:
+        self.path, self._raw, self._arrow = path, raw, arrow
+        self._strings, self._null = strings, tuple(null)
         self.format, self.compressed = format_of(path)
-        if raw and self.format == "parquet":
+        if raw and self._table:
             raise UnusableFile(f"{path} has no lines", "a source of format csv reads csv files")
+        if arrow and not self._table:
+            raise UnusableFile(f"{path} has no Arrow records", "a source of format arrow reads parquet and arrow files")
         self._check_exists()
         self.share = 0.0
+
+    @property
+    def _table(self) -> bool:
+        return self.format in ("parquet", "arrow")
 
     def blocks(self) -> Iterator[list[bytes]]:
         """See `records`."""
@@ -65,11 +78,11 @@ class Feed:
         self.share = 1.0
 
     def _blocks(self) -> Iterator[list[bytes]]:
-        if self.format == "parquet":
-            from services.cli.feeding_tables import parquet_records
+        if self._table:
+            from services.cli.feeding_tables import table_records
 
             with _seekable(self) as file:
-                for read, block in parquet_records(file, self.path, ROWS):
+                for read, block in table_records(file, self.path, self.format, ROWS, arrow=self._arrow):
                     self.share = read
                     yield block
         elif self.format == "csv" and not self._raw:
@@ -160,7 +173,7 @@ def _cut(text: bytes, quoted: bool) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _seekable(feed: Feed) -> Iterator[IO[bytes]]:
-    """A parquet file begins to be read at its end, so a compressed one is unpacked first."""
+    """Such a file begins to be read at its end, so a compressed one is unpacked first."""
     if not feed.compressed:
         with feed.path.open("rb") as file:
             yield file

@@ -1,4 +1,4 @@
-"""Rows of csv and parquet files as JSON objects.
+"""Rows of csv, parquet and arrow files as JSON objects; of the latter two also as Arrow records.
 
 A csv file is read twice: once to learn what each column holds in all of the file, once for the rows. So a column has
 one type, whatever the first thousand rows look like.
@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 import polars as pl
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from services.cli.unusable import UnusableFile
+from services.kernel.arrow_records import MAX_RECORD_BYTES
 
 Lines = Callable[[bool], Iterator[bytes]]
 """Starts to read a file anew; see `Feed.whole_lines`."""
@@ -111,21 +112,54 @@ def _typed(column: str, kind: pl.DataType) -> pl.Expr:
     return pl.col(column).cast(kind)
 
 
-# -- parquet ----------------------------------------------------------------------------------------------------------
+# -- parquet and arrow ------------------------------------------------------------------------------------------------
 
 
-def parquet_records(file: IO[bytes], path: Path, rows: int) -> Iterator[tuple[float, list[bytes]]]:
-    """The share that has been read, and the rows of a block."""
-    read = 0
+def table_records(
+    file: IO[bytes], path: Path, kind: str, rows: int, *, arrow: bool
+) -> Iterator[tuple[float, list[bytes]]]:
+    """The share that has been read, and a block: its rows, or with `arrow` its Arrow records."""
     try:
-        table = pq.ParquetFile(file)
-        for batch in table.iter_batches(rows):
-            read += batch.num_rows
+        for share, batch in (_parquet if kind == "parquet" else _arrow)(file, rows):
+            if arrow:
+                yield share, _streams(batch)
+                continue
             frame = pl.from_arrow(pa.Table.from_batches([batch]))
             assert isinstance(frame, pl.DataFrame)
-            yield read / max(1, table.metadata.num_rows), _objects(frame)
+            yield share, _objects(frame)
     except pa.ArrowException as error:
-        raise UnusableFile(f"{path} is not a parquet file: {str(error).split('.')[0]}") from None
+        what = "a parquet" if kind == "parquet" else "an arrow"
+        raise UnusableFile(f"{path} is not {what} file: {str(error).split('.')[0]}") from None
+
+
+def _parquet(file: IO[bytes], rows: int) -> Iterator[tuple[float, Any]]:
+    table, read = pq.ParquetFile(file), 0
+    for batch in table.iter_batches(rows):
+        read += batch.num_rows
+        yield read / max(1, table.metadata.num_rows), batch
+
+
+def _arrow(file: IO[bytes], rows: int) -> Iterator[tuple[float, Any]]:
+    """An IPC file or stream; how many rows it has is known at the end only."""
+    magic = file.read(6)
+    file.seek(0)
+    source = pa.ipc.open_file(file) if magic == b"ARROW1" else pa.ipc.open_stream(file)
+    batches = map(source.get_batch, range(source.num_record_batches)) if magic == b"ARROW1" else source
+    for batch in batches:
+        for begin in range(0, batch.num_rows, rows):
+            yield 0.0, batch.slice(begin, rows)
+
+
+def _streams(batch: Any) -> list[bytes]:
+    """Halved until no record is too large for a topic."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    whole: bytes = sink.getvalue().to_pybytes()
+    if len(whole) <= MAX_RECORD_BYTES or batch.num_rows == 1:
+        return [whole]
+    half = batch.num_rows // 2
+    return [*_streams(batch.slice(0, half)), *_streams(batch.slice(half))]
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------

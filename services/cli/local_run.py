@@ -26,6 +26,7 @@ from services.controller.core.controller import Controller
 from services.controller.polling import Polling
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.image import MemoryImage
+from services.kernel.sink_records import json_rows
 from services.kernel.versions import library_versions
 from services.log.memory import MemoryLog
 from services.worker.blocking import Inline
@@ -206,8 +207,9 @@ class LocalRun:
             if operator.kind == "sink":
                 topic = operator.params["topic"]
                 partitions = [Partition(topic, index) for index in range(self._log.topics()[topic])]
+                rows = json_rows(operator)
                 values = [m.value() or b"" for partition in partitions for m in self._log.scan(partition)]
-                found[operator.params["query"]] = values
+                found[operator.params["query"]] = [row for value in values for row in rows(value)]
         return found
 
     def _time_ms(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +12,7 @@ from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import USAGE, CommandFailed, print_raw
 
 if TYPE_CHECKING:
-    from schemas.plans import Plan
+    from schemas.plans import OperatorPlan, Plan
     from services.log.protocol import Message
 
 
@@ -40,37 +42,54 @@ def results(
         plan = view.plan(named_job(view, job).generation)
         if plan is None:
             raise CommandFailed(f"job {job} has no results: it was not admitted", f"`holdfast status {job}` says why")
-        topic = _sink_topic(plan, query)
+        sink = _sink(plan, query)
+        topic = str(sink.params["topic"])
         if topic not in door.present:
             raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
         rows = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
-        for count, (partition, message) in enumerate(rows, 1):
-            print_raw(_with_meta(partition, message) if meta else message.value() or b"null")
-            if count == limit:
-                break
+        shown = (
+            _with_meta(row, partition, message) if meta else row
+            for partition, message in rows
+            for row in _json_rows(sink, message.value())
+        )
+        for row in islice(shown, limit):
+            print_raw(row)
 
 
-def _sink_topic(plan: Plan, query: str) -> str:
+def _sink(plan: Plan, query: str) -> OperatorPlan:
     """Raises CommandFailed for a query that the job does not have."""
     from services.kernel.planning.suggestions import suggest
 
-    sinks = {one.params["query"]: one.params["topic"] for one in plan.operators if one.kind == "sink"}
+    sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink"}
     if query not in sinks:
         raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)
-    return str(sinks[query])
+    return sinks[query]
 
 
-def _with_meta(partition: int, message: Message) -> bytes:
+def _json_rows(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
+    """A record's rows; a record that is not of the query's format is null."""
+    if sink.params.get("format") != "arrow":
+        return [value or b"null"]
+    from services.kernel.arrow_records import UnfitRecord
+    from services.kernel.sink_records import json_rows
+
+    try:
+        return json_rows(sink)(value or b"")
+    except UnfitRecord:
+        return [b"null"]
+
+
+def _with_meta(row: bytes, partition: int, message: Message) -> bytes:
     import msgspec
 
     headers: dict[str, Any] = dict(message.headers() or ())
     batch = headers.get("batch", b"").decode(errors="replace")
-    row = {
-        "row": msgspec.Raw(message.value() or b"null"),
+    shown = {
+        "row": msgspec.Raw(row),
         "batch": int(batch) if batch.isdigit() else None,
         "status": headers.get("status", b"final").decode(errors="replace"),
         "partition": partition,
         "offset": message.offset(),
         "timestamp_ms": message.timestamp()[1],
     }
-    return msgspec.json.encode(row)
+    return msgspec.json.encode(shown)

@@ -26,13 +26,16 @@ STOP_S = 5.0
 
 def send(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="ndjson, jsonl, csv or parquet, each also .gz.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="ndjson, csv, parquet or arrow, each also .gz.")],
     rate: Annotated[float | None, typer.Option("--rate", min=0.001, help="Records per second.")] = None,
     key: Annotated[
         str | None, typer.Option("--key", metavar="FIELD", help="Field that chooses the partition, as the key.")
     ] = None,
     strings: Annotated[bool, typer.Option("--strings", help="Of a csv file, every value as text.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Of a csv file, its lines, for sources of format csv.")] = False,
+    arrow: Annotated[
+        bool, typer.Option("--arrow", help="Of parquet or arrow, records of many rows, for sources of format arrow.")
+    ] = False,
     null: Annotated[
         list[str] | None, typer.Option("--null", help="Of a csv file, a word that stands for null, such as NA.")
     ] = None,
@@ -48,8 +51,10 @@ def send(
     from services.cli.whereabouts import connected
     from services.cli.writing import Writer
 
+    if arrow and key is not None:
+        raise CommandFailed("--arrow goes without --key", "a record holds many rows", USAGE)
     try:
-        feed = Feed(file, raw=raw, strings=strings, null=null or ())
+        feed = Feed(file, raw=raw, arrow=arrow, strings=strings, null=null or ())
         with connected(data_dir, kafka, any_kafka=True) as door:
             count = _partitions(door, topic, create_topics, partitions)
             appender = door.log.appender("send")

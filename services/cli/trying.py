@@ -22,7 +22,9 @@ def command(
     job: Annotated[Path, typer.Argument(help="The job file, YAML or JSON.")],
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="SOURCE=FILE", help="File of a source: ndjson, csv or parquet, also .gz."),
+        typer.Option(
+            "--input", metavar="SOURCE=FILE", help="File of a source: ndjson, csv, parquet or arrow, also .gz."
+        ),
     ] = None,
     out: Annotated[
         str, typer.Option(help="'-' prints rows; a folder gets <query>.ndjson files. Default: print.")
@@ -78,7 +80,8 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
     sys.path.insert(0, str(Path.cwd()))
     feeds: dict[str, Iterator[list[bytes]]] = {
-        name: records(path, raw=spec.sources[name].format == "csv") for name, path in files.items()
+        name: records(path, raw=spec.sources[name].format == "csv", arrow=spec.sources[name].format == "arrow")
+        for name, path in files.items()
     }
     modules = [operator.python.split(":")[0] for operator in spec.operators.values() if isinstance(operator, Python)]
     allow = WorkerSettings().allow or modules

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from services.kernel import fields as field_types
+from services.kernel.arrow_records import ArrowReader, UnfitRecord
 from services.kernel.csv_records import CsvReader
 from services.kernel.fields import TIME, with_time
 from services.kernel.json_records import JsonReader
@@ -25,7 +26,7 @@ MAX_AHEAD_US = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """rows: with their event time; kept: index of the record of each row; refused: (index, reason), in order."""
+    """rows: with their event time; kept: index of the record of each row, ascending; refused: (index, reason)."""
 
     rows: pl.DataFrame
     kept: np.ndarray
@@ -49,7 +50,7 @@ class Decoder:
     """Decodes records of one source.
 
     Args:
-        fields: type text by column. format: json or csv.
+        fields: type text by column. format: json, csv or arrow.
         event_time: column that holds it; None: the record's timestamp is the event time.
         unit: s, ms, us or ns of timestamps that are integers.
     """
@@ -58,14 +59,18 @@ class Decoder:
         self, fields: Mapping[str, str], format: str = "json", event_time: str | None = None, unit: str | None = None
     ) -> None:
         self._fields, self._event_time = dict(fields), event_time
-        self._reader = FORMATS[format](fields, unit)
-        self._columns = dict(zip(fields, self._reader.columns(), strict=True))
         self._nothing = with_time(field_types.schema(fields)).to_frame()
+        self._tables = ArrowReader(fields) if format == "arrow" else None
+        if self._tables is None:
+            self._reader = FORMATS[format](fields, unit)
+            self._columns = dict(zip(fields, self._reader.columns(), strict=True))
 
     def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
-        """One row for each record that fits. timestamps_ms: of the records; negative = none."""
+        """One row for each record that fits, of Arrow records many. timestamps_ms: of the records; negative = none."""
         if not values:
             return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
+        if self._tables is not None:
+            return self._decode_tables(self._tables, values, timestamps_ms)
         found, read, refused = self._reader.read(values)
         kept = np.asarray(read, dtype=np.int64)
         fits = np.ones(len(kept), dtype=bool)
@@ -81,6 +86,31 @@ class Decoder:
         stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
         series.append(self._times(series, stamps_us, refuse).alias(TIME))
         rows = pl.DataFrame(series)
+        if not fits.all():
+            rows, kept = rows.filter(pl.Series(fits)), kept[fits]
+        return Decoded(rows, kept, sorted(refused.items()))
+
+    def _decode_tables(
+        self, reader: ArrowReader, values: Sequence[bytes | None], timestamps_ms: Sequence[int]
+    ) -> Decoded:
+        """A row at fault refuses all of its record, as only whole records can be put aside and sent again."""
+        tables, heights, refused = [reader.nothing], np.zeros(len(values), dtype=np.int64), dict[int, str]()
+        for index, value in enumerate(values):
+            try:
+                tables.append(reader.read(value))
+                heights[index] = tables[-1].height
+            except UnfitRecord as error:
+                refused[index] = str(error)
+        rows = pl.concat(tables)
+        kept, first = np.repeat(np.arange(len(values)), heights), np.cumsum(heights) - heights
+
+        def refuse(position: int, reason: str) -> None:
+            record = int(kept[position])
+            refused.setdefault(record, f"{reason} in row {position - int(first[record])}")
+
+        stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
+        rows = rows.with_columns(self._times(rows.get_columns(), stamps_us, refuse).alias(TIME))
+        fits = ~np.isin(kept, list(refused))
         if not fits.all():
             rows, kept = rows.filter(pl.Series(fits)), kept[fits]
         return Decoded(rows, kept, sorted(refused.items()))

@@ -85,6 +85,17 @@ def with_time(columns: Mapping[str, pl.DataType]) -> pl.Schema:
     return pl.Schema([*columns.items(), (TIME, pl.Int64())])
 
 
+def widens(given: pl.DataType, wanted: pl.DataType) -> bool:
+    """Nothing is lost: narrower numbers, times of another unit, a column of nothing but null."""
+    if given == pl.Null:
+        return True
+    if wanted == pl.Int64:
+        return given.is_integer() and given not in (pl.UInt64, pl.Int128, pl.UInt128)
+    if wanted == pl.Float64:
+        return given == pl.Float32
+    return isinstance(wanted, pl.Datetime) and isinstance(given, pl.Datetime) and given.time_zone in (None, "UTC")
+
+
 def text_of(kind: pl.DataType, may_be_null: bool = True) -> str:
     """The field type of a polars type; narrower numbers count as int or float.
 

@@ -45,6 +45,14 @@ class RowCodec:
         payload: bytes = self._normal(rows).serialize().to_pybytes()
         return payload
 
+    def stream(self, rows: pl.DataFrame) -> bytes:
+        """Arrow IPC with the schema, for readers that do not know it; equal rows give equal bytes."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.arrow) as writer:
+            writer.write_batch(self._normal(rows))
+        payload: bytes = sink.getvalue().to_pybytes()
+        return payload
+
     def decode(self, *payloads: memoryview | bytes) -> pl.DataFrame:
         """The rows of all payloads, in order."""
         if not payloads:

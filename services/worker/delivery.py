@@ -18,8 +18,8 @@ from schemas.delivered import Delivered
 from schemas.delivered import decode as decode_delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
-from services.kernel.encoding import encode_json, keys
 from services.kernel.planning.layout import TaskLayout
+from services.kernel.sink_records import sink_records
 from services.log.protocol import Log, Rows, Transactor
 from services.worker.blocking import Blocking
 
@@ -153,18 +153,13 @@ class Delivery:
         return rows
 
     def _sink_rows(self, task: TaskLayout, frame: pl.DataFrame, batch: int) -> Rows:
-        """Keyed rows go where Kafka's murmur2 puts them; rows without a key take turns by batch."""
-        params, row_key = task.operator.params, list(task.operator.row_key)
-        values = encode_json(frame, task.operator.fields)
+        params, found = task.operator.params, sink_records(task, frame, batch)
         headers = [
             ("batch", str(batch).encode()),
             ("status", b"final"),
             ("query", params["query"].encode()),
         ]
-        if row_key:
-            return Rows(params["topic"], values, keys=keys(frame, row_key), headers=headers)
-        turn = (batch + task.index) % max(1, params["partitions"])
-        return Rows(params["topic"], values, partitions=[turn] * len(values), headers=headers)
+        return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
 
     def _position_rows(self, batch: int) -> Rows:
         record = encode_delivered(Delivered(unit=self._unit, batch=batch, epoch=self.epoch))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from services.kernel.fields import dtype, nullable, schema, text_of, with_time
+from services.kernel.fields import dtype, nullable, schema, text_of, widens, with_time
 from services.kernel.operators.operator import TIME
 
 
@@ -43,7 +43,7 @@ def _column(rows: pl.DataFrame, name: str, text: str) -> pl.Series:
         raise OutputError(f"the output has no column '{name}', it has {', '.join(rows.columns) or 'none'}")
     column, wanted = rows[name], dtype(text)
     if column.dtype != wanted:
-        if not _widens(column.dtype, wanted):
+        if not widens(column.dtype, wanted):
             raise OutputError(f"the output's column '{name}' is {_name(column.dtype)}, not {text}")
         column = column.cast(wanted)
     if column.null_count() and not nullable(text):
@@ -58,17 +58,6 @@ def _times(rows: pl.DataFrame, time: int) -> pl.Series:
     if column.dtype != pl.Int64 or column.null_count():
         raise OutputError(f"the output's column '{TIME}' is not an int in every row: microseconds since 1970")
     return column
-
-
-def _widens(given: pl.DataType, wanted: pl.DataType) -> bool:
-    """Nothing is lost: narrower numbers, times of another unit, a column of nothing but null."""
-    if given == pl.Null:
-        return True
-    if wanted == pl.Int64:
-        return given.is_integer() and given not in (pl.UInt64, pl.Int128, pl.UInt128)
-    if wanted == pl.Float64:
-        return given == pl.Float32
-    return isinstance(wanted, pl.Datetime) and isinstance(given, pl.Datetime) and given.time_zone in (None, "UTC")
 
 
 def _name(kind: pl.DataType) -> str:

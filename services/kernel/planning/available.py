@@ -50,9 +50,6 @@ def scheme(wanted: str) -> str:
 
 def missing_problems(spec: JobSpec) -> Iterator[Problem]:
     """What cannot be computed yet."""
-    for name, source in spec.sources.items():
-        if source.format == "arrow":
-            yield Problem(f"sources.{name}.format", "arrow is not available yet", "use json or csv")
     for name, operator in spec.operators.items():
         if isinstance(operator, Spark):
             yield Problem(f"operators.{name}.spark", "spark operators are not available yet", "use python")

@@ -56,6 +56,31 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str, suffix: str
     assert rows(write(tmp_path / f"rows.{kind}{suffix}", content)) == ROWS
 
 
+def test_parquet_and_arrow_become_records_of_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "ROWS", 40)
+    frame = pl.DataFrame({"n": range(100)})
+    frame.write_parquet(tmp_path / "rows.parquet")
+    frame.write_ipc(tmp_path / "rows.arrow", compression="lz4")
+    frame.write_ipc_stream(tmp_path / "rows.feather")
+    for name in ("rows.parquet", "rows.arrow", "rows.feather"):
+        tables = [pl.read_ipc_stream(value) for value in lines(tmp_path / name, arrow=True)]
+        assert [table.height for table in tables] == [40, 40, 20]
+        assert pl.concat(tables).equals(frame)
+        assert rows(tmp_path / name) == frame.to_dicts()
+    with pytest.raises(UnusableFile, match="has no Arrow records"):
+        lines(write(tmp_path / "rows.ndjson", b"{}"), arrow=True)
+    with pytest.raises(UnusableFile, match="is not an arrow file"):
+        lines(write(tmp_path / "bad.arrow", b"ARROW1 not"), arrow=True)
+
+
+def test_wide_rows_are_halved_until_a_topic_takes_them(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"text": ["x" * 1000] * 2000})
+    frame.write_parquet(tmp_path / "rows.parquet")
+    found = lines(tmp_path / "rows.parquet", arrow=True)
+    assert max(map(len, found)) <= 512 * 1024
+    assert sum(pl.read_ipc_stream(value).height for value in found) == 2000
+
+
 def test_bad_lines_of_ndjson_pass_unchanged_to_become_dead_letters(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.ndjson", b'{"a": 1}\nnot json\n\n\xff\n{"a":')
     assert lines(path) == [b'{"a": 1}', b"not json", b"\xff", b'{"a":']

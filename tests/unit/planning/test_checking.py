@@ -71,12 +71,6 @@ def keep(name: str = "s", **more: Any) -> dict[str, Any]:
             "",
         ),
         (
-            job(sources={"s": source(format="arrow")}),
-            "sources.s.format",
-            "arrow is not available yet",
-            "use json or csv",
-        ),
-        (
             job({"o": {"python": "others.code:F", "input": "s"}}),
             "operators.o.python",
             "module others.code is not on the workers' allow-list",

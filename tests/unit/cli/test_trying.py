@@ -1,0 +1,108 @@
+"""`holdfast try`: the whole job on files, for every format and every value."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+HOLDFAST = Path(sys.executable).parent / "holdfast"
+JOB = """
+name: copied
+sources:
+  given:
+    topic: given
+    format: FORMAT
+    fields:
+      id: int
+      at: timestamp
+      text: string?
+      x: float?
+      price: decimal(20,4)?
+      day: date?
+      raw: bytes?
+      ok: bool?
+      tags: list<string?>?
+      place: "struct<a: int?, b: string?>?"
+    event_time: at
+queries:
+  all: {input: given, sink: {topic: all, format: FORMAT}}
+"""
+OLD = datetime(1901, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
+ROWS = pl.DataFrame(
+    {
+        "id": [0, -(2**63), 2**63 - 1, 2**53 + 1],
+        "at": [OLD, datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), OLD, OLD],
+        "text": ['"\\ \n\r\t\x00\u2028', "\U0001f642 \u00e4\u00df \u0915", "", None],
+        "x": [-0.0, 5e-324, 1.7976931348623157e308, None],
+        "price": [Decimal("-1234567890123456.7891"), Decimal("0.0001"), Decimal(0), None],
+        "day": [date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31), None],
+        "raw": [b"\x00\xff", b"", b"a", None],
+        "ok": [True, False, None, None],
+        "tags": [["a", None, ""], [], ["\n"], None],
+        "place": [{"a": 2**63 - 1, "b": "x"}, {"a": None, "b": None}, {"a": 0, "b": ""}, None],
+    },
+    schema_overrides={"price": pl.Decimal(20, 4)},
+)
+
+
+def attempt(folder: Path, format: str, file: str) -> list[dict[str, object]]:
+    job = folder / "job.yaml"
+    job.write_text(JOB.replace("FORMAT", format))
+    done = subprocess.run(
+        [HOLDFAST, "try", str(job), "--input", f"given={folder / file}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "dead letter" not in done.stderr
+    return [json.loads(line) for line in done.stdout.split("\n") if line]
+
+
+def assert_same(found: list[dict[str, object]], expected: list[dict[str, object]]) -> None:
+    """Also the sign of a zero, which == does not see."""
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+@pytest.fixture(scope="module")
+def as_json(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """Every value through a JSON source and a JSON sink."""
+    folder = tmp_path_factory.mktemp("json")
+    ROWS.write_parquet(folder / "rows.parquet")
+    return attempt(folder, "json", "rows.parquet")
+
+
+def test_every_value_passes_a_json_source_and_sink_unchanged(as_json: list[dict[str, object]]) -> None:
+    expected: list[dict[str, object]] = [
+        {
+            "id": 0, "at": "1901-02-03T04:05:06.000789Z", "text": '"\\ \n\r\t\x00\u2028', "x": -0.0,
+            "price": "-1234567890123456.7891", "day": "0001-01-01", "raw": "AP8=", "ok": True,
+            "tags": ["a", None, ""], "place": {"a": 2**63 - 1, "b": "x"},
+        },
+        {
+            "id": -(2**63), "at": "1969-12-31T23:59:59Z", "text": "\U0001f642 \u00e4\u00df \u0915", "x": 5e-324,
+            "price": "0.0001", "day": "1969-12-31", "raw": "", "ok": False, "tags": [],
+            "place": {"a": None, "b": None},
+        },
+        {
+            "id": 2**63 - 1, "at": "1901-02-03T04:05:06.000789Z", "text": "", "x": 1.7976931348623157e308,
+            "price": "0.0000", "day": "9999-12-31", "raw": "YQ==", "ok": None, "tags": ["\n"],
+            "place": {"a": 0, "b": ""},
+        },
+        {
+            "id": 2**53 + 1, "at": "1901-02-03T04:05:06.000789Z",
+            **dict.fromkeys(["text", "x", "price", "day", "raw", "ok", "tags", "place"]),
+        },
+    ]  # fmt: skip
+    assert_same(as_json, expected)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_arrow_carries_the_same_rows(tmp_path: Path, as_json: list[dict[str, object]], kind: str) -> None:
+    ROWS.write_parquet(tmp_path / "rows.parquet")
+    ROWS.write_ipc(tmp_path / "rows.arrow")
+    assert_same(attempt(tmp_path, "arrow", f"rows.{kind}"), as_json)
