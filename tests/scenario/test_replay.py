@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import msgspec
@@ -14,7 +15,11 @@ from schemas.topics import Partition
 from services.cli.replaying import Report, replay
 from services.cli.terminal import CommandFailed
 from services.kernel.comparing import Counts
+from services.kernel.planning.loading import load
+from services.kernel.replaying import SETTLE_EVERY
 from services.log.memory import MemoryMessage
+from tests.scenario.test_contract_example import JOB as CONTRACT_JOB
+from tests.scenario.test_contract_example import flights, weather
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders
 
@@ -165,6 +170,33 @@ def test_rows_of_other_generations_are_neither_duplicated_nor_wrong() -> None:
     tamper(cluster, "shops", lambda rows: [*rows, MemoryMessage(0, plan_ms + cluster.now_ms, *told(rows[0]))])
     report = replay(cluster.log, cluster.cluster, f"orders@{cluster.plan.generation}")
     assert (report.exact, report.rows.results) == (True, results)
+
+
+def test_joins_windows_and_the_users_operators_replay_exact_over_many_batches() -> None:
+    """Two sources, at two paces, restarts between them; state goes through its image more than once."""
+    plain = load(CONTRACT_JOB.read_text(), CONTRACT_JOB.name).as_plain()
+    plain["queries"] |= {name: {"input": name, "sink": {"topic": name}} for name in ("scored", "with_weather")}
+    cluster = MemoryCluster(json.dumps(plain))
+    units = cluster.units
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in units})
+    rows = {"flights": flights().to_dicts(), "weather": weather().to_dicts()}
+    partitions = {s.operator: sum(map(len, s.owners)) for s in cluster.plan.sources}
+    for step in range(70):
+        for source, some in rows.items():
+            size = -(-len(some) // 70)
+            for index, row in enumerate(some[step * size : (step + 1) * size]):
+                cluster.feed(source, [row], index % partitions[source])
+        cluster.turn(12)
+        if step % 25 == 24:
+            cluster.kill("w1")
+            worker = cluster.start("w1")
+            cluster.place({unit: [worker] for unit in units})
+    cluster.run_to_end()
+    report = replay(cluster.log, cluster.cluster, cluster.plan.job)
+    assert (report.exact, report.differences) == (True, [])
+    assert report.batches > SETTLE_EVERY
+    assert report.rows.results > 100
 
 
 def test_an_unknown_job_is_answered_with_those_that_are_known() -> None:
