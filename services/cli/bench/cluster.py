@@ -21,9 +21,13 @@ from services.cli.bench.machine import cpu_s
 from services.cli.cluster_files import ClusterFiles
 from services.kernel.planning.loading import load
 from services.log.kafka import KafkaLog
+from services.log.kafka_client import Cluster
+from services.log.kafka_reader import KafkaReader
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000
+WAIT_MS = 200
+"""How long a request for what a job publishes may wait at the broker: many short ones would cost what is measured."""
 TimeOf = Callable[[int], int]
 """Event time in milliseconds of the record with this index."""
 
@@ -42,7 +46,8 @@ class BenchCluster:
         run_command("up", "--detach", "--workers", str(workers), "--data-dir", str(self.folder))
         cluster = self.files.cluster()
         assert cluster is not None
-        self._log = KafkaLog(cluster.bootstrap_servers, {}, "bench")
+        self.bootstrap_servers = cluster.bootstrap_servers
+        self._log = KafkaLog(self.bootstrap_servers, {}, "bench")
         self.appender = self._log.appender("bench")
 
     def stop(self) -> None:
@@ -71,9 +76,9 @@ class BenchCluster:
     # -- topics -------------------------------------------------------------------------------------------------------
 
     def create(self, *topics: str, partitions: int = 1) -> None:
-        """Topics to read, each with a `<topic>-out` to write."""
-        names = [name for topic in topics for name in (topic, f"{topic}-out")]
-        self.log.create([TopicSpec(name, partitions) for name in names])
+        """Topics to read, whose records bear the broker's time, each with a `<topic>-out` to write."""
+        read = [TopicSpec(topic, partitions, {"message.timestamp.type": "LogAppendTime"}) for topic in topics]
+        self.log.create([*read, *(TopicSpec(f"{topic}-out", partitions) for topic in topics)])
 
     def preload(self, topic: str, records: int, keys: int, time_ms: TimeOf, partitions: int = 1) -> None:
         """Record i goes to partition i mod their number."""
@@ -99,9 +104,14 @@ class BenchCluster:
     def submit(self, job: Template, topic: str, **settings: object) -> Followed:
         """Raises Refused, or MeasureFailed."""
         spec = load(job.substitute({"tasks": 1, "name": topic} | settings, topic=topic), "bench.yaml")
-        followed = Followed(self.log, self.topics, spec.name)
+        reader = KafkaReader(Cluster(self.bootstrap_servers), "bench-job", WAIT_MS)
+        followed = Followed(self.log, reader, self.topics, spec.name)
         self._command(commands.encode(spec.as_plain()))
-        followed.await_admission()
+        try:
+            followed.await_admission()
+        except MeasureFailed:
+            followed.close()
+            raise
         return followed
 
     def cancel(self, job: Followed) -> None:

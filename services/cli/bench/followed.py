@@ -11,7 +11,7 @@ from schemas.events import Event
 from schemas.plans import Ended, Plan, Rejection, Status
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, Partition
-from services.log.protocol import Log, Message
+from services.log.protocol import Log, Message, Reader
 
 DEADLINE_S = 300.0
 
@@ -35,10 +35,10 @@ class Reached:
 class Followed:
     """Reads on whenever it is asked to wait; raises MeasureFailed once the job has failed."""
 
-    def __init__(self, log: Log, topics: ClusterTopics, job: str) -> None:
+    def __init__(self, log: Log, reader: Reader, topics: ClusterTopics, job: str) -> None:
         """Before the job is submitted."""
         self._log, self._topics, self._job = log, topics, job
-        self._reader = log.reader("bench")
+        self._reader = reader
         shared = [Partition(name, 0) for name in (topics.plans, topics.status, topics.events)]
         self._reader.assign(log.offsets(shared, "end"))
         self._plan: Plan | None = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
+
+from schemas.topics import Partition
 from services.cli.bench import jobs
 from services.cli.bench.cluster import BenchCluster, now_ms
 from services.cli.bench.feeder import Feeder
@@ -17,7 +20,7 @@ WARM_UP_SHARE = 0.2
 
 
 def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Of every record, by the batch that holds it; the first fifth is warm-up."""
+    """Of every record, by the batch that holds it, from the broker's time on it; the first fifth is warm-up."""
     topic = f"bench-{name}"
     cluster.create(topic)
     with cluster.running(jobs.CHAIN, topic, name=name) as job:
@@ -33,7 +36,9 @@ def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     written, seen = trace.rows()
     warm = int(len(feeder.sent_ms) * WARM_UP_SHARE)
     cuts = [cut for cut in trace.cuts() if cut.start >= warm]
-    found = split(feeder.sent_ms, cuts, {**trace.frames(), "sink_row": written}, seen)
+    appended = [float(message.timestamp()[1]) for message in cluster.log.scan(Partition(topic, 0))]
+    found = split(appended, cuts, {**trace.frames(), "sink_row": written}, seen)
     if not found:
         raise MeasureFailed("no result could be matched with its records")
-    return found
+    sending = [at - sent for sent, at in zip(feeder.sent_ms, appended, strict=True)][warm:]
+    return found | {"mean_send_to_append_ms": round(statistics.fmean(sending), 1)}

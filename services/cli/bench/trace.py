@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
 
 from schemas import checkpoints, cuts
 from schemas.checkpoints import CheckpointRecord, Part
 from schemas.cuts import Cut
 from schemas.frames import unpack
 from schemas.topics import Partition
-from services.cli.bench.cluster import BenchCluster, now_ms
+from services.cli.bench.cluster import BenchCluster
 from services.cli.bench.followed import Followed
 from services.cli.bench.hops import CutAt
-from services.kernel.errors import StateCorrupted
-from services.log.protocol import Chunk, Log, Message
-
-
-@dataclass(slots=True)
-class Kept:
-    """A record, when it came, and when it was written."""
-
-    message: Message
-    seen_ms: float
-
-
-@dataclass(slots=True)
-class Tap:
-    """Keeps all that comes on some partitions, read by a thread of its own."""
-
-    log: Log
-    partitions: Sequence[Partition]
-    kept: dict[Partition, list[Kept]] = field(default_factory=dict)
-    over: threading.Event = field(default_factory=threading.Event)
-    thread: threading.Thread | None = None
-
-    def __enter__(self) -> Tap:
-        reader = self.log.reader("bench-tap")
-        reader.assign(self.log.offsets(self.partitions, "start"))
-
-        def run() -> None:
-            while not self.over.is_set():
-                try:
-                    chunks = reader.poll(0.05)
-                except StateCorrupted:  # trimmed before we came
-                    reader.assign(self.log.offsets(self.partitions, "start"))
-                    continue
-                self._keep(chunks, now_ms())
-            reader.close()
-
-        self.thread = threading.Thread(target=run, name="tap", daemon=True)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        if self.thread is not None:
-            self.thread.join()
-
-    def _keep(self, chunks: list[Chunk], seen_ms: float) -> None:
-        for chunk in chunks:
-            self.kept.setdefault(chunk.partition, []).extend(Kept(message, seen_ms) for message in chunk.messages)
+from services.cli.bench.tap import SeldomReader, Tap
 
 
 class Trace:
@@ -74,18 +24,23 @@ class Trace:
         self._cuts = Partition(topics.cuts, 0)
         self._checkpoints = [Partition(topics.checkpoints, unit.partition) for unit in job.plan.units]
         data = [partition for found in self._data.values() for partition in found]
-        self._inside = Tap(cluster.log, [self._cuts, *data, *self._checkpoints])
-        self._out = Tap(cluster.log, [] if out is None else [Partition(out, 0)])  # alone: nothing delays its records
+        inside = [self._cuts, *data, *self._checkpoints]
+        self._taps = ExitStack()
+        self._inside = Tap(SeldomReader(cluster.bootstrap_servers, inside))
+        self._out: Tap | None = None
+        if out is not None:
+            reader = cluster.log.reader("bench-out")
+            reader.assign({Partition(out, 0): 0})
+            self._out = Tap(reader)
 
     def __enter__(self) -> Trace:
-        self._inside.__enter__()
-        if self._out.partitions:
-            self._out.__enter__()
+        for tap in (self._inside, self._out):
+            if tap is not None:
+                self._taps.enter_context(tap)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._inside.__exit__()
-        self._out.__exit__()
+        self._taps.close()
 
     def cuts(self) -> list[CutAt]:
         """Of sources with one partition."""
@@ -113,6 +68,7 @@ class Trace:
         """When the first row of each batch was written, and when its last one was seen."""
         written: dict[int, float] = {}
         seen: dict[int, float] = {}
+        assert self._out is not None
         for kept in (one for found in self._out.kept.values() for one in found):
             batch = int(dict(kept.message.headers() or [])["batch"])
             written.setdefault(batch, kept.message.timestamp()[1])
