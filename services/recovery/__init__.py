@@ -1,0 +1,1 @@
+"""Detects what fails and decides who takes over."""

@@ -1,0 +1,1 @@
+"""The decisions, without a clock and without Kafka."""

@@ -1,0 +1,50 @@
+"""Time during which this replica could have heard a heartbeat.
+
+Source: PROTOCOL 8. It stands still while the replica's own loop is late, or while its own echo heartbeat does not come
+back through the broker: then the broker or this process is slow, and nobody's silence says anything. Microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOOP_US = 50_000
+"""A longer pause between two turns of the loop does not count; the shell must turn more often than that."""
+
+
+@dataclass(slots=True)
+class Attention:
+    """A clock driven by `advance` and `echo`.
+
+    echo_us: interval at which the replica sends itself a heartbeat, well below the least grace; None: it sends none.
+    """
+
+    echo_us: int | None = None
+    attentive_us: int = 0
+    _turned_us: int | None = None
+    _counted_us: int = 0
+    _echoed_us: int | None = None
+
+    def advance(self, now_us: int) -> None:
+        """Before all else in every turn. Time counts up to when the next echo is due."""
+        late = self._turned_us is None or now_us - self._turned_us > LOOP_US
+        self._turned_us = max(now_us, self._turned_us or now_us)
+        if late:
+            self._counted_us, self._echoed_us = now_us, None
+        elif self.echo_us is None:
+            self._count(now_us)
+        elif self._echoed_us is not None:
+            self._count(min(now_us, self._echoed_us + self.echo_us))
+
+    def echo(self, now_us: int) -> None:
+        """The own heartbeat came back; if it was late by less than its interval, the wait for it counts as well."""
+        self.advance(now_us)
+        if self.echo_us is not None:
+            if self._echoed_us is not None and now_us - self._echoed_us <= 2 * self.echo_us:
+                self._count(now_us)
+            self._counted_us = self._echoed_us = now_us
+
+    def _count(self, until_us: int) -> None:
+        if until_us > self._counted_us:
+            self.attentive_us += until_us - self._counted_us
+            self._counted_us = until_us

@@ -1,0 +1,116 @@
+"""From any scheme to any other while the job runs: which flags the secondary gets next, and what must hold before.
+
+Source: MECHANISMS A1. A worker drives one copy through the safe order by itself; what depends on two copies is a record
+of its own, proposed when its gate is open. To change an order, change EDGES; STEPS follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from schemas.assignments import Change
+from schemas.heartbeats import CopyState
+from services.recovery.core.schemes import SCHEMES, Rung
+
+
+class Gate(Enum):
+    """What must hold across two copies before a step."""
+
+    CAUGHT_UP = "the copy that is to serve is as far as the one in charge"
+    DURABLE = "a checkpoint since the last step is durable"
+
+
+_R, _G = Rung, Gate
+
+EDGES: Mapping[tuple[Rung, Rung], Gate | None] = {
+    (_R.ABSENT, _R.VIRGIN): None,
+    (_R.VIRGIN, _R.COLD): None,
+    (_R.COLD, _R.HOT): None,
+    (_R.HOT, _R.CATCHING): None,
+    (_R.CATCHING, _R.COVERED): _G.CAUGHT_UP,
+    (_R.CATCHING, _R.STANDBY): _G.CAUGHT_UP,
+    (_R.STANDBY, _R.ACTIVE): _G.CAUGHT_UP,
+    (_R.COVERED, _R.ACTIVE): None,
+    # Down: covered by checkpoints first, and by a durable one before it stops sending or sleeps.
+    (_R.ACTIVE, _R.COVERED): None,
+    (_R.STANDBY, _R.CATCHING): None,
+    (_R.COVERED, _R.CATCHING): _G.DURABLE,
+    (_R.COVERED, _R.HOT): _G.DURABLE,
+    (_R.CATCHING, _R.HOT): _G.DURABLE,
+    (_R.HOT, _R.COLD): None,
+    (_R.COLD, _R.VIRGIN): None,
+    (_R.VIRGIN, _R.ABSENT): None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next record on the way: wait for the gate, then give these flags."""
+
+    gate: Gate | None
+    rung: Rung
+
+
+def _way(start: Rung, target: Rung) -> list[Rung]:
+    """The shortest way along EDGES, without its start."""
+    ways = [[start]]
+    while ways[0][-1] is not target:
+        way = ways.pop(0)
+        ways += [[*way, after] for before, after in EDGES if before is way[-1] and after not in way]
+    return ways[0][1:]
+
+
+def _steps() -> Iterator[tuple[tuple[Rung, Rung], Step]]:
+    """The first gate on each way, and as far behind it as no other gate stands."""
+    for start in Rung:
+        for target in {scheme.secondary for scheme in SCHEMES.values()} - {start}:
+            way = _way(start, target)
+            gates = [EDGES[pair] for pair in zip([start, *way], way, strict=False)]
+            further = next((n for n, gate in enumerate(gates) if n > 0 and gate is not None), len(way))
+            yield (start, target), Step(gates[0], way[further - 1])
+
+
+STEPS: Mapping[tuple[Rung, Rung], Step] = dict(_steps())
+"""(rung, target) -> the next step."""
+
+
+def next_step(rung: Rung | None, target: Rung) -> Step | None:
+    """None at the target; straight to the target from flags that nobody knows."""
+    return None if rung is target else Step(None, target) if rung is None else STEPS[rung, target]
+
+
+NEAR = 2
+"""Batches by which a copy may be behind and still count as caught up: PROTOCOL 8."""
+
+
+def caught_up(copy: CopyState | None, charge: CopyState | None, epoch: int) -> bool:
+    """The copy knows the record, processes, and is as far as the one in charge."""
+    return (
+        copy is not None
+        and charge is not None
+        and copy.epoch >= epoch
+        and copy.state == "running"
+        and copy.batch >= charge.batch - NEAR
+    )
+
+
+@dataclass(slots=True)
+class Covering:
+    """Where the copy in charge stood when it first knew of a record: once that is durable, checkpoints cover it."""
+
+    _goals: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def see(self, change: Change, charge: CopyState) -> None:
+        """Takes a report of the copy in charge."""
+        epoch, _ = self._goals.get(change.unit, (0, 0))
+        if epoch < change.epoch <= charge.epoch:
+            self._goals[change.unit] = change.epoch, charge.batch
+
+    def durable(self, change: Change, charge: CopyState | None) -> bool:
+        epoch, goal = self._goals.get(change.unit, (0, 0))
+        return epoch == change.epoch and charge is not None and charge.durable >= goal
+
+    def forget(self, unit: str) -> None:
+        self._goals.pop(unit, None)

@@ -1,0 +1,204 @@
+"""Which workers answer, which are suspected, and which are gone: by their heartbeats and their parents' exit notices.
+
+Source: PROTOCOL 5 and 8, MECHANISMS H5 and H7. Times are microseconds. Silence is measured on the replica's attention
+(attention.py), so nobody is suspected because the broker or this process stood still.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
+from services.recovery.core.attention import Attention
+
+MIN_GRACE_US = 30_000
+MAX_GRACE_BEATS = 2
+"""Grace follows the spread of a worker's heartbeats between these bounds, the upper one in intervals."""
+
+STALL_BEATS = 5
+"""A longer pause is a stall: it says nothing about the usual spread, and who acted on it acted rightly."""
+
+WARY_US, MAX_FACTOR = 30_000_000, 4
+"""After a false switch its grace is doubled for so long; at most this many times the usual one."""
+
+ROW = 3
+"""So many heartbeats in a row, none of them missed, and a worker answers again."""
+
+ALIVE_MISSES = 3
+"""After more misses a worker gets no new copies."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """The newest incarnation of a worker.
+
+    beat: its last heartbeat, None before the first. heard_us: when, in attentive time. fresh: heard since this replica
+    began to act. row: offsets of `assignments` that its last heartbeats in a row carried. late_us, spread_us: how late
+    its heartbeats are, and how unevenly. accused: its silence made another copy take over.
+    """
+
+    worker: str
+    incarnation: str
+    heard_us: int
+    beat: Heartbeat | None = None
+    fresh: bool = False
+    exited: bool = False
+    row: tuple[int, ...] = ()
+    late_us: int = 0
+    spread_us: int = 0
+    factor: int = 1
+    wary_until_us: int = 0
+    accused: bool = False
+
+
+class Detector:
+    """What one replica knows of the workers.
+
+    Args:
+        beat_us: interval of the workers' heartbeats.
+        attention: the clock.
+    """
+
+    def __init__(self, beat_us: int, attention: Attention) -> None:
+        self._beat_us = beat_us
+        self._attention = attention
+        self._pulses: dict[str, Pulse] = {}
+        self.false_switches: Counter[str] = Counter()
+
+    # -- what was read ------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """What was read so far is history: from now on silence counts."""
+        for pulse in self._pulses.values():
+            pulse.heard_us, pulse.fresh, pulse.row = self._now_us, False, ()
+
+    def expect(self, worker: str, incarnation: str) -> None:
+        """A valid assignment names it, so somebody has heard it."""
+        known = self._pulses.get(worker)
+        if known is None or known.incarnation < incarnation:
+            self._pulses[worker] = Pulse(worker, incarnation, self._now_us)
+
+    def read(self, record: HeartbeatRecord) -> None:
+        """Takes a record; what comes from an incarnation that has ended revives nothing."""
+        self.expect(record.worker, record.incarnation)
+        pulse = self._pulses[record.worker]
+        if pulse.incarnation != record.incarnation or pulse.exited:
+            return
+        if isinstance(record, Exit):
+            pulse.exited = True
+        else:
+            self._hear(pulse, record)
+
+    def accuse(self, worker: str, incarnation: str) -> None:
+        """Its missing heartbeats have made another copy take over."""
+        pulse = self._of(worker, incarnation)
+        if pulse is not None and not pulse.exited:
+            pulse.accused = True
+
+    def _hear(self, pulse: Pulse, beat: Heartbeat) -> None:
+        gap_us = self._now_us - pulse.heard_us
+        missed = self._misses(pulse) > 0
+        pulse.row = (*(() if missed else pulse.row), beat.decided)[-ROW:]
+        if pulse.accused:
+            self._judge(pulse, gap_us)
+        if pulse.fresh and gap_us < STALL_BEATS * self._beat_us:
+            self._learn(pulse, min(max(gap_us - self._beat_us, 0), MAX_GRACE_BEATS * self._beat_us))
+        pulse.beat, pulse.heard_us, pulse.fresh = beat, self._now_us, True
+
+    def _judge(self, pulse: Pulse, gap_us: int) -> None:
+        pulse.accused = False
+        if gap_us < STALL_BEATS * self._beat_us:
+            self.false_switches[pulse.worker] += 1
+            pulse.factor = min(self._factor(pulse) * 2, MAX_FACTOR)
+            pulse.wary_until_us = self._now_us + WARY_US
+
+    @staticmethod
+    def _learn(pulse: Pulse, late_us: int) -> None:
+        """Mean and spread of lateness, weighed as TCP does for its time-outs (RFC 6298)."""
+        pulse.spread_us += (abs(late_us - pulse.late_us) - pulse.spread_us) // 4
+        pulse.late_us += (late_us - pulse.late_us) // 8
+
+    # -- what follows from it -----------------------------------------------------------------------------------------
+
+    def grace_us(self, worker: str) -> int:
+        """How late a heartbeat of the worker may be."""
+        pulse = self._pulses.get(worker)
+        return MIN_GRACE_US if pulse is None else self._grace_us(pulse)
+
+    def misses(self, worker: str, incarnation: str) -> int:
+        """Heartbeats missed in a row; 0 for one that is not the newest incarnation: ask whether it is gone."""
+        pulse = self._of(worker, incarnation)
+        return 0 if pulse is None else self._misses(pulse)
+
+    def ended(self, worker: str, incarnation: str) -> bool:
+        """Its parent saw it exit, or a later incarnation runs."""
+        pulse = self._pulses.get(worker)
+        return pulse is not None and (
+            pulse.incarnation > incarnation or (pulse.incarnation == incarnation and pulse.exited)
+        )
+
+    def silent_us(self, worker: str) -> int:
+        """For how long no incarnation of the worker was heard."""
+        pulse = self._pulses.get(worker)
+        return 0 if pulse is None else self._now_us - pulse.heard_us
+
+    def gone(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
+        """For good: it ended, or is silent past the fail-stop time-out."""
+        return self.ended(worker, incarnation) or self.silent_us(worker) >= fail_stop_us
+
+    def answers(self, worker: str, incarnation: str, offset: int) -> bool:
+        """Several heartbeats in a row say that it has read `assignments` up to the offset, and none is missing now."""
+        pulse = self._of(worker, incarnation)
+        return (
+            pulse is not None
+            and not pulse.exited
+            and len(pulse.row) == ROW
+            and min(pulse.row) >= offset
+            and self._misses(pulse) == 0
+        )
+
+    def report(self, worker: str, incarnation: str, unit: str) -> CopyState | None:
+        """What it last said of its copy of the unit."""
+        pulse = self._of(worker, incarnation)
+        if pulse is None or pulse.beat is None or pulse.exited:
+            return None
+        return next((copy for copy in pulse.beat.copies if copy.unit == unit), None)
+
+    def alive(self) -> Iterator[Heartbeat]:
+        """The last heartbeats of workers that can take copies, by name."""
+        for _, pulse in sorted(self._pulses.items()):
+            if pulse.beat is not None and pulse.fresh and not pulse.exited and self._misses(pulse) < ALIVE_MISSES:
+                yield pulse.beat
+
+    def zones(self) -> dict[str, str]:
+        return {worker: pulse.beat.zone for worker, pulse in self._pulses.items() if pulse.beat is not None}
+
+    def wait_us(self, worker: str, incarnation: str, fail_stop_us: int) -> int | None:
+        """Attentive time until its next heartbeat counts as missed, or it as gone; None once it is gone."""
+        pulse = self._of(worker, incarnation)
+        if pulse is None or self.gone(worker, incarnation, fail_stop_us):
+            return None
+        silent_us = self._now_us - pulse.heard_us
+        next_miss_us = self._grace_us(pulse) + (self._misses(pulse) + 1) * self._beat_us
+        return min(next_miss_us, fail_stop_us) - silent_us
+
+    @property
+    def _now_us(self) -> int:
+        return self._attention.attentive_us
+
+    def _of(self, worker: str, incarnation: str) -> Pulse | None:
+        pulse = self._pulses.get(worker)
+        return pulse if pulse is not None and pulse.incarnation == incarnation else None
+
+    def _misses(self, pulse: Pulse) -> int:
+        """The n-th heartbeat is missed once n intervals and the grace are over."""
+        return max(0, (self._now_us - pulse.heard_us - self._grace_us(pulse)) // self._beat_us)
+
+    def _grace_us(self, pulse: Pulse) -> int:
+        usual_us = min(max(pulse.late_us + 4 * pulse.spread_us, MIN_GRACE_US), MAX_GRACE_BEATS * self._beat_us)
+        return usual_us * self._factor(pulse)
+
+    def _factor(self, pulse: Pulse) -> int:
+        return pulse.factor if self._now_us < pulse.wary_until_us else 1

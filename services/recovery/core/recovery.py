@@ -1,0 +1,294 @@
+"""Recovery: folds what the logs say of plans, assignments and workers, and proposes the assignments that are due.
+
+Source: PROTOCOL 0.1, 5, 8 and 13. Any number of replicas run at once. Each proposes what it holds due and takes only
+what it reads back as valid for decided, so where units stand is a function of the logs; what differs between replicas
+is how long they have not heard of a worker. The table of one unit is in switching.py. Times are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from schemas.assignments import Assignment, Change
+from schemas.heartbeats import Heartbeat, HeartbeatRecord
+from schemas.plans import Decision, Ended, Plan
+from services.kernel.admitted import Admitted
+from services.kernel.assigned import Assigned
+from services.kernel.placing import Candidate, Room
+from services.recovery.core import switching
+from services.recovery.core.attention import LOOP_US, Attention
+from services.recovery.core.changing import Covering
+from services.recovery.core.detector import Detector
+from services.recovery.core.schemes import SCHEMES
+from services.recovery.core.situation import Situation
+from services.recovery.core.terms import Asked, Terms, terms
+
+BEAT_US = 100_000
+SWEEP_US = 100_000
+"""At least so often all units are looked at."""
+
+STORY_LINES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class BeatRead:
+    """A record of `heartbeats` by a worker or its parent."""
+
+    record: HeartbeatRecord
+
+
+@dataclass(frozen=True, slots=True)
+class EchoRead:
+    """The heartbeat that this replica sent itself came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRead:
+    """A record of `assignments` at an offset."""
+
+    record: Assignment
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRead:
+    """A record of `jobs.plans`."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeAsked:
+    """A user or the adaptive controller wants another scheme. offset: of the command in `jobs.submit`."""
+
+    unit: str
+    scheme: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """All that the logs held at the start was read: from now on the replica proposes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """These proposals were not appended, as far as anybody knows."""
+
+    changes: tuple[Change, ...]
+
+
+Event = BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | CaughtUp | Withdrawn
+
+
+class Recovery:
+    """The core of one replica.
+
+    Args:
+        beat_us: interval of the workers' heartbeats.
+        echo_us: interval at which the shell sends itself a heartbeat; None: it sends none, and silence always counts.
+    """
+
+    def __init__(self, beat_us: int = BEAT_US, echo_us: int | None = None) -> None:
+        self._attention = Attention(echo_us)
+        self.detector = Detector(beat_us, self._attention)
+        self.assigned = Assigned()
+        self.acting = False
+        self.story: list[str] = []
+        self._admitted = Admitted()
+        self._terms: dict[str, Terms] = {}
+        self._asked: dict[str, Asked] = {}
+        self._offsets: dict[str, int] = {}
+        self._covering = Covering()
+        self._proposed: dict[str, Change] = {}
+        self._now_us = 0
+        self._swept_us = 0
+        self._due_us = 0
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def observe(self, event: Event, now_us: int) -> list[Change]:
+        """Takes an event; the changes to append to `assignments` in one record. Records first, then `tick`."""
+        self._advance(now_us)
+        match event:
+            case BeatRead(record):
+                return self._beat(record)
+            case EchoRead():
+                self._attention.echo(now_us)
+                return []
+            case AssignmentRead(record, offset):
+                return self._propose(self._assigned(record, offset))
+            case DecisionRead(decision):
+                return self._propose(self._decided(decision))
+            case SchemeAsked(unit, scheme, offset):
+                return self._propose(self._ask(unit, Asked(scheme, offset)))
+            case CaughtUp():
+                self.detector.begin()
+                self.acting = True
+                return self._propose(self._units())
+            case Withdrawn(changes):
+                return self._withdraw(changes)
+
+    def tick(self, now_us: int) -> list[Change]:
+        """In every turn, after all that could be read was observed."""
+        self._advance(now_us)
+        if now_us < min(self._due_us, self._swept_us + SWEEP_US):
+            return []
+        self._swept_us = now_us
+        changes = self._propose(self._units())
+        waits = [w for unit in self._units() for w in self._waits_us(unit)]
+        self._due_us = now_us + min(waits, default=SWEEP_US)
+        return changes
+
+    def next_deadline(self) -> int:
+        """When `tick` is to be called at the latest; an event may make it earlier, never later."""
+        return min(self._due_us, self._swept_us + SWEEP_US, self._now_us + LOOP_US // 2)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if a placed unit has not exactly one committer, or a proposal is of no use any more."""
+        for unit, change in self.assigned.units().items():
+            assert change.well_formed, f"{unit}#{change.epoch}: not exactly one copy commits, or two share a worker"
+        for unit, change in self._proposed.items():
+            switching.check_invariants(change)
+            assert change.epoch > self.assigned.epoch(unit), f"{unit}#{change.epoch}: proposed, but decided"
+
+    def unprotected(self) -> list[str]:
+        """Placed units whose copies are not where their scheme wants them, or do not answer."""
+        placed = ((unit, self._situation(unit)) for unit in self._units())
+        return [unit for unit, situation in placed if situation is not None and not situation.protected]
+
+    # -- folding ------------------------------------------------------------------------------------------------------
+
+    def _advance(self, now_us: int) -> None:
+        self._now_us = now_us
+        self._attention.advance(now_us)
+
+    def _beat(self, record: HeartbeatRecord) -> list[Change]:
+        self.detector.read(record)
+        named = self._units_on(record.worker)
+        if isinstance(record, Heartbeat):
+            for report in record.copies:
+                change = self.assigned.of(report.unit)
+                if change is not None and _in_charge(change) == (record.worker, record.incarnation):
+                    self._covering.see(change, report)
+        return self._propose(named)
+
+    def _assigned(self, record: Assignment, offset: int) -> list[str]:
+        before = self.assigned.units()
+        valid = self.assigned.read(record)
+        for change in valid:
+            self._accuse(before.get(change.unit), change)
+            self._tell(switching.story_line(before.get(change.unit), change))
+            self._offsets[change.unit] = offset
+            self._covering.forget(change.unit)
+            mine = self._proposed.get(change.unit)
+            if mine is not None and mine.epoch <= change.epoch:
+                del self._proposed[change.unit]
+            for copy in change.copies:
+                self.detector.expect(copy.worker, copy.incarnation)
+        self._due_us = min(self._due_us, self._now_us)
+        return [change.unit for change in valid]
+
+    def _accuse(self, before: Change | None, after: Change) -> None:
+        """A primary that lost its charge, and has not ended, was suspected."""
+        primary = before.copies[0] if before is not None and before.copies else None
+        if self.acting and primary is not None and primary.flags.commit and after.copies:
+            was = primary.worker, primary.incarnation
+            if _in_charge(after) != was:
+                self.detector.accuse(*was)
+
+    def _decided(self, decision: Decision) -> list[str]:
+        if not self._admitted.read(decision):
+            return []
+        if isinstance(decision, Plan):
+            made = terms(decision)
+            self._terms |= made
+            for unit, each in made.items():
+                self._ask(unit, each.asked)
+            return list(made)
+        if isinstance(decision, Ended):
+            plan = self._admitted.plan(decision.generation)
+            for unit in terms(plan) if plan is not None else ():
+                for known in (self._terms, self._asked, self._offsets, self._proposed):
+                    known.pop(unit, None)
+        return []
+
+    def _ask(self, unit: str, asked: Asked) -> list[str]:
+        last = self._asked.get(unit)
+        if asked.scheme not in SCHEMES or (last is not None and asked.offset <= last.offset):
+            return []
+        self._asked[unit] = asked
+        return [unit]
+
+    def _withdraw(self, changes: Iterable[Change]) -> list[Change]:
+        for change in changes:
+            if self._proposed.get(change.unit) == change:
+                del self._proposed[change.unit]
+        return []
+
+    def _tell(self, line: str) -> None:
+        self.story.append(line)
+        del self.story[:-STORY_LINES]
+
+    # -- proposing ----------------------------------------------------------------------------------------------------
+
+    def _propose(self, units: Iterable[str]) -> list[Change]:
+        """What is due for these units; each is asked for once until it is read back."""
+        if not self.acting:
+            return []
+        changes = []
+        for unit in units:
+            situation = self._situation(unit)
+            if situation is None or unit in self._proposed:
+                continue
+            change = switching.next_change(situation, self._room_for(situation))
+            if change is not None:
+                self._proposed[unit] = change
+                changes.append(change)
+        return changes
+
+    def _situation(self, unit: str) -> Situation | None:
+        change, known = self.assigned.of(unit), self._terms.get(unit)
+        if change is None or known is None or len(change.copies) not in (1, 2):
+            return None  # Unplaced is final; more than two copies are the doing of a version that knows why.
+        return Situation(change, self._offsets[unit], known, self._asked[unit], self.detector, self._covering)
+
+    def _room_for(self, situation: Situation) -> Callable[[], Room]:
+        """Workers with the versions of the unit's job, and what all of them hold or were asked to hold."""
+
+        def room() -> Room:
+            pinned = dict(situation.terms.versions)
+            fitting = [b for b in self.detector.alive() if not b.versions or dict(b.versions) == pinned]
+            made = Room((_candidate(beat) for beat in fitting), self.detector.zones())
+            for unit, change in {**self.assigned.units(), **self._proposed}.items():
+                for index, copy in enumerate(change.copies):
+                    made.hold(unit, copy.worker, backs=change.copies[0].worker if index else "")
+            return made
+
+        return room
+
+    def _units(self) -> list[str]:
+        return sorted(unit for unit, change in self.assigned.units().items() if change.copies)
+
+    def _units_on(self, worker: str) -> list[str]:
+        placed = sorted(self.assigned.units().items())
+        return [unit for unit, change in placed if any(copy.worker == worker for copy in change.copies)]
+
+    def _waits_us(self, unit: str) -> Iterable[int]:
+        situation = self._situation(unit)
+        if situation is None:
+            return
+        for copy in situation.change.copies:
+            wait_us = self.detector.wait_us(copy.worker, copy.incarnation, situation.terms.fail_stop_us)
+            if wait_us is not None:
+                yield max(wait_us, 0)
+
+
+def _in_charge(change: Change | None) -> tuple[str, str] | None:
+    copies = () if change is None else change.copies
+    return next(((copy.worker, copy.incarnation) for copy in copies if copy.flags.commit), None)
+
+
+def _candidate(beat: Heartbeat) -> Candidate:
+    return Candidate(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1))

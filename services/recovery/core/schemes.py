@@ -1,0 +1,83 @@
+"""The fault-tolerance schemes: what the secondary of a unit does while all is well, and what a silent primary means.
+
+Source: MECHANISMS section 4, PROTOCOL 8. To change a scheme or add one, change one row of SCHEMES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from schemas.assignments import PRIMARY, Flags
+
+
+def _secondary(state: str, *, receive: bool = False, process: bool = False, send: bool = False, target: bool) -> Flags:
+    return Flags(
+        state=state, receive=receive, process=process, send=send, commit=False, checkpoint_target=target
+    )  # fmt: skip
+
+
+class Rung(Enum):
+    """What a copy that does not commit does, from nothing to everything; the value is its flags."""
+
+    ABSENT = None
+    VIRGIN = _secondary("virgin", target=False)
+    """Operators loaded and warm, no state."""
+    COLD = _secondary("synced", target=True)
+    """Its image follows the checkpoints; its inputs are connected, but paused."""
+    HOT = _secondary("synced", receive=True, target=True)
+    """It holds its inputs since its image, too."""
+    CATCHING = _secondary("live", receive=True, process=True, target=True)
+    """It processes, and may still be behind."""
+    STANDBY = _secondary("live", receive=True, process=True, target=False)
+    """It processes as far as the primary."""
+    COVERED = _secondary("live", receive=True, process=True, send=True, target=True)
+    """It sends, and checkpoints cover it."""
+    ACTIVE = _secondary("live", receive=True, process=True, send=True, target=False)
+    """It does what the primary does, except to commit."""
+
+    @property
+    def flags(self) -> Flags:
+        flags: Flags | None = self.value
+        assert flags is not None, "an absent copy has no flags"
+        return flags
+
+    @staticmethod
+    def of(flags: Flags | None) -> Rung | None:
+        """None for flags that no scheme gives."""
+        return _RUNGS.get(flags)
+
+
+_RUNGS: dict[Flags | None, Rung] = {rung.value: rung for rung in Rung}
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """One row.
+
+    secondary: while all is well; the primary always has the flags PRIMARY. misses: heartbeats in a row that the primary
+    may miss before another copy takes over; None: only when it is gone for good. rolls_back: the old primary takes over
+    again when it answers; else the two have changed places.
+    """
+
+    name: str
+    secondary: Rung
+    misses: int | None
+    rolls_back: bool = False
+    primary: Flags = PRIMARY
+
+
+SCHEMES: Mapping[str, Scheme] = {
+    scheme.name: scheme
+    for scheme in (
+        Scheme("none", Rung.ABSENT, None),
+        Scheme("passive", Rung.ABSENT, 3),
+        Scheme("deployed", Rung.VIRGIN, 3),
+        Scheme("passive-cold", Rung.COLD, 3),
+        Scheme("passive-hot", Rung.HOT, 3),
+        Scheme("hybrid", Rung.HOT, 1, rolls_back=True),
+        Scheme("active-standby", Rung.STANDBY, 1),
+        Scheme("active-replication", Rung.ACTIVE, 1),
+    )
+}

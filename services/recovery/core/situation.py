@@ -1,0 +1,155 @@
+"""Where one unit stands: its last valid assignment, and what the detector says of the workers that it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from schemas.assignments import Change, Copy, Flags
+from schemas.heartbeats import CopyState
+from services.recovery.core.changing import Covering, Gate, Step, caught_up, next_step
+from services.recovery.core.detector import Detector
+from services.recovery.core.schemes import SCHEMES, Rung, Scheme
+from services.recovery.core.terms import Asked, Terms
+
+
+class Stance(Enum):
+    """How the copies of a unit stand to each other, as its last valid assignment says."""
+
+    UNPLACED = "unplaced"
+    ALONE = "alone"
+    NORMAL = "normal"
+    SWITCHED = "switched"
+    ROLLING_BACK = "rolling back"
+
+
+def stance(change: Change | None) -> Stance:
+    """By the flags alone, so that every replica says the same."""
+    if change is None or not change.copies:
+        return Stance.UNPLACED
+    if len(change.copies) == 1:
+        return Stance.ALONE
+    primary = change.copies[0].flags
+    if primary.commit:
+        return Stance.NORMAL
+    return Stance.ROLLING_BACK if primary.process else Stance.SWITCHED
+
+
+_SERVES: dict[str, tuple[str, ...]] = {
+    "virgin": ("deployed", "restoring", "synced", "opening", "running", "ended"),
+    "synced": ("synced", "opening", "running", "ended"),
+    "live": ("running", "ended"),
+}
+"""Reported states in which a copy with that state flag has reached what its flags promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One unit at one moment. offset: of the change in `assignments`. asked: the scheme asked for last."""
+
+    change: Change
+    offset: int
+    terms: Terms
+    asked: Asked
+    detector: Detector
+    covering: Covering
+
+    @property
+    def stance(self) -> Stance:
+        return stance(self.change)
+
+    @property
+    def scheme(self) -> Scheme:
+        return SCHEMES.get(self.change.scheme, SCHEMES["none"])
+
+    @property
+    def target(self) -> Rung:
+        """Of the secondary."""
+        return self.terms.target(self.scheme.name)
+
+    @property
+    def target_flags(self) -> Flags:
+        """For a copy that goes on as secondary; where the scheme has none, it is let go in a later record."""
+        return (self.target if self.target is not Rung.ABSENT else Rung.HOT).flags
+
+    @property
+    def primary(self) -> Copy:
+        return self.change.copies[0]
+
+    @property
+    def secondary(self) -> Copy:
+        return self.change.copies[1]
+
+    @property
+    def misses(self) -> int | None:
+        """How many heartbeats in a row a copy in charge may miss."""
+        return self.terms.misses_of(self.scheme.name)
+
+    # -- what the detector says of a copy -----------------------------------------------------------------------------
+
+    def report(self, copy: Copy) -> CopyState | None:
+        return self.detector.report(copy.worker, copy.incarnation, self.change.unit)
+
+    def gone(self, copy: Copy) -> bool:
+        return self.detector.gone(copy.worker, copy.incarnation, self.terms.fail_stop_us)
+
+    def suspected(self, copy: Copy, misses: int | None) -> bool:
+        return misses is not None and self.detector.misses(copy.worker, copy.incarnation) >= misses
+
+    def lost(self, copy: Copy) -> bool:
+        """Gone, and not worth waiting for: without misses the scheme waits for the worker to return."""
+        if self.misses is not None:
+            return self.gone(copy)
+        return self.returned(copy) or self.detector.silent_us(copy.worker) >= self.terms.fail_stop_us
+
+    def returned(self, copy: Copy) -> bool:
+        """A later incarnation of its worker lives."""
+        return any(b.worker == copy.worker and b.incarnation > copy.incarnation for b in self.detector.alive())
+
+    def silent(self, copy: Copy) -> bool:
+        """Suspected, but perhaps not gone."""
+        return self.suspected(copy, self.misses)
+
+    def ready(self, copy: Copy) -> bool:
+        """It can take over at once: it answers, and has reached what its flags promise."""
+        report = self.report(copy)
+        return (
+            report is not None
+            and report.state in _SERVES.get(copy.flags.state, ())
+            and not self.gone(copy)
+            and not self.suspected(copy, 1)
+        )
+
+    def answers(self, copy: Copy) -> bool:
+        return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
+
+    # -- what the unit has reached ------------------------------------------------------------------------------------
+
+    def caught_up(self, copy: Copy, charge: Copy) -> bool:
+        return caught_up(self.report(copy), self.report(charge), self.change.epoch) and not self.suspected(copy, 1)
+
+    @property
+    def step(self) -> Step | None:
+        """The next step of the secondary towards its scheme, whether its gate is open or not."""
+        return next_step(Rung.of(self.secondary.flags), self.target)
+
+    @property
+    def gate_open(self) -> bool:
+        step = self.step
+        if step is None or step.gate is None:
+            return step is not None
+        if step.gate is Gate.CAUGHT_UP:
+            return self.caught_up(self.secondary, self.primary)
+        return self.covering.durable(self.change, self.report(self.primary))
+
+    @property
+    def another_asked(self) -> bool:
+        return self.asked.offset > self.change.asked and self.asked.scheme != self.change.scheme
+
+    @property
+    def protected(self) -> bool:
+        """The copies are where the scheme wants them, and answer."""
+        if self.stance is Stance.ALONE:
+            return self.target is Rung.ABSENT and self.ready(self.primary)
+        settled = self.stance is Stance.NORMAL and self.step is None
+        return settled and self.ready(self.primary) and self.ready(self.secondary)

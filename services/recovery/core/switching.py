@@ -1,0 +1,258 @@
+"""The state machine of one unit's copies: who is in charge, who stands by, and what follows when one falls silent.
+
+Source: MECHANISMS H3 (for `hybrid`; the other schemes take other rows of the same table), PROTOCOL 8. To change what
+happens, change one row of TRANSITIONS. A record is proposed and counts once it is read back: where a unit stands is a
+function of its last valid record alone, and in each of them exactly one copy commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+import msgspec
+
+from schemas.assignments import PRIMARY, Change, Copy
+from schemas.heartbeats import Heartbeat
+from services.kernel.placing import Candidate, Room
+from services.recovery.core.changing import next_step
+from services.recovery.core.schemes import Rung
+from services.recovery.core.situation import Situation, Stance, stance
+
+
+class Sign(Enum):
+    """What the log, the detector or the reports say of a unit; the value begins the reason of the record."""
+
+    BOTH_GONE = "both copies are gone"
+    PRIMARY_GONE = "the primary is gone"
+    SECONDARY_GONE = "the secondary is gone"
+    PRIMARY_SILENT = "the primary is silent"
+    PRIMARY_GIVEN_UP = "the primary is silent and nobody waits for it"
+    SECONDARY_SILENT = "the secondary is silent and the primary is not"
+    ANOTHER_SCHEME = "another scheme was asked for"
+    PRIMARY_ANSWERS = "the primary answers again"
+    PRIMARY_CAUGHT_UP = "the primary has caught up"
+    UNPROTECTED = "there is no secondary"
+    SECONDARY_UNWANTED = "the scheme wants no secondary"
+    STEP_DUE = "the next step towards the scheme is safe"
+
+
+def _two(s: Situation) -> bool:
+    return len(s.change.copies) == 2
+
+
+SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
+    Sign.BOTH_GONE: lambda s: s.gone(s.primary) and s.gone(s.secondary),
+    Sign.PRIMARY_GONE: lambda s: s.gone(s.primary) if _two(s) else s.lost(s.primary),
+    Sign.SECONDARY_GONE: lambda s: s.gone(s.secondary),
+    Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and s.ready(s.secondary),
+    Sign.PRIMARY_GIVEN_UP: lambda s: (
+        not s.scheme.rolls_back
+        and s.silent(s.primary)
+        and (s.ready(s.secondary) if _two(s) else s.target is Rung.ABSENT)
+    ),
+    Sign.SECONDARY_SILENT: lambda s: s.silent(s.secondary) and s.answers(s.primary),
+    Sign.ANOTHER_SCHEME: lambda s: s.another_asked,
+    Sign.PRIMARY_ANSWERS: lambda s: s.answers(s.primary),
+    Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
+    Sign.UNPROTECTED: lambda s: s.target is not Rung.ABSENT,
+    Sign.SECONDARY_UNWANTED: lambda s: s.gate_open and s.step is not None and s.step.rung is Rung.ABSENT,
+    Sign.STEP_DUE: lambda s: s.gate_open,
+}
+"""When a sign is there. The order of Sign is their precedence: the first one that has a row counts."""
+
+
+class Move(Enum):
+    """What the next record does; the value ends its reason."""
+
+    SWITCH = "the secondary takes over until the primary answers"
+    RESUME = "both process"
+    ROLL_BACK = "the primary is in charge again, the secondary suspended"
+    SUSPEND = "it is suspended again"
+    PROMOTE = "the secondary takes its place"
+    CHANGE_PLACES = "the two change places"
+    LET_GO = "the primary goes on alone"
+    ADD = "a new secondary"
+    PLACE = "placed anew from the checkpoint log"
+    ADOPT = "the change begins"
+    SETTLE = "the two change places and the change begins"
+    STEP = "its flags change"
+
+
+_T, _S, _M = Stance, Sign, Move
+
+TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
+    (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
+    (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
+    (_T.ALONE, _S.UNPROTECTED): (_T.NORMAL, _M.ADD),
+    (_T.ALONE, _S.PRIMARY_GIVEN_UP): (_T.ALONE, _M.PLACE),
+    (_T.NORMAL, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
+    (_T.NORMAL, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE),
+    (_T.NORMAL, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
+    (_T.NORMAL, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.ADOPT),
+    (_T.NORMAL, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH),
+    (_T.NORMAL, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES),
+    (_T.NORMAL, _S.SECONDARY_UNWANTED): (_T.ALONE, _M.LET_GO),
+    (_T.NORMAL, _S.STEP_DUE): (_T.NORMAL, _M.STEP),
+    (_T.SWITCHED, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
+    (_T.SWITCHED, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE),
+    (_T.SWITCHED, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
+    (_T.SWITCHED, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.SETTLE),
+    (_T.SWITCHED, _S.SECONDARY_SILENT): (_T.NORMAL, _M.ROLL_BACK),
+    (_T.SWITCHED, _S.PRIMARY_ANSWERS): (_T.ROLLING_BACK, _M.RESUME),
+    (_T.ROLLING_BACK, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
+    (_T.ROLLING_BACK, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE),
+    (_T.ROLLING_BACK, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
+    (_T.ROLLING_BACK, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.SETTLE),
+    (_T.ROLLING_BACK, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SUSPEND),
+    (_T.ROLLING_BACK, _S.SECONDARY_SILENT): (_T.NORMAL, _M.ROLL_BACK),
+    (_T.ROLLING_BACK, _S.PRIMARY_CAUGHT_UP): (_T.NORMAL, _M.ROLL_BACK),
+}
+"""(stance, sign) -> (next stance, what the record does). No row: nothing to do. UNPLACED is final."""
+
+ROWS: Mapping[Stance, tuple[Sign, ...]] = {
+    each: tuple(sign for sign in Sign if (each, sign) in TRANSITIONS) for each in Stance
+}
+
+
+def _with(copy: Copy, rung: Rung) -> Copy:
+    return Copy(copy.worker, copy.incarnation, rung.flags)
+
+
+def _in_charge(copy: Copy | Candidate) -> Copy:
+    return Copy(copy.worker, copy.incarnation, PRIMARY)
+
+
+Copies = tuple[Copy, ...]
+Rooms = Callable[[], Room]
+"""Asked only by a move that looks for a worker: it costs a look at all units."""
+
+
+def _take_over(s: Situation, rooms: Rooms) -> Copies:
+    return _with(s.primary, Rung.HOT), _in_charge(s.secondary)
+
+
+def _resume(s: Situation, rooms: Rooms) -> Copies:
+    return _with(s.primary, Rung.ACTIVE), s.secondary
+
+
+def _roll_back(s: Situation, rooms: Rooms) -> Copies:
+    return _in_charge(s.primary), Copy(s.secondary.worker, s.secondary.incarnation, s.target_flags)
+
+
+def _promote(s: Situation, rooms: Rooms) -> Copies:
+    return (_in_charge(s.secondary),)
+
+
+def _change_places(s: Situation, rooms: Rooms) -> Copies:
+    return _in_charge(s.secondary), Copy(s.primary.worker, s.primary.incarnation, s.target_flags)
+
+
+def _let_go(s: Situation, rooms: Rooms) -> Copies:
+    return (_in_charge(s.primary),)
+
+
+def _add(s: Situation, rooms: Rooms) -> Copies | None:
+    chosen = rooms().take_secondary(s.change.unit, s.primary.worker)
+    first = next_step(Rung.ABSENT, s.target)
+    if chosen is None or first is None:
+        return None
+    return s.primary, Copy(chosen.worker, chosen.incarnation, first.rung.flags)
+
+
+def _place(s: Situation, rooms: Rooms) -> Copies | None:
+    """Where its worker returned, if the scheme waits for that; else wherever there is room."""
+    if s.misses is None and (returned := _returned(s)) is not None:
+        return (Copy(returned.worker, returned.incarnation, PRIMARY),)
+    named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
+    silent = [beat.worker for beat in s.detector.alive() if (beat.worker, beat.incarnation) in named]
+    chosen = rooms().take_primary(s.change.unit, without=silent)
+    return None if chosen is None else (_in_charge(chosen),)
+
+
+def _returned(s: Situation) -> Heartbeat | None:
+    alive = [beat for beat in s.detector.alive() if beat.worker == s.primary.worker]
+    return next((beat for beat in alive if beat.incarnation > s.primary.incarnation), None)
+
+
+def _adopt(s: Situation, rooms: Rooms) -> Copies:
+    return s.change.copies
+
+
+def _settle(s: Situation, rooms: Rooms) -> Copies:
+    return _in_charge(s.secondary), s.primary
+
+
+def _step(s: Situation, rooms: Rooms) -> Copies:
+    assert s.step is not None, f"{s.change.unit}: no step is left"
+    return s.primary, _with(s.secondary, s.step.rung)
+
+
+MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
+    _M.SWITCH: _take_over,
+    _M.RESUME: _resume,
+    _M.ROLL_BACK: _roll_back,
+    _M.SUSPEND: _take_over,
+    _M.PROMOTE: _promote,
+    _M.CHANGE_PLACES: _change_places,
+    _M.LET_GO: _let_go,
+    _M.ADD: _add,
+    _M.PLACE: _place,
+    _M.ADOPT: _adopt,
+    _M.SETTLE: _settle,
+    _M.STEP: _step,
+}
+"""The copies of the next record; None while there is no worker for them."""
+
+
+def next_change(situation: Situation, rooms: Rooms) -> Change | None:
+    """The record that is due for the unit, or None."""
+    before = situation.stance
+    sign = next((sign for sign in ROWS[before] if SIGNS[sign](situation)), None)
+    if sign is None:
+        return None
+    after, move = TRANSITIONS[before, sign]
+    copies = MOVES[move](situation, rooms)
+    return None if copies is None else _record(situation, sign, move, copies, after)
+
+
+def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
+    newest = situation.asked if move in (_M.ADOPT, _M.SETTLE) else None
+    change = msgspec.structs.replace(
+        situation.change,
+        epoch=situation.change.epoch + 1,
+        copies=copies,
+        reason=f"{sign.value}: {move.value}",
+        scheme=situation.change.scheme if newest is None else newest.scheme,
+        asked=situation.change.asked if newest is None else newest.offset,
+    )
+    check_invariants(change)
+    assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
+    return change
+
+
+# -- what must always hold, and how it reads --------------------------------------------------------------------------
+
+
+def check_invariants(change: Change) -> None:
+    """Raises AssertionError on a record that no row of the table makes."""
+    where = f"{change.unit}#{change.epoch}"
+    assert change.well_formed, f"{where}: not exactly one copy commits, or two share a worker"
+    assert len(change.copies) <= 2, f"{where}: {len(change.copies)} copies"
+    for copy in change.copies:
+        known = copy.flags == PRIMARY if copy.flags.commit else Rung.of(copy.flags) is not None
+        assert known, f"{where}: {copy.worker} has flags of no scheme: {copy.flags}"
+
+
+def story_line(before: Change | None, after: Change) -> str:
+    """`<unit>#<epoch>: <stance> -> <stance>: <copies>; <reason>`."""
+    copies = ", ".join(f"{copy.worker} {_role(copy)}" for copy in after.copies) or "no copies"
+    was, now = stance(before).value, stance(after).value
+    return f"{after.unit.rpartition('/')[2]}#{after.epoch}: {was} -> {now} ({after.scheme}): {copies}; {after.reason}"
+
+
+def _role(copy: Copy) -> str:
+    if copy.flags.commit:
+        return "in charge"
+    rung = Rung.of(copy.flags)
+    return "odd" if rung is None else rung.name.lower()

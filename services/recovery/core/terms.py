@@ -1,0 +1,66 @@
+"""What a job asks for its units, as its plan says it.
+
+Source: JOBS "fault_tolerance".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.assignments import unit_key
+from schemas.plans import Plan
+from services.recovery.core.schemes import SCHEMES, Rung
+
+FAIL_STOP_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scheme that somebody asked for. offset: of the job or the command in `jobs.submit`; the last one counts."""
+
+    scheme: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of one unit.
+
+    misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
+    versions: a worker that takes a copy has them.
+    """
+
+    asked: Asked
+    misses: int | None = None
+    fail_stop_us: int = int(FAIL_STOP_S * 1_000_000)
+    inputs_held: bool = True
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def target(self, scheme: str) -> Rung:
+        """Where the secondary is to stand while all is well."""
+        if scheme == "hybrid" and not self.inputs_held:
+            return Rung.COLD
+        return SCHEMES[scheme].secondary
+
+    def misses_of(self, scheme: str) -> int | None:
+        own = SCHEMES[scheme].misses
+        return own if own is None else self.misses or own
+
+
+def terms(plan: Plan) -> dict[str, Terms]:
+    """By unit key."""
+    tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
+    inputs = (tolerance.get("hybrid") or {}).get("inputs", "held")
+    offset = int(plan.generation.split("-")[0])
+    return {
+        unit_key(plan.job, plan.generation, unit.name): Terms(
+            Asked(unit.scheme if unit.scheme in SCHEMES else "none", offset),
+            misses=tolerance.get("misses"),
+            fail_stop_us=int(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
+            inputs_held=inputs == "held",
+            versions=plan.versions,
+        )
+        for unit in plan.units
+    }

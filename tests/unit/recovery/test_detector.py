@@ -1,0 +1,190 @@
+"""Who is suspected, who is gone, and when nobody is to be suspected."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from schemas.heartbeats import CopyState, Exit, Heartbeat
+from services.recovery.core.attention import Attention
+from services.recovery.core.detector import MIN_GRACE_US, WARY_US, Detector
+
+BEAT_US, ECHO_US = 100_000, 20_000
+FAIL_STOP_US = 30_000_000
+
+
+class Ears:
+    """A detector that hears worker w, and its own echo."""
+
+    def __init__(self, echo: bool = False) -> None:
+        self.now_us = 0
+        self.echo = echo
+        self.attention = Attention(ECHO_US if echo else None)
+        self.detector = Detector(BEAT_US, self.attention)
+        self.detector.begin()
+        self.attention.advance(0)
+
+    def wait(self, us: int, echo: bool = True) -> Ears:
+        """In turns of 10 ms."""
+        until_us = self.now_us + us
+        while self.now_us < until_us:
+            self.now_us = min(self.now_us + 10_000, until_us)
+            self.attention.advance(self.now_us)
+            if self.echo and echo and self.now_us % ECHO_US == 0:
+                self.attention.echo(self.now_us)
+        return self
+
+    def pause(self, us: int) -> Ears:
+        """The loop stands still."""
+        self.now_us += us
+        self.attention.advance(self.now_us)
+        return self
+
+    def hear(self, incarnation: str = "1", decided: int = 0) -> Ears:
+        reports = (CopyState("u", 1, "running"),)
+        self.detector.read(Heartbeat("w", incarnation, 0, 0, decided=decided, copies=reports))
+        return self
+
+    def exit(self, incarnation: str = "1") -> Ears:
+        self.detector.read(Exit("w", incarnation, 0))
+        return self
+
+    def misses(self) -> int:
+        return self.detector.misses("w", "1")
+
+    def gone(self, incarnation: str = "1") -> bool:
+        return self.detector.gone("w", incarnation, FAIL_STOP_US)
+
+
+def regular(ears: Ears, beats: int = 20) -> Ears:
+    for _ in range(beats):
+        ears.hear().wait(BEAT_US)
+    return ears.hear()
+
+
+def test_the_nth_heartbeat_is_missed_after_n_intervals_and_the_grace() -> None:
+    ears = regular(Ears())
+    assert ears.detector.grace_us("w") == MIN_GRACE_US == 30_000
+    missed = []
+    for _ in range(34):
+        ears.wait(10_000)
+        missed.append(ears.misses())
+    assert missed == [0] * 12 + [1] * 10 + [2] * 10 + [3] * 2
+
+
+@pytest.mark.parametrize("jitter_us", [40_000, 80_000, 150_000])
+def test_grace_follows_the_spread_of_a_workers_heartbeats_and_comes_back(jitter_us: int) -> None:
+    ears, chance = Ears(), random.Random(1)
+    needless = 0
+    for number in range(300):
+        ears.hear().wait(BEAT_US + chance.randrange(jitter_us))
+        needless += number >= 50 and ears.misses() > 0
+    assert needless <= 5, "more than 2 % of heartbeats that were only late"
+    assert MIN_GRACE_US < ears.detector.grace_us("w") <= 2 * BEAT_US
+    assert regular(ears, 50).detector.grace_us("w") == MIN_GRACE_US
+
+
+def test_one_stall_does_not_make_the_detector_slow() -> None:
+    ears = regular(Ears()).wait(5_000_000)
+    regular(ears, 1)
+    assert ears.detector.grace_us("w") == MIN_GRACE_US
+
+
+def test_after_a_false_switch_grace_is_doubled_for_a_while() -> None:
+    ears = regular(Ears()).wait(140_000)
+    assert ears.misses() == 1
+    ears.detector.accuse("w", "1")
+    ears.hear()
+    assert ears.detector.false_switches["w"] == 1
+    regular(ears, 50)
+    assert ears.detector.grace_us("w") == 2 * MIN_GRACE_US
+    regular(ears, WARY_US // BEAT_US)
+    assert ears.detector.grace_us("w") == MIN_GRACE_US
+
+
+def test_a_switch_from_a_worker_that_really_stood_still_was_not_false() -> None:
+    ears = regular(Ears()).wait(2_000_000)
+    ears.detector.accuse("w", "1")
+    ears.hear()
+    assert ears.detector.false_switches["w"] == 0
+    assert ears.detector.grace_us("w") == MIN_GRACE_US
+
+
+def test_silence_does_not_count_while_the_own_loop_stands_still() -> None:
+    ears = regular(Ears()).wait(50_000).pause(10_000_000)
+    assert ears.misses() == 0
+    ears.wait(70_000)
+    assert ears.misses() == 0
+    ears.wait(20_000)
+    assert ears.misses() == 1
+
+
+def test_silence_does_not_count_while_the_own_heartbeat_does_not_come_back() -> None:
+    ears = regular(Ears(echo=True)).wait(40_000).wait(10_000_000, echo=False)
+    assert ears.misses() == 0
+    ears.wait(60_000)
+    assert ears.misses() == 0, "what queued up behind the broker is read first"
+    ears.wait(60_000)
+    assert ears.misses() == 1
+
+
+def test_with_an_echo_in_time_detection_is_as_fast_as_without() -> None:
+    ears = regular(Ears(echo=True)).wait(140_000)
+    assert ears.misses() == 1
+
+
+def test_an_exit_notice_is_final_for_its_incarnation_and_says_nothing_of_the_next() -> None:
+    ears = regular(Ears()).exit()
+    assert ears.gone()
+    assert ears.hear("1").gone(), "a heartbeat still in flight revives nothing"
+    assert ears.detector.report("w", "1", "u") is None
+    ears.hear("2")
+    assert ears.gone("1")
+    assert not ears.gone("2")
+    ears.exit("1")
+    assert not ears.gone("2"), "a notice that comes late names the old incarnation"
+
+
+def test_a_new_incarnation_ends_the_old_one() -> None:
+    ears = regular(Ears()).hear("2")
+    assert ears.gone("1")
+    assert [beat.incarnation for beat in ears.detector.alive()] == ["2"]
+
+
+def test_the_exit_of_an_incarnation_never_heard_counts() -> None:
+    assert Ears().exit("7").gone("7")
+
+
+def test_silent_past_the_fail_stop_time_out_is_gone() -> None:
+    ears = regular(Ears()).wait(FAIL_STOP_US - 10_000)
+    assert not ears.gone()
+    assert ears.wait(10_000).gone()
+
+
+def test_an_incarnation_that_only_an_assignment_names_is_given_time() -> None:
+    ears = Ears().wait(60_000_000)
+    ears.detector.expect("w", "1")
+    assert not ears.gone()
+    assert ears.wait(140_000).misses() == 1
+
+
+def test_a_worker_answers_again_after_three_heartbeats_in_a_row_that_carry_the_offset() -> None:
+    ears = regular(Ears()).wait(500_000).hear(decided=6)
+    said = []
+    for decided in (7, 7, 7):
+        ears.wait(BEAT_US).hear(decided=decided)
+        said.append(ears.detector.answers("w", "1", 7))
+    assert said == [False, False, True]
+    assert not ears.wait(140_000).detector.answers("w", "1", 7), "not while one is missing"
+    ears.hear(decided=7)
+    assert not ears.detector.answers("w", "1", 7), "the row begins anew"
+
+
+def test_the_wait_for_the_next_miss_ends_when_it_is_missed() -> None:
+    ears = regular(Ears()).wait(30_000)
+    wait_us = ears.detector.wait_us("w", "1", FAIL_STOP_US)
+    assert wait_us == 100_000
+    assert ears.wait(wait_us - 1).misses() == 0
+    assert ears.wait(1).misses() == 1
+    assert ears.detector.wait_us("w", "1", FAIL_STOP_US) == 100_000

@@ -1,0 +1,79 @@
+"""Whatever stalls, dies, returns or is asked for in whatever order: the invariants hold, and units are protected again.
+
+The world checks every record as it is appended: exactly one copy commits, no two share a worker, flags are known.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.recovery.core.schemes import SCHEMES
+from tests.unit.recovery.world import Worker, World, plan
+
+NAMES = ("w1", "w2", "w3", "w4")
+FAULTS = ("kill", "kill silently", "restart", "stall", "wake", "cut off", "reconnect", "slow", "fast")
+
+faults = st.tuples(st.sampled_from(FAULTS), st.sampled_from(NAMES))
+asked = st.tuples(st.just("ask"), st.sampled_from(list(SCHEMES)))
+broker = st.tuples(st.just("broker"), st.sampled_from(["down", "up"]))
+deaf = st.tuples(st.sampled_from(["deafen first", "deafen second"]), st.sampled_from(NAMES))
+replicas = st.tuples(st.just("replica"), st.sampled_from(["late", "new"]))
+events = st.one_of(faults, faults, faults, asked, broker, deaf, replicas)
+pauses = st.sampled_from([0.0, 0.01, 0.05, 0.15, 0.4, 1.5, 4.0])
+
+
+def cause(world: World, what: str, whom: str) -> None:
+    worker = world.workers.get(whom)
+    match what:
+        case "kill" | "kill silently":
+            world.kill(whom, notice=what == "kill")
+        case "restart":
+            world.kill(whom)
+            world.restart(whom)
+        case "ask":
+            world.ask(whom)
+        case "broker":
+            world.broker_up = whom == "up"
+        case "deafen first":
+            world.replicas[0].deaf = frozenset({whom})
+        case "deafen second":
+            world.replicas[1].deaf = frozenset({whom})
+        case "replica":
+            if whom == "new" and len(world.replicas) < 4:
+                world.add_replica()
+            world.replicas[0].late_us = 300_000 if whom == "late" else 0
+        case _:
+            assert worker is not None
+            if what in ("stall", "wake"):
+                worker.stalled = what == "stall"
+            elif what in ("cut off", "reconnect"):
+                worker.hears = what == "reconnect"
+            else:
+                worker.slow = what == "slow"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.sampled_from(list(SCHEMES)), min_size=1, max_size=2),
+    st.lists(st.tuples(events, pauses), max_size=12),
+)
+def test_faults_ended_every_unit_is_protected_again(
+    schemes: list[str], course: list[tuple[tuple[str, str], float]]
+) -> None:
+    """PROTOCOL 14.8."""
+    made = plan({f"u-{index}": scheme for index, scheme in enumerate(schemes)})
+    workers = [Worker(name, zone) for name, zone in zip(NAMES, ("x", "x", "y", "z"), strict=True)]
+    world = World(*workers, made=made, replicas=2).start()
+    for (what, whom), pause_s in course:
+        cause(world, what, whom)
+        world.run(pause_s)
+    world.heal().settle()
+    stories = [replica.core.story for replica in world.replicas]
+    assert all(story == stories[0] for story in stories)
+    for unit in world.units:
+        epochs = [change.epoch for change in world.history if change.unit == unit]
+        assert epochs == list(range(1, len(epochs) + 1))
+    last = {unit: world.change(unit).epoch for unit in world.units}
+    world.run(2)
+    assert last == {unit: world.change(unit).epoch for unit in world.units}, "a settled cluster stays as it is"

@@ -1,0 +1,357 @@
+"""Every row of the table of switching.py, taken by a cluster, and the stories of MECHANISMS H3 word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from services.recovery.core.situation import Stance, stance
+from services.recovery.core.switching import TRANSITIONS, Move, Sign
+from tests.unit.recovery.world import Worker, World, plan
+
+T, S = Stance, Sign
+
+
+def cluster(scheme: str = "hybrid", **tolerance: object) -> World:
+    """Three workers in three zones; the unit's primary on w1, its secondary, if any, on w2."""
+    workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
+    return World(*workers, made=plan({"u-0": scheme}, **tolerance)).start().settle()  # type: ignore[arg-type]
+
+
+def switched() -> World:
+    world = cluster()
+    world.stall("w1")
+    return world.until(T.SWITCHED)
+
+
+def rolling_back() -> World:
+    """The primary answers, but has not caught up."""
+    world = switched()
+    world.workers["w1"].slow = True
+    world.stall("w1", False)
+    return world.until(T.ROLLING_BACK)
+
+
+def after(make: Callable[[], World], *faults: Callable[[World], None], seconds: float = 1.0) -> Callable[[], World]:
+    def scenario() -> World:
+        world = make()
+        for fault in faults:
+            fault(world)
+        return world.run(seconds)
+
+    return scenario
+
+
+def kill(*names: str) -> Callable[[World], None]:
+    def fault(world: World) -> None:
+        for name in names:
+            world.kill(name)
+
+    return fault
+
+
+def kill_unseen(*names: str) -> Callable[[World], None]:
+    """While no replica runs: the next one finds them dead at once."""
+
+    def fault(world: World) -> None:
+        world.replicas[-1].alive = False
+        kill(*names)(world)
+        world.add_replica()
+
+    return fault
+
+
+def stall(name: str) -> Callable[[World], None]:
+    return lambda world: world.stall(name)
+
+
+def wake(name: str) -> Callable[[World], None]:
+    return lambda world: world.stall(name, False)
+
+
+def ask(scheme: str) -> Callable[[World], None]:
+    return lambda world: world.ask(scheme)
+
+
+ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
+    (T.ALONE, S.PRIMARY_GONE): after(lambda: cluster("passive"), kill("w1")),
+    (T.ALONE, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stall("w1")),
+    (T.ALONE, S.ANOTHER_SCHEME): cluster,
+    (T.ALONE, S.UNPROTECTED): cluster,
+    (T.NORMAL, S.BOTH_GONE): after(cluster, kill_unseen("w1", "w2")),
+    (T.NORMAL, S.PRIMARY_GONE): after(cluster, kill("w1")),
+    (T.NORMAL, S.SECONDARY_GONE): after(cluster, kill("w2")),
+    (T.NORMAL, S.PRIMARY_SILENT): after(cluster, stall("w1")),
+    (T.NORMAL, S.PRIMARY_GIVEN_UP): after(lambda: cluster("active-standby"), stall("w1")),
+    (T.NORMAL, S.ANOTHER_SCHEME): after(cluster, ask("passive-cold")),
+    (T.NORMAL, S.SECONDARY_UNWANTED): after(cluster, ask("none")),
+    (T.NORMAL, S.STEP_DUE): after(cluster, ask("passive-cold")),
+    (T.SWITCHED, S.BOTH_GONE): after(switched, kill_unseen("w1", "w2")),
+    (T.SWITCHED, S.PRIMARY_GONE): after(switched, kill("w1")),
+    (T.SWITCHED, S.SECONDARY_GONE): after(switched, kill("w2")),
+    (T.SWITCHED, S.SECONDARY_SILENT): after(switched, wake("w1"), stall("w2")),
+    (T.SWITCHED, S.ANOTHER_SCHEME): after(switched, ask("passive-hot")),
+    (T.SWITCHED, S.PRIMARY_ANSWERS): after(switched, wake("w1")),
+    (T.ROLLING_BACK, S.BOTH_GONE): after(rolling_back, kill_unseen("w1", "w2")),
+    (T.ROLLING_BACK, S.PRIMARY_GONE): after(rolling_back, kill("w1")),
+    (T.ROLLING_BACK, S.SECONDARY_GONE): after(rolling_back, kill("w2")),
+    (T.ROLLING_BACK, S.PRIMARY_SILENT): after(rolling_back, stall("w1")),
+    (T.ROLLING_BACK, S.SECONDARY_SILENT): after(rolling_back, stall("w2")),
+    (T.ROLLING_BACK, S.ANOTHER_SCHEME): after(rolling_back, ask("active-standby")),
+    (T.ROLLING_BACK, S.PRIMARY_CAUGHT_UP): after(switched, wake("w1")),
+}
+
+
+def test_there_is_a_scenario_for_every_row() -> None:
+    assert set(ROWS) == set(TRANSITIONS)
+
+
+def test_every_move_is_made_by_some_row() -> None:
+    assert {move for _, move in TRANSITIONS.values()} == set(Move)
+
+
+@pytest.mark.parametrize(("before", "sign"), TRANSITIONS, ids=lambda value: value.name.lower())
+def test_every_row_of_the_table_is_taken_and_the_unit_is_protected_again(before: Stance, sign: Sign) -> None:
+    world = ROWS[before, sign]()
+    leads_to, move = TRANSITIONS[before, sign]
+    reason = f"{sign.value}: {move.value}"
+    taken = [
+        (stance(was), stance(change))
+        for was, change in zip(world.history, world.history[1:], strict=False)
+        if change.reason == reason
+    ]
+    assert (before, leads_to) in taken, "\n".join(world.story)
+    world.heal().settle()
+
+
+# -- MECHANISMS H3, word for word -------------------------------------------------------------------------------------
+
+
+def story(world: World) -> list[str]:
+    """Since the unit was protected first."""
+    return world.story[3:]
+
+
+def test_a_unit_is_protected_by_a_secondary_in_another_zone() -> None:
+    assert cluster().story == [
+        "u-0#1: unplaced -> alone (none): w1 in charge; placed",
+        "u-0#2: alone -> alone (hybrid): w1 in charge; another scheme was asked for: the change begins",
+        "u-0#3: alone -> normal (hybrid): w1 in charge, w2 hot; there is no secondary: a new secondary",
+    ]
+
+
+def test_first_miss_switch_the_primary_answers_rollback() -> None:
+    world = switched()
+    world.stall("w1", False)
+    world.settle()
+    assert story(world) == [
+        "u-0#4: normal -> switched (hybrid): w1 hot, w2 in charge; "
+        "the primary is silent: the secondary takes over until the primary answers",
+        "u-0#5: switched -> rolling back (hybrid): w1 active, w2 in charge; the primary answers again: both process",
+        "u-0#6: rolling back -> normal (hybrid): w1 in charge, w2 hot; "
+        "the primary has caught up: the primary is in charge again, the secondary suspended",
+    ]
+
+
+def test_silent_past_the_fail_stop_time_out_the_secondary_is_promoted_and_a_new_one_started_elsewhere() -> None:
+    world = switched().run(2.5)
+    assert len(story(world)) == 1, "nothing before the time-out of 3 s"
+    world.run(1.0)
+    assert story(world)[1:] == [
+        "u-0#5: switched -> alone (hybrid): w2 in charge; the primary is gone: the secondary takes its place",
+        "u-0#6: alone -> normal (hybrid): w2 in charge, w3 hot; there is no secondary: a new secondary",
+    ]
+
+
+def test_the_secondary_dies_and_a_new_one_is_started() -> None:
+    world = cluster()
+    world.kill("w2")
+    assert story(world.settle()) == [
+        "u-0#4: normal -> alone (hybrid): w1 in charge; the secondary is gone: the primary goes on alone",
+        "u-0#5: alone -> normal (hybrid): w1 in charge, w3 hot; there is no secondary: a new secondary",
+    ]
+
+
+def test_an_exit_notice_promotes_at_once() -> None:
+    world = cluster()
+    world.kill("w1")
+    began_us = world.now_us
+    world.run(0.02)
+    assert world.in_charge() == "w2"
+    assert world.now_us - began_us <= 20_000
+
+
+def test_without_a_notice_the_first_missed_heartbeat_switches() -> None:
+    world = cluster()
+    while world.now_us % 100_000 != world.workers["w1"].phase_us:
+        world.run(0.01)
+    world.kill("w1", notice=False)
+    world.run(0.12)
+    assert world.in_charge() == "w1"
+    world.run(0.04)
+    assert world.in_charge() == "w2"
+
+
+def test_both_copies_killed_together_are_placed_anew_from_the_checkpoint_log() -> None:
+    world = cluster()
+    world.kill("w1")
+    world.kill("w2")
+    world.run(0.1)
+    assert story(world) == [
+        "u-0#4: normal -> alone (hybrid): w2 in charge; the primary is gone: the secondary takes its place",
+        "u-0#5: alone -> alone (hybrid): w3 in charge; the primary is gone: placed anew from the checkpoint log",
+    ]
+    world.restart("w2")
+    world.settle()
+    assert story(world)[2:] == [
+        "u-0#6: alone -> normal (hybrid): w3 in charge, w2 hot; there is no secondary: a new secondary"
+    ]
+
+
+def test_all_workers_die_and_the_unit_is_placed_when_one_returns() -> None:
+    world = cluster()
+    for name in ("w1", "w2", "w3"):
+        world.kill(name)
+    world.run(5)
+    waiting = len(story(world))
+    world.run(5)
+    assert len(story(world)) == waiting, "nothing is done while nobody is there"
+    world.restart("w3")
+    world.run(1)
+    assert world.in_charge() == "w3"
+    world.restart("w1")
+    world.settle()
+
+
+def test_the_new_incarnation_of_the_dead_primary_becomes_the_secondary_of_its_successor() -> None:
+    workers = Worker("w1"), Worker("w2")
+    world = World(*workers).start().settle()
+    world.kill("w1")
+    world.run(0.5)
+    world.restart("w1")
+    world.settle()
+    assert [(copy.worker, copy.incarnation) for copy in world.change().copies] == [("w2", "1"), ("w1", "2")]
+
+
+def test_a_new_incarnation_alone_says_that_the_old_one_is_gone() -> None:
+    world = cluster()
+    world.kill("w1", notice=False)
+    world.restart("w1")
+    world.run(0.15)
+    assert story(world)[0].startswith("u-0#4: normal -> alone (hybrid): w2 in charge; the primary is gone")
+
+
+def test_a_secondary_that_is_not_ready_is_not_switched_to() -> None:
+    world = cluster()
+    world.kill("w2")
+    world.run(0.05)
+    assert [copy.worker for copy in world.change().copies] == ["w1", "w3"]
+    world.stall("w1")
+    world.run(0.2)
+    assert world.in_charge() == "w1"
+    world.run(0.5)
+    assert world.in_charge() == "w3"
+
+
+def test_suspicion_never_drops_a_secondary() -> None:
+    world = cluster()
+    world.stall("w2")
+    world.run(2.5)
+    assert story(world) == []
+    world.run(1.0)
+    assert story(world)[0].startswith("u-0#4: normal -> alone (hybrid): w1 in charge; the secondary is gone")
+
+
+def test_while_both_are_silent_nothing_is_done() -> None:
+    world = cluster()
+    world.stall("w1")
+    world.stall("w2")
+    world.run(2)
+    assert story(world) == []
+
+
+def test_a_broker_that_stands_still_switches_nothing() -> None:
+    world = cluster()
+    world.broker_up = False
+    world.run(5)
+    world.broker_up = True
+    world.run(2)
+    assert story(world) == []
+
+
+def test_a_replica_whose_own_loop_was_late_suspects_nobody() -> None:
+    world = cluster()
+    world.replicas[0].late_us = 2_000_000
+    world.run(4)
+    assert story(world) == []
+
+
+# -- the other schemes ------------------------------------------------------------------------------------------------
+
+
+def test_none_waits_for_its_worker_to_return() -> None:
+    world = cluster("none")
+    world.kill("w1")
+    world.run(1)
+    assert len(world.story) == 1
+    world.restart("w1")
+    world.settle()
+    assert world.story[1:] == [
+        "u-0#2: alone -> alone (none): w1 in charge; the primary is gone: placed anew from the checkpoint log"
+    ]
+
+
+def test_none_is_placed_elsewhere_after_the_fail_stop_time_out() -> None:
+    world = cluster("none")
+    world.kill("w1")
+    world.run(2.5)
+    assert world.in_charge() == "w1"
+    world.run(1)
+    assert world.in_charge() == "w2"
+
+
+@pytest.mark.parametrize("scheme", ["passive-hot", "passive-cold", "deployed", "passive"])
+def test_passive_schemes_act_on_the_third_miss_and_do_not_roll_back(scheme: str) -> None:
+    world = cluster(scheme)
+    world.stall("w1")
+    world.run(0.25)
+    assert world.in_charge() == "w1"
+    world.run(0.2)
+    assert world.in_charge() == "w2"
+    world.stall("w1", False)
+    world.run(2)
+    assert world.in_charge() == "w2"
+
+
+@pytest.mark.parametrize("scheme", ["active-standby", "active-replication"])
+def test_active_schemes_act_on_the_first_miss_and_the_two_change_places(scheme: str) -> None:
+    world = cluster(scheme)
+    before = world.change()
+    world.stall("w1")
+    world.run(0.25)
+    now = world.change()
+    assert [copy.worker for copy in now.copies] == ["w2", "w1"]
+    assert [copy.flags for copy in now.copies] == [copy.flags for copy in before.copies]
+
+
+def test_the_job_may_say_how_many_misses_count() -> None:
+    world = cluster(misses=4)
+    world.stall("w1")
+    world.run(0.4)
+    assert world.in_charge() == "w1"
+    world.run(0.15)
+    assert world.in_charge() == "w2"
+
+
+def test_the_inputs_of_a_hybrid_secondary_are_paused_if_the_job_says_so() -> None:
+    assert not cluster(hybrid={"inputs": "paused"}).change().copies[1].flags.receive
+
+
+def test_what_is_unplaced_stays_so() -> None:
+    world = cluster()
+    last = world.change()
+    world.append("controller", [type(last)(last.unit, last.epoch + 1, reason="cancelled")])
+    world.kill("w1")
+    world.run(2)
+    assert story(world) == ["u-0#4: normal -> unplaced (none): no copies; cancelled"]

@@ -1,0 +1,319 @@
+"""A tiny cluster on a manual clock: workers that drive copies and report states, and replicas of the recovery core.
+
+Everything is a function of the calls made on it: no threads, no real time. Invariants are checked after every record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, unit_key
+from schemas.decided import Id
+from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
+from schemas.plans import Plan, UnitPlan
+from services.kernel.assigned import Assigned
+from services.recovery.core import switching
+from services.recovery.core.recovery import (
+    AssignmentRead,
+    BeatRead,
+    CaughtUp,
+    DecisionRead,
+    EchoRead,
+    Event,
+    Recovery,
+    SchemeAsked,
+)
+from services.recovery.core.situation import Stance, stance
+
+STEP_US, BEAT_US, ECHO_US = 10_000, 100_000, 20_000
+DEPLOY_US, RESTORE_US, CHECKPOINT_US = 200_000, 100_000, 500_000
+CATCH_UP = 20
+"""Batches that a copy which is behind processes in a step; one in charge of a live stream does one."""
+
+G = "3-abcdef"
+UNIT = unit_key("job", G, "u-0")
+
+
+def plan(schemes: dict[str, str], fail_stop_s: float = 3.0, **tolerance: object) -> Plan:
+    """A job with these units, submitted at offset 3."""
+    units = tuple(UnitPlan(name, 0, (), 0, scheme) for name, scheme in schemes.items())
+    spec = {"fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, **tolerance}}
+    return Plan("job", G, Id("c", 1), spec, (), (), units, (), {}, 10, {})
+
+
+@dataclass
+class Hosted:
+    """A copy on a worker. since_us: when its present state was reached."""
+
+    epoch: int
+    flags: Flags
+    state: str = "deploying"
+    batch: int = 0
+    since_us: int = 0
+
+
+@dataclass
+class Shared:
+    """What the logs hold of one unit: the newest batch cut, the newest valid marker, when it was written."""
+
+    batch: int = 0
+    durable: int = 0
+    marked_us: int = 0
+
+
+@dataclass
+class Worker:
+    name: str
+    zone: str = ""
+    slots: int = 8
+    incarnation: str = "1"
+    alive: bool = True
+    stalled: bool = False
+    hears: bool = True
+    """False: it is cut off from the broker, but goes on."""
+    slow: bool = False
+    """It answers, but its copies get nothing done."""
+    phase_us: int = 0
+    read: int = 0
+    assigned: Assigned = field(default_factory=Assigned)
+    copies: dict[str, Hosted] = field(default_factory=dict)
+
+    def step(self, world: World) -> None:
+        if not self.alive or self.stalled:
+            return
+        if self.hears:
+            while self.read < len(world.log):
+                self._read(world.log[self.read], world.now_us)
+                self.read += 1
+        for unit, copy in self.copies.items():
+            self._drive(copy, world.shared[unit], world.now_us)
+        if self.hears and world.now_us % BEAT_US == self.phase_us:
+            world.publish(self.beat(world))
+
+    def beat(self, world: World) -> Heartbeat:
+        reports = tuple(
+            CopyState(unit, copy.epoch, copy.state, copy.batch, durable=world.shared[unit].durable)
+            for unit, copy in sorted(self.copies.items())
+        )
+        return Heartbeat(
+            self.name, self.incarnation, 0, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports
+        )
+
+    def _read(self, record: Assignment, now_us: int) -> None:
+        for change in self.assigned.read(record):
+            mine = [c for c in change.copies if (c.worker, c.incarnation) == (self.name, self.incarnation)]
+            if not mine:
+                self.copies.pop(change.unit, None)
+            elif change.unit in self.copies:
+                copy = self.copies[change.unit]
+                copy.epoch, copy.flags = change.epoch, mine[0].flags
+            else:
+                self.copies[change.unit] = Hosted(change.epoch, mine[0].flags, since_us=now_us)
+
+    def _drive(self, copy: Hosted, shared: Shared, now_us: int) -> None:
+        """Up by one state when its time has come, down at once; then the work of one step."""
+        waited_us = now_us - copy.since_us
+        wanted = {"virgin": "deployed", "synced": "synced", "live": "running"}[copy.flags.state]
+        order = ["deploying", "deployed", "synced", "running"]
+        if order.index(copy.state) > order.index(wanted):
+            copy.state, copy.since_us = wanted, now_us
+        elif (
+            copy.state != wanted
+            and waited_us >= {"deploying": DEPLOY_US, "deployed": RESTORE_US, "synced": 0}[copy.state]
+        ):
+            copy.state, copy.since_us = order[order.index(copy.state) + 1], now_us
+        if copy.state == "synced" and not self.slow:
+            copy.batch = max(copy.batch, shared.durable)
+        elif copy.state == "deployed":
+            copy.batch = 0
+        elif copy.state == "running" and not self.slow:
+            self._process(copy, shared, now_us)
+
+    @staticmethod
+    def _process(copy: Hosted, shared: Shared, now_us: int) -> None:
+        copy.batch = max(copy.batch, shared.durable)
+        copy.batch = min(copy.batch + CATCH_UP, shared.batch + 1 if copy.flags.commit else shared.batch)
+        shared.batch = max(shared.batch, copy.batch)
+        if copy.flags.commit and now_us - shared.marked_us >= CHECKPOINT_US:
+            shared.durable, shared.marked_us = copy.batch, now_us
+
+
+@dataclass
+class Replica:
+    name: str
+    core: Recovery
+    read: int = 0
+    beats_read: int = 0
+    alive: bool = True
+    late_us: int = 0
+    deaf: frozenset[str] = frozenset()
+    """Workers whose heartbeats it loses."""
+
+
+class World:
+    """Time goes by `run`; what the recovery proposes is appended, read back by all, and checked."""
+
+    def __init__(self, *workers: Worker, made: Plan | None = None, replicas: int = 1) -> None:
+        self.now_us = 0
+        self.plan = made or plan({"u-0": "hybrid"})
+        self.units = [unit_key("job", G, unit.name) for unit in self.plan.units]
+        self.workers = {worker.name: worker for worker in workers}
+        for number, worker in enumerate(workers):
+            worker.phase_us = number * 30_000 % BEAT_US
+        self.log: list[Assignment] = []
+        self.beats: list[HeartbeatRecord] = []
+        self.asked: list[SchemeAsked] = []
+        self.shared = {unit: Shared() for unit in self.units}
+        self.broker_up = True
+        self.checked = Assigned()
+        self.history: list[Change] = []
+        self.watchers: list[Callable[[Change | None, Change], None]] = []
+        self.replicas: list[Replica] = []
+        for _ in range(replicas):
+            self.add_replica()
+
+    # -- what tests do ------------------------------------------------------------------------------------------------
+
+    def start(self, **where: str) -> World:
+        """Places each unit as the controller does: one copy, scheme none; on the first worker or the one named."""
+        self.run(0.3)
+        first = next(iter(self.workers.values()))
+        places = {
+            unit: self.workers[where.get(unit.rpartition("/")[2].replace("-", "_"), first.name)] for unit in self.units
+        }
+        changes = [Change(u, 1, (Copy(w.name, w.incarnation, PRIMARY),), reason="placed") for u, w in places.items()]
+        self.append("controller", changes)
+        return self
+
+    def settle(self, within_s: float = 15.0) -> World:
+        """Runs until every unit is protected."""
+        deadline_us = self.now_us + round(within_s * 1_000_000)
+        self.run(0.5)
+        while self.unprotected():
+            assert self.now_us < deadline_us, "\n".join(["not protected again:", *self.unprotected(), *self.story])
+            self.run(0.1)
+        return self
+
+    def run(self, seconds: float) -> World:
+        until_us = self.now_us + round(seconds * 1_000_000)
+        while self.now_us < until_us:
+            self.now_us += STEP_US
+            self._step()
+        return self
+
+    def until(self, wanted: Stance, within_s: float = 10.0, unit: str = UNIT) -> World:
+        deadline_us = self.now_us + round(within_s * 1_000_000)
+        while stance(self.checked.of(unit)) is not wanted:
+            assert self.now_us < deadline_us, "\n".join([f"never {wanted.value}:", *self.story])
+            self.run(STEP_US / 1_000_000)
+        return self
+
+    def kill(self, name: str, notice: bool = True) -> None:
+        worker = self.workers[name]
+        if worker.alive and notice:
+            self.publish(Exit(name, worker.incarnation, 0))
+        worker.alive = False
+
+    def restart(self, name: str) -> None:
+        worker = self.workers[name]
+        worker.alive, worker.stalled, worker.incarnation = True, False, str(int(worker.incarnation) + 1)
+        worker.copies, worker.read, worker.assigned = {}, 0, Assigned()
+
+    def stall(self, name: str, stalled: bool = True) -> None:
+        self.workers[name].stalled = stalled
+
+    def heal(self) -> World:
+        """Faults end: every worker runs and answers."""
+        for worker in self.workers.values():
+            worker.stalled = worker.slow = False
+            worker.hears = True
+            if not worker.alive:
+                self.restart(worker.name)
+        self.broker_up = True
+        for replica in self.replicas:
+            replica.deaf, replica.late_us = frozenset(), 0
+        return self
+
+    def ask(self, scheme: str, unit: str = UNIT) -> None:
+        self.asked.append(SchemeAsked(unit, scheme, 10 + len(self.asked)))
+        for replica in self.replicas:
+            self._observe(replica, self.asked[-1])
+
+    def add_replica(self, echo: bool = True) -> Replica:
+        """One that starts now and reads all logs from the beginning."""
+        replica = Replica(f"r{len(self.replicas)}", Recovery(BEAT_US, ECHO_US if echo else None))
+        self.replicas.append(replica)
+        self._observe(replica, DecisionRead(self.plan))
+        for asked in self.asked:
+            self._observe(replica, asked)
+        self._feed(replica)
+        self._observe(replica, CaughtUp())
+        return replica
+
+    # -- what they look at --------------------------------------------------------------------------------------------
+
+    @property
+    def story(self) -> list[str]:
+        return self.replicas[-1].core.story
+
+    def unprotected(self) -> list[str]:
+        return [unit for replica in self.replicas if replica.alive for unit in replica.core.unprotected()]
+
+    def change(self, unit: str = UNIT) -> Change:
+        change = self.checked.of(unit)
+        assert change is not None
+        return change
+
+    def in_charge(self, unit: str = UNIT) -> str:
+        return next(copy.worker for copy in self.change(unit).copies if copy.flags.commit)
+
+    # -- how it goes --------------------------------------------------------------------------------------------------
+
+    def publish(self, record: HeartbeatRecord) -> None:
+        self.beats.append(record)
+
+    def append(self, author: str, changes: Iterable[Change]) -> None:
+        """One record; what is valid in it is checked."""
+        record = Assignment(author, self.now_us // 1000, tuple(changes))
+        before = self.checked.units()
+        for change in self.checked.read(record):
+            if author != "stranger":
+                switching.check_invariants(change)
+            self.history.append(change)
+            for watch in self.watchers:
+                watch(before.get(change.unit), change)
+        self.log.append(record)
+
+    def _step(self) -> None:
+        for worker in self.workers.values():
+            worker.step(self)
+        for replica in self.replicas:
+            if replica.alive and replica.late_us <= 0:
+                self._turn(replica)
+            replica.late_us -= STEP_US
+            replica.core.check_invariants()
+
+    def _turn(self, replica: Replica) -> None:
+        if self.broker_up:
+            self._feed(replica)
+            if self.now_us % ECHO_US == 0:
+                self._observe(replica, EchoRead())
+        self._append(replica, replica.core.tick(self.now_us))
+        assert self.now_us <= replica.core.next_deadline() <= self.now_us + BEAT_US
+
+    def _feed(self, replica: Replica) -> None:
+        for record in self.beats[replica.beats_read :]:
+            if record.worker not in replica.deaf:
+                self._observe(replica, BeatRead(record))
+        replica.beats_read = len(self.beats)
+        while replica.read < len(self.log):
+            replica.read += 1
+            self._observe(replica, AssignmentRead(self.log[replica.read - 1], replica.read - 1))
+
+    def _observe(self, replica: Replica, event: Event) -> None:
+        self._append(replica, replica.core.observe(event, self.now_us))
+
+    def _append(self, replica: Replica, changes: list[Change]) -> None:
+        if changes:
+            self.append(replica.name, changes)
