@@ -15,6 +15,7 @@ from schemas.topics import Partition
 from services.cli.replaying import Report, replay
 from services.cli.terminal import CommandFailed
 from services.kernel.comparing import Counts
+from services.kernel.operators.user_code import CodeUnavailable
 from services.kernel.planning.loading import load
 from services.kernel.replaying import SETTLE_EVERY
 from services.log.memory import MemoryMessage
@@ -213,6 +214,17 @@ def test_records_that_retention_has_deleted_are_named() -> None:
     cluster.log.trim({Partition("orders", 1): 7})
     with pytest.raises(CommandFailed, match=r"orders\[1\]: 0 to 6$"):
         replayed(cluster)
+
+
+def test_a_python_operator_whose_module_is_missing_here_is_named() -> None:
+    plain = load(CONTRACT_JOB.read_text(), CONTRACT_JOB.name).as_plain()
+    plain["queries"]["scored"] = {"input": "scored", "sink": {"topic": "scored"}}
+    cluster = MemoryCluster(json.dumps(plain))
+    plan = plans.encode(cluster.plan).replace(b"tests.support.scoring:", b"elsewhere.scoring:")
+    cluster.log.trim({Partition(cluster.cluster.plans, 0): 1})
+    cluster.log.appender("test").append(Partition(cluster.cluster.plans, 0), plan)
+    with pytest.raises(CodeUnavailable, match=r"elsewhere\.scoring cannot be imported"):
+        replay(cluster.log, cluster.cluster, cluster.plan.job)
 
 
 def test_a_job_whose_topics_are_gone_says_so() -> None:
