@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from schemas.topics import Partition
@@ -12,15 +12,15 @@ from services.cli.bench import jobs
 from services.cli.bench.cluster import BenchCluster, now_ms
 from services.cli.bench.feeder import Feeder
 from services.cli.bench.figures import Figures, slope
-from services.cli.bench.followed import Followed
 from services.cli.bench.scale import Scale
-from services.log.protocol import Log, Message
+from services.kernel.errors import StateCorrupted
+from services.log.protocol import Log
 
 RATE_PER_S = 20_000
 KEYS = 10_000
 SAMPLES = 40
 WARM_UP_SHARE = 0.3
-LOOKED_AT = 200
+LOOKED_AT = 50
 RECORD_OVERHEAD_BYTES = 12
 """Of a record in a batch, about: lengths, deltas and attributes."""
 
@@ -33,6 +33,7 @@ def disk(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     with cluster.running(jobs.CHAIN, topic, name=name) as job:
         job.await_running()
         root = cluster.topics.job(job.plan.job, job.plan.generation).root + "."
+        keeping = _Kept(cluster.log, root)
         feeder = Feeder(
             cluster.log.appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
         )
@@ -40,10 +41,10 @@ def disk(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
             started = time.monotonic()
             while (passed_s := time.monotonic() - started) < scale.minutes * 60:
                 job.watch(scale.minutes * 60 / SAMPLES)
-                used, kept = _used(cluster.folder, root), _kept(cluster.log, root)
+                used, kept = _used(cluster.folder, root), keeping.bytes()
                 samples.append((passed_s / 60, used, kept))
                 cluster.say(f"  {passed_s / 60:.1f} min: {used / 2**20:,.1f} MiB on disk, {kept / 2**20:,.1f} MiB kept")
-            lag = len(feeder.sent_ms) - _records(job)
+            lag = len(feeder.sent_ms) - job.records
     settled = samples[int(len(samples) * WARM_UP_SHARE) :]
     return {
         "max_ratio": round(max(used / max(kept, 1) for _, used, kept in settled), 2),
@@ -52,10 +53,6 @@ def disk(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         "slope_mib_per_min": round(slope([(at, used / 2**20) for at, used, _ in settled]), 2),
         "records_behind": lag,
     }
-
-
-def _records(job: Followed) -> int:
-    return job.records
 
 
 def _used(folder: Path, root: str) -> int:
@@ -74,20 +71,28 @@ def _blocks(file: Path) -> int:
         return 0
 
 
-def _kept(log: Log, root: str) -> int:
-    """Records between start and end, times the mean size of the last ones, over all partitions."""
-    topics = {name: count for name, count in log.topics().items() if name.startswith(root)}
-    partitions = [Partition(name, index) for name, count in topics.items() for index in range(count)]
-    starts, ends = log.offsets(partitions, "start"), log.offsets(partitions, "end")
-    return round(
-        sum(
-            (ends[one] - starts[one]) * _mean_size(log.scan(one, max(starts[one], ends[one] - LOOKED_AT)))
-            for one in partitions
-            if ends[one] > starts[one]
+class _Kept:
+    """Bytes between start and end of each partition: the records there times the mean size of the last ones."""
+
+    def __init__(self, log: Log, root: str) -> None:
+        self._log, self._root = log, root
+        self._sizes: dict[Partition, float] = {}
+
+    def bytes(self) -> int:
+        topics = {name: count for name, count in self._log.topics().items() if name.startswith(self._root)}
+        partitions = [Partition(name, index) for name, count in topics.items() for index in range(count)]
+        starts, ends = self._log.offsets(partitions, "start"), self._log.offsets(partitions, "end")
+        filled = [one for one in partitions if ends[one] > starts[one]]
+        return round(
+            sum((ends[one] - starts[one]) * self._size(one, max(starts[one], ends[one] - LOOKED_AT)) for one in filled)
         )
-    )
 
-
-def _mean_size(messages: Iterable[Message]) -> float:
-    sizes = [len(one.value() or b"") + len(one.key() or b"") + RECORD_OVERHEAD_BYTES for one in messages]
-    return sum(sizes) / len(sizes) if sizes else 0.0
+    def _size(self, partition: Partition, start: int) -> float:
+        """As before where nothing could be read: the log was trimmed meanwhile."""
+        sizes: list[int] = []
+        with suppress(StateCorrupted):
+            for one in self._log.scan(partition, start):
+                sizes.append(len(one.value() or b"") + len(one.key() or b"") + RECORD_OVERHEAD_BYTES)
+        if sizes:
+            self._sizes[partition] = sum(sizes) / len(sizes)
+        return self._sizes.get(partition, 0.0)
