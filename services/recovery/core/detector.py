@@ -7,8 +7,8 @@ Source: PROTOCOL 5 and 8, MECHANISMS H5 and H7. Times are microseconds. Silence 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
 from services.recovery.core.attention import Attention
@@ -43,6 +43,7 @@ class Pulse:
     incarnation: str
     heard_us: int
     beat: Heartbeat | None = None
+    reports: Mapping[str, CopyState] = field(default_factory=dict)
     fresh: bool = False
     exited: bool = False
     row: tuple[int, ...] = ()
@@ -105,6 +106,7 @@ class Detector:
             self._judge(pulse, gap_us)
         if pulse.fresh and gap_us < STALL_BEATS * self._beat_us:
             self._learn(pulse, min(max(gap_us - self._beat_us, 0), MAX_GRACE_BEATS * self._beat_us))
+        pulse.reports = {copy.unit: copy for copy in beat.copies}
         pulse.beat, pulse.heard_us, pulse.fresh = beat, self._now_us, True
 
     def _judge(self, pulse: Pulse, gap_us: int) -> None:
@@ -162,9 +164,7 @@ class Detector:
     def report(self, worker: str, incarnation: str, unit: str) -> CopyState | None:
         """What it last said of its copy of the unit."""
         pulse = self._of(worker, incarnation)
-        if pulse is None or pulse.beat is None or pulse.exited:
-            return None
-        return next((copy for copy in pulse.beat.copies if copy.unit == unit), None)
+        return None if pulse is None or pulse.exited else pulse.reports.get(unit)
 
     def alive(self) -> Iterator[Heartbeat]:
         """The last heartbeats of workers that can take copies, by name."""

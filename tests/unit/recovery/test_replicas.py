@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from schemas.assignments import Change, Flags
-from services.recovery.core.recovery import AssignmentRead, BeatRead, Withdrawn
+from services.recovery.core.recovery import (
+    AssignmentRead,
+    BeatRead,
+    CaughtUp,
+    DecisionRead,
+    Recovery,
+    SchemeAsked,
+    Withdrawn,
+)
 from services.recovery.core.situation import Stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
@@ -81,6 +89,17 @@ def test_a_replica_that_starts_late_agrees(when: Stance) -> None:
     world.run(3)
     assert not late.core.unprotected()
     assert (world.change().scheme, world.in_charge()) == ("hybrid", "w1")
+
+
+def test_the_order_in_which_topics_are_read_does_not_matter() -> None:
+    world = cluster(replicas=1)
+    core = Recovery()
+    for offset, record in enumerate(world.log):
+        core.observe(AssignmentRead(record, offset), 10_000)
+    core.observe(SchemeAsked(UNIT, "deployed", 12), 10_000)
+    core.observe(SchemeAsked(UNIT, "passive", 11), 10_000)
+    core.observe(DecisionRead(world.plan), 10_000)
+    assert [change.scheme for change in core.observe(CaughtUp(), 10_000)] == ["deployed"]
 
 
 def test_a_late_replica_places_nothing_on_workers_that_it_knows_from_history_alone() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from schemas.assignments import Change, Flags
-from services.recovery.core.changing import NEAR, STEPS, Gate, Step
+from schemas.heartbeats import CopyState
+from services.recovery.core.changing import NEAR, STEPS, Gate, Step, caught_up
 from services.recovery.core.schemes import SCHEMES, Rung
 from services.recovery.core.situation import Stance, stance
+from services.recovery.core.terms import Asked, Terms, terms
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 NAMES = list(SCHEMES)
@@ -79,6 +82,34 @@ def test_each_way_waits_where_two_copies_must_agree_and_nowhere_else(way: tuple[
         found.append(STEPS[rung, target])
         rung = found[-1].rung
     assert found == steps
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch", "batch", "reached"),
+    [
+        ("running", 7, 98, True),
+        ("running", 7, 97, False),
+        ("running", 6, 100, False),
+        ("synced", 7, 100, False),
+    ],
+)
+def test_a_copy_has_caught_up_if_it_processes_and_knows_the_record_and_is_within_two_batches(
+    state: str, epoch: int, batch: int, reached: bool
+) -> None:
+    """PROTOCOL 8."""
+    charge = CopyState("u", 7, "running", 100)
+    assert caught_up(CopyState("u", epoch, state, batch), charge, 7) == reached
+    assert not caught_up(None, charge, 7)
+    assert not caught_up(CopyState("u", epoch, state, batch), None, 7)
+
+
+def test_what_a_job_does_not_say_of_failures_is_the_papers() -> None:
+    """MECHANISMS H5, H7; `adaptive` is not here yet."""
+    made = msgspec.structs.replace(plan({"u-0": "hybrid", "u-1": "adaptive"}), spec={})
+    found = terms(made)
+    assert found[UNIT] == Terms(Asked("hybrid", 3), None, 30_000_000, True, {})
+    assert [terms(made)[UNIT].misses_of(name) for name in ("hybrid", "passive-hot", "none")] == [1, 3, None]
+    assert found[UNIT.replace("u-0", "u-1")].asked.scheme == "none"
 
 
 class SafeOrder:

@@ -154,6 +154,13 @@ def test_first_miss_switch_the_primary_answers_rollback() -> None:
     ]
 
 
+def test_a_primary_that_answers_but_does_not_catch_up_is_not_rolled_back_to() -> None:
+    world = rolling_back().run(3)
+    assert stance(world.change()) is T.ROLLING_BACK
+    world.heal().settle()
+    assert world.in_charge() == "w1"
+
+
 def test_silent_past_the_fail_stop_time_out_the_secondary_is_promoted_and_a_new_one_started_elsewhere() -> None:
     world = switched().run(2.5)
     assert len(story(world)) == 1, "nothing before the time-out of 3 s"
