@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.cli.options import DataDir, Json, KafkaAt
+from services.cli.reaching import reach
 from services.cli.terminal import CommandFailed, note, print_json, say, waiting
 from services.cli.whereabouts import data_directory, load_settings
 
@@ -42,6 +43,8 @@ def up(
     files = ClusterFiles(settings.home)
     if (pid := files.supervisor()) is not None:
         raise CommandFailed(f"a cluster runs in {files.data_dir} already, as process {pid}", _how_to_stop(files))
+    if settings.kafka:
+        reach(settings.kafka, "start it, or leave --kafka and HOLDFAST_KAFKA out: `holdfast up` brings a Kafka")
     if detach:
         from services.cli.detaching import start_detached
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.topics import ClusterTopics
 from services.cli.cluster_files import ClusterFiles
 from services.cli.options import DEFAULT_DATA_DIR
+from services.cli.reaching import reach
 from services.cli.terminal import USAGE, CommandFailed
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """data_dir: of the local cluster, whether one runs or not."""
+    """data_dir: of the local cluster, whether one runs or not. local: it runs there."""
 
     data_dir: Path
     bootstrap_servers: str
     prefix: str
+    local: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,12 @@ def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
     directory = data_directory(data_dir)
     running = None if kafka else ClusterFiles(directory).running()
     if running is not None:
-        return Whereabouts(directory, running.bootstrap_servers, running.prefix)
+        return Whereabouts(directory, running.bootstrap_servers, running.prefix, True)
     servers = kafka or os.environ.get("HOLDFAST_KAFKA")
     if not servers:
         hint = "start one: `holdfast up --detach`, or name a Kafka: --kafka HOST:PORT"
         raise CommandFailed(f"no cluster runs in {directory}", hint)
-    return Whereabouts(directory, servers, load_settings(data_dir, kafka).cluster)
+    return Whereabouts(directory, servers, load_settings(data_dir, kafka).cluster, False)
 
 
 @contextmanager
@@ -83,10 +85,13 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     Raises:
         CommandFailed: there is none. Retriable: Kafka does not answer, known within 5 s.
     """
+    where = find(data_dir, kafka)
+    if not where.local:  # the local cluster's Kafka, when it is down, is being started again
+        reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
+
     from services.log.kafka import KafkaLog
     from services.worker.settings import client_settings
 
-    where = find(data_dir, kafka)
     log = KafkaLog(where.bootstrap_servers, client_settings(), f"cli-{os.getpid()}")
     try:
         topics, present = ClusterTopics(where.prefix), log.topics()
