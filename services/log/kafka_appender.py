@@ -72,7 +72,7 @@ class KafkaAppender:
         self._call_done()
         failure, self._failure = self._failure, None
         if failure is not None:
-            raise self._cluster.unanswered("append", failure.str())
+            raise self._error(failure)
         if missing:
             raise self._cluster.unanswered(f"append {missing} records", f"no answer in {timeout_s} s")
 
@@ -93,7 +93,12 @@ class KafkaAppender:
     def _call_done(self) -> None:
         while self._due:
             done, error, offset = self._due.popleft()
-            done(None if error is None else self._cluster.unanswered("append", error.str()), offset)
+            done(None if error is None else self._error(error), offset)
+
+    def _error(self, error: KafkaError) -> Exception:
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return InvalidRecord("a record is larger than its topic takes: raise the topic's max.message.bytes")
+        return self._cluster.unanswered("append", error.str())
 
     def _refused(self, partition: Partition, value: bytes | None, exception: KafkaException) -> Exception:
         error = error_of(exception)

@@ -70,8 +70,9 @@ class KafkaTransactor:
     def commit(self, rows: Sequence[Rows]) -> None:
         """Returns when the commit is decided; readers see it when the brokers have marked its end, a little later.
 
-        After anything but success or Retriable only start() helps; until then every commit raises the same.
-        Raises InvalidRecord too, for a row above 16 MiB; nothing was committed.
+        After Fenced or Indefinite only start() helps; until then every commit raises the same.
+        Raises InvalidRecord too, for a row that its topic does not take or above 16 MiB; nothing was committed, and
+        the next commit may come.
         """
         producer = self._producer
         if producer is None:
@@ -150,7 +151,8 @@ class KafkaTransactor:
                 raise self._give_up(Fenced(f"{self._id} was taken over: {worse.str()}")) from exception
             raise self._give_up(Indefinite(f"{self._id}: abort not answered: {worse.str()}")) from exception
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            raise InvalidRecord(f"{self._id}: a row is above 16 MiB; the transaction was aborted") from cause
+            why = "a row is larger than its topic takes (max.message.bytes), or above 16 MiB"
+            raise InvalidRecord(f"{self._id}: {why}; the transaction was aborted") from cause
         raise Retriable(f"{self._id}: the transaction was aborted: {error.str()}") from cause
 
     def _give_up(self, error: HoldfastError) -> HoldfastError:

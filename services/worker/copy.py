@@ -131,6 +131,7 @@ class UnitCopy:
             unit.name,
             unit.partition,
             self._delivery_failed,
+            put_aside=self._job.plan.spec.get("on_error") != "fail",
         )
         self._delivery.epoch = self.core.epoch
         self._delivery.open(lambda delivered: self._handle(lifecycle.Opened(delivered)))

@@ -18,13 +18,17 @@ from schemas.delivered import Delivered
 from schemas.delivered import decode as decode_delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
+from services.kernel.errors import InvalidRecord
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.sink_records import sink_records
 from services.log.protocol import Log, Rows, Transactor
 from services.worker.blocking import Blocking
+from services.worker.too_large import put_aside
 
 MAX_WAITING_BATCHES = 64
 MAX_BATCHES_A_TRANSACTION = 16
+DEFAULT_MAX_BYTES = 1_048_588
+"""Kafka's limit of a record where nobody has set one."""
 SinkRows = Sequence[tuple[TaskLayout, pl.DataFrame]]
 
 
@@ -42,6 +46,7 @@ class Delivery:
     Args:
         unit: whose position record this is. partition: of the delivered topic.
         failed: called with Fenced, Indefinite, Retriable or another error.
+        put_aside: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Delivery:
         unit: str,
         partition: int,
         failed: Callable[[Exception], None],
+        put_aside: bool = True,
     ) -> None:
         self._log = log
         self._blocking = blocking
@@ -59,6 +65,7 @@ class Delivery:
         self._unit = unit
         self._position = Partition(topics.delivered, partition)
         self._failed = failed
+        self._puts_aside = put_aside
         self._transactor: Transactor | None = None
         self._waiting: deque[_Batch] = deque()
         self._under_way: list[_Batch] = []
@@ -122,9 +129,36 @@ class Delivery:
 
     def _commit(self) -> int:
         assert self._transactor is not None
+        position = self._position_rows(self._under_way[-1].number)
         rows = [one for batch in self._under_way for one in self._rows(batch)]
-        self._transactor.commit([*rows, self._position_rows(self._under_way[-1].number)])
+        try:
+            self._transactor.commit([*rows, position])
+        except InvalidRecord as error:
+            rows = self._fitting(error)
+            self._transactor.commit([*rows, position])
         return sum(len(one.values) for one in rows)
+
+    def _fitting(self, error: InvalidRecord) -> list[Rows]:
+        """The same batches without the rows that are too large, which is known once Kafka has refused one."""
+        rows: list[Rows] = []
+        aside = 0
+        for batch in self._under_way:
+            letters = list(batch.dead)
+            for task, frame in batch.sinks:
+                one = self._sink_rows(task, frame, batch.number)
+                kept, large = put_aside(one, self._limit(one.topic), task.operator.name, batch.number)
+                if large and not self._puts_aside:
+                    raise InvalidRecord(large[0].reason)
+                rows.append(kept)
+                letters += large
+                aside += len(large)
+            rows += self._dead_rows(letters)
+        if not aside:
+            raise error
+        return rows
+
+    def _limit(self, topic: str) -> int:
+        return int(self._log.config(topic).get("max.message.bytes", DEFAULT_MAX_BYTES))
 
     def _committed(self, outcome: Any) -> None:
         if self._closed:
@@ -147,10 +181,11 @@ class Delivery:
 
     def _rows(self, batch: _Batch) -> list[Rows]:
         rows = [self._sink_rows(task, frame, batch.number) for task, frame in batch.sinks]
-        if batch.dead:
-            letters = [encode_dead(letter) for letter in batch.dead]
-            rows.append(Rows(self._topics.dead_letters, letters, partitions=[0] * len(letters)))
-        return rows
+        return [*rows, *self._dead_rows(batch.dead)]
+
+    def _dead_rows(self, dead: Sequence[DeadLetter]) -> list[Rows]:
+        letters = [encode_dead(letter) for letter in dead]
+        return [Rows(self._topics.dead_letters, letters, partitions=[0] * len(letters))] if letters else []
 
     def _sink_rows(self, task: TaskLayout, frame: pl.DataFrame, batch: int) -> Rows:
         params, found = task.operator.params, sink_records(task, frame, batch)

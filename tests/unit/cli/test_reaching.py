@@ -69,7 +69,7 @@ def test_the_reason_is_said(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_every_command_says_it_and_what_to_do(tmp_path: Path, free: int, words: list[str]) -> None:
     (tmp_path / "rows.ndjson").write_text("{}\n")
-    command = [HOLDFAST, *words, "--kafka", f"127.0.0.1:{free}", "--data-dir", str(tmp_path / "home")]
+    command = [str(HOLDFAST), *words, "--kafka", f"127.0.0.1:{free}", "--data-dir", str(tmp_path / "home")]
     started = time.monotonic()
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert time.monotonic() - started < 5

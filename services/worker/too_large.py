@@ -1,0 +1,48 @@
+"""Rows that are larger than their sink's topic takes: put aside as dead letters, so that the others go on."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from services.log.protocol import Rows
+
+FRAMING_BYTES = 256
+"""What Kafka adds to a record that travels alone, generously."""
+ROW_BYTES = 64 * 1024
+"""So much of the row is kept in the dead letter."""
+
+
+def put_aside(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
+    """The rows that fit, and a dead letter for each other.
+
+    Args:
+        limit: bytes that the topic takes. origin: the sink's name.
+    """
+    own = sum(len(name) + len(value) for name, value in rows.headers or ()) + FRAMING_BYTES
+    keys = repeat(None, len(rows.values)) if rows.keys is None else rows.keys
+    sizes = [len(value or b"") + len(key or b"") + own for value, key in zip(rows.values, keys, strict=True)]
+    fit = [index for index, size in enumerate(sizes) if size <= limit]
+    if len(fit) == len(sizes):
+        return rows, []
+    letters = [
+        _letter(rows.topic, rows.values[index] or b"", limit, origin, batch)
+        for index, size in enumerate(sizes)
+        if size > limit
+    ]
+    kept = Rows(
+        rows.topic,
+        [rows.values[index] for index in fit],
+        None if rows.keys is None else [rows.keys[index] for index in fit],
+        None if rows.partitions is None else [rows.partitions[index] for index in fit],
+        rows.headers,
+    )
+    return kept, letters
+
+
+def _letter(topic: str, value: bytes, limit: int, origin: str, batch: int) -> DeadLetter:
+    reason = f"a row of {len(value):,} bytes is more than topic {topic} takes: {limit:,} (its max.message.bytes)"
+    try:
+        return DeadLetter(origin, reason, batch, row=value.decode()[:ROW_BYTES], truncated=len(value) > ROW_BYTES)
+    except UnicodeDecodeError:
+        return DeadLetter(origin, reason, batch, raw=value[:MAX_RAW_BYTES], truncated=len(value) > MAX_RAW_BYTES)

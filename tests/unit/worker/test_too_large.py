@@ -1,0 +1,80 @@
+"""Rows larger than their topic takes go to the dead letters; the others go on, in one transaction with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from schemas.dead_letters import DeadLetter, decode
+from schemas.plans import OperatorPlan
+from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.kernel.errors import InvalidRecord
+from services.kernel.planning.layout import TaskLayout
+from services.log.memory import MemoryLog, MemoryTransactor
+from services.log.protocol import Rows
+from services.worker.blocking import Inline
+from services.worker.delivery import Delivery
+
+LIMIT = 1_000
+TOPICS = ClusterTopics().job("job", "0-abcdef")
+SINK = OperatorPlan("all", "sink", 1, ("s",), {"query": "all", "topic": "out", "partitions": 1}, {"t": "string"})
+TASK = TaskLayout("all-0", 0, SINK, (), (), (), None)
+
+
+class Strict(MemoryTransactor):
+    """Refuses what a broker refuses."""
+
+    def commit(self, rows: Sequence[Rows]) -> None:
+        if any(len(value or b"") > LIMIT for one in rows if one.topic == "out" for value in one.values):
+            raise InvalidRecord("too large")
+        super().commit(rows)
+
+
+class StrictLog(MemoryLog):
+    def transactor(self, transactional_id: str) -> Strict:
+        return Strict(self, transactional_id)
+
+
+class Site:
+    def __init__(self, put_aside: bool = True) -> None:
+        self.log = StrictLog(lambda: 0)
+        config = {"max.message.bytes": str(LIMIT)}
+        self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
+        self.errors: list[Exception] = []
+        self.beside = Inline()
+        self.delivery = Delivery(self.log, self.beside, TOPICS, "u", 0, self.errors.append, put_aside)
+        self.delivery.open(lambda _: None)
+        self.beside.poll()
+
+    def deliver(self, batch: int, *texts: str, dead: Sequence[DeadLetter] = ()) -> None:
+        self.delivery.deliver(batch, [(TASK, pl.DataFrame({"t": texts}))], dead)
+        self.beside.poll()
+
+    def rows(self) -> list[bytes | None]:
+        return [one.value() for one in self.log.scan(Partition("out", 0))]
+
+    def letters(self) -> list[DeadLetter]:
+        return [decode(one.value() or b"") for one in self.log.scan(Partition(TOPICS.dead_letters, 0))]
+
+
+def test_a_row_too_large_is_put_aside_and_the_others_go_on() -> None:
+    site = Site()
+    refused = DeadLetter("s", "why", 1)
+    site.deliver(1, "a", "x" * 2 * LIMIT, "b", dead=[refused])
+    site.deliver(2, "c")
+    assert site.rows() == [b'{"t":"a"}', b'{"t":"b"}', b'{"t":"c"}']
+    first, second = site.letters()
+    assert first == refused
+    assert second.reason == "a row of 2,008 bytes is more than topic out takes: 1,000 (its max.message.bytes)"
+    assert (second.origin, second.batch, second.row[:9]) == ("all", 1, '{"t":"xxx')
+    assert site.delivery.delivered == 2
+    assert not site.errors
+
+
+def test_where_errors_are_to_stop_the_job_it_stops_with_the_reason() -> None:
+    site = Site(put_aside=False)
+    site.deliver(1, "x" * 2 * LIMIT)
+    assert "a row of 2,008 bytes" in str(site.errors[0])
+    assert not site.rows()
+    assert not site.letters()
