@@ -29,7 +29,7 @@ class Run(Protocol):
 class Measure:
     """workers: of its cluster; 0: it starts it itself. alone: no other measure runs in its cluster.
 
-    standard: part of the default set.
+    standard: part of the default set. quick: and of the quick one.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Measure:
     workers: int = 1
     alone: bool = False
     standard: bool = True
+    quick: bool = True
 
 
 MEASURES = (
@@ -82,12 +83,14 @@ MEASURES = (
         "2,000 records/s through source, two units and sink: append to read_committed result, mean by hop",
         latency,
         {"p50_ms": at_most(20), "p99_ms": at_most(80)},
+        alone=True,
     ),
     Measure(
         "checkpoint",
         "50,000 records/s on 100,000 keys, all changed between two checkpoints; with them and without",
         checkpoint,
         {"longest_pause_ms": at_most(5)},
+        alone=True,
     ),
     *(
         Measure(
@@ -96,6 +99,7 @@ MEASURES = (
             Throughput(jobs.COUNT, keys=1_000, partitions=4),
             workers=workers,
             alone=True,
+            quick=workers == 2,
         )
         for workers in (1, 2, 4)
     ),

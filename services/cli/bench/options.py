@@ -31,7 +31,7 @@ def parse(words: Sequence[str] | None = None) -> Options:
             parser.error(f"there is no measure {name!r}: one of {', '.join(BY_NAME)}")
     chosen = [measure for measure in MEASURES if measure.name in found.measures or not found.measures]
     if not found.measures:
-        chosen = [measure for measure in chosen if measure.standard]
+        chosen = [measure for measure in chosen if measure.standard and (measure.quick or not found.quick)]
     scale = QUICK if found.quick else Scale()
     given = {"records": found.records, "minutes": found.minutes}
     scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
