@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from schemas import plans
+from schemas.decided import Id
+from schemas.plans import Problem, Rejection, Status
+from schemas.topics import ClusterTopics, Partition
 from services.cli.bench.figures import at_least, at_most, medians, percentile, rows, slope, spread
-from services.cli.bench.followed import MeasureFailed, Reached
+from services.cli.bench.followed import Followed, MeasureFailed, Reached, Refused
 from services.cli.bench.hops import CutAt, batch_delays, pauses, split
 from services.cli.bench.options import parse
 from services.cli.bench.throughput import per_second
+from services.log.memory import MemoryLog
 
 
 def test_a_median_is_over_the_runs_that_have_the_figure() -> None:
@@ -71,3 +76,32 @@ def test_disk_runs_only_when_it_is_named_and_quick_is_smaller() -> None:
     assert parse(["--quick", "--records", "7_000"]).scale.records == 7000
     with pytest.raises(SystemExit):
         parse(["nothing"])
+
+
+def followed(*records: tuple[str, plans.Decision | Status]) -> Followed:
+    log, topics = MemoryLog(lambda: 0), ClusterTopics()
+    log.create(topics.specs())
+    job, appender = Followed(log, log.reader("test"), topics, "one"), log.appender("test")
+    for topic, record in records:
+        appender.append(Partition(topic, 0), plans.encode(record))
+    appender.flush(1)
+    return job
+
+
+def test_a_job_that_fails_ends_the_wait_for_it_with_its_error() -> None:
+    others = Status("other", "1-abc", "failed", 0, error="not ours")
+    ours = Status("one", "2-abc", "failed", 0, error="division by zero")
+    job = followed((ClusterTopics().status, others), (ClusterTopics().status, ours))
+    with pytest.raises(MeasureFailed, match="one failed: division by zero"):
+        job.until(lambda: False, "unreached", 5)
+
+
+def test_a_job_that_is_not_admitted_is_refused_with_its_problems() -> None:
+    rejection = Rejection("one", "1-abc", Id("a", 1), (Problem("sources.events", "no such topic"),))
+    with pytest.raises(Refused, match=r"sources\.events: no such topic"):
+        followed((ClusterTopics().plans, rejection)).await_admission()
+
+
+def test_a_wait_has_an_end() -> None:
+    with pytest.raises(MeasureFailed, match="one: it does not run after 0"):
+        followed().until(lambda: False, "it does not run", 0.05)
