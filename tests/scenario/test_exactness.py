@@ -1,6 +1,7 @@
 """Whatever happens to the copies of a job, its results are those of one piece: nothing lost, doubled or wrong.
 
-PROTOCOL 14, on workers with a log in memory: kills at any turn, zombies, two copies at once, pauses, drains.
+PROTOCOL 14, on workers with a log in memory: kills at any turn, zombies, pauses, drains.
+Two copies at once are in test_two_copies.py.
 """
 
 from __future__ import annotations
@@ -99,23 +100,6 @@ def test_a_zombie_that_wakes_after_its_successor_started_changes_nothing(before:
     cluster.run_to_end()
     check(cluster.rows, fed)
     assert all(copy.unit not in {c.unit for c in old.copies()} for copy in new.copies()), "the zombie gave up"
-
-
-@settings(max_examples=8)
-@given(st.integers(0, 200), st.integers(0, 99))
-def test_two_copies_of_every_unit_at_once_are_safe(lead: int, seed: int) -> None:
-    """Forced by the test: both send, both cut, both commit; the log decides."""
-    fed = orders(200, seed)
-    cluster = started(fed)
-    first = cluster.start("w1")
-    cluster.place({unit: [first] for unit in cluster.units})
-    cluster.turn(lead)
-    second = cluster.start("w2")
-    cluster.place({unit: [first, second] for unit in cluster.units})
-    cluster.turn(400)
-    cluster.place({unit: [second] for unit in cluster.units})
-    cluster.run_to_end()
-    check(cluster.rows, fed)
 
 
 def test_after_a_pause_nothing_is_cut_until_resume() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from schemas import assignments, cuts, plans
-from schemas.assignments import PRIMARY, Assignment, Change, Copy
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
 from schemas.cuts import Control
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import decode as decode_dead
@@ -153,14 +153,16 @@ class MemoryCluster:
         """SIGKILL: it takes no further turn."""
         del self.workers[name]
 
-    def place(self, placement: dict[str, Sequence[Worker]]) -> None:
-        """Assigns units to workers; several workers at once are several copies with all flags."""
+    def place(self, placement: dict[str, Sequence[Worker]], flags: Sequence[Flags] = (PRIMARY,)) -> None:
+        """Assigns units to workers: as many copies as flags. What no worker would take is no placement."""
         changes = []
         for unit, workers in placement.items():
             key = assignments.unit_key(self.plan.job, GENERATION, unit)
             self._epochs[unit] = self._epochs.get(unit, 0) + 1
-            copies = tuple(Copy(w.identity.worker, w.identity.incarnation, PRIMARY) for w in workers)
+            named = [(w.identity.worker, w.identity.incarnation) for w in workers]
+            copies = tuple(Copy(*name, one) for name, one in zip(named, flags, strict=True))
             changes.append(Change(key, self._epochs[unit], copies, reason="test"))
+            assert changes[-1].well_formed, changes[-1]
         record = Assignment("test", self.now_ms, tuple(changes))
         self._append(Partition(self.cluster.assignments, 0), assignments.encode(record))
 
