@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.reading import Strict
+
 
 class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one copy of a unit is to do. `commit` is on at exactly one copy: it cuts, commits, checkpoints and trims."""
@@ -72,7 +74,7 @@ def split_unit_key(key: str) -> tuple[str, str, str]:
     return job, generation, unit
 
 
-_decoder = msgspec.json.Decoder(Assignment)
+_decoder = Strict(msgspec.json.Decoder(Assignment).decode)
 
 
 def decode(data: bytes) -> Assignment:

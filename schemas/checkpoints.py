@@ -9,6 +9,7 @@ import msgspec
 
 from schemas.cuts import Range
 from schemas.decided import Id
+from schemas.reading import Strict
 
 Entry = tuple[bytes, bytes | None]
 """A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""
@@ -89,9 +90,9 @@ class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):
 
 CheckpointRecord = Part | Marker | Anchor
 
-_decoder: msgspec.msgpack.Decoder[CheckpointRecord] = msgspec.msgpack.Decoder(CheckpointRecord)
+_decoder: Strict[CheckpointRecord] = Strict(msgspec.msgpack.Decoder(CheckpointRecord).decode)
 _encoder = msgspec.msgpack.Encoder()
-_entries = msgspec.msgpack.Decoder(list[Entry])
+_entries = Strict(msgspec.msgpack.Decoder(list[Entry]).decode)
 
 
 def pack(entries: list[Entry]) -> bytes:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from schemas import reading
+
 COMMANDS = ("cancel", "pause", "resume", "drain", "scheme")
 
 
@@ -23,7 +25,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def decode(data: bytes) -> Command | dict[str, Any]:
     """A command, or the raw JobSpec. Raises msgspec.DecodeError on what is neither."""
-    record = msgspec.json.decode(data)
+    record = reading.json.decode(data)
     if not isinstance(record, dict):
         raise msgspec.ValidationError(f"expected an object, got {type(record).__name__}")
     if "command" not in record:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.decided import Id
+from schemas.reading import Strict
 
 NO_WATERMARK = -(2**63)
 """Before any event time was seen."""
@@ -56,7 +57,7 @@ class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit
 
 CutRecord = Cut | Control
 
-_decoder: msgspec.json.Decoder[CutRecord] = msgspec.json.Decoder(CutRecord)
+_decoder: Strict[CutRecord] = Strict(msgspec.json.Decoder(CutRecord).decode)
 _encoder = msgspec.json.Encoder()
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.reading import Strict
+
 MAX_RAW_BYTES = 512 * 1024
 
 
@@ -36,8 +38,8 @@ class Replayed(msgspec.Struct, frozen=True):
     again: int = 0
 
 
-_decoder = msgspec.json.Decoder(DeadLetter)
-_replayed_decoder = msgspec.json.Decoder(Replayed)
+_decoder = Strict(msgspec.json.Decoder(DeadLetter).decode)
+_replayed_decoder = Strict(msgspec.json.Decoder(Replayed).decode)
 
 
 def decode(data: bytes) -> DeadLetter:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.reading import Strict
+
 
 class Delivered(msgspec.Struct, frozen=True):
     """Unit `unit` has committed the rows of every batch up to `batch`."""
@@ -16,7 +18,7 @@ class Delivered(msgspec.Struct, frozen=True):
     epoch: int
 
 
-_decoder = msgspec.json.Decoder(Delivered)
+_decoder = Strict(msgspec.json.Decoder(Delivered).decode)
 
 
 def decode(data: bytes) -> Delivered:

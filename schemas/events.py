@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.reading import Strict
+
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output."""
@@ -21,7 +23,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     phases_ms: dict[str, float] = {}
 
 
-_decoder = msgspec.json.Decoder(Event)
+_decoder = Strict(msgspec.json.Decoder(Event).decode)
 
 
 def decode(data: bytes) -> Event:

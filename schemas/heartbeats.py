@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.reading import Strict
+
 
 class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one hosted copy has reached.
@@ -57,7 +59,7 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
 
 HeartbeatRecord = Heartbeat | Exit
 
-_decoder: msgspec.json.Decoder[HeartbeatRecord] = msgspec.json.Decoder(HeartbeatRecord)
+_decoder: Strict[HeartbeatRecord] = Strict(msgspec.json.Decoder(HeartbeatRecord).decode)
 
 
 def decode(data: bytes) -> HeartbeatRecord:

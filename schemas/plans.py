@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from schemas.decided import Id
+from schemas.reading import Strict
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -137,8 +138,8 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-_decision: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
-_status = msgspec.json.Decoder(Status)
+_decision: Strict[Decision] = Strict(msgspec.json.Decoder(Decision).decode)
+_status = Strict(msgspec.json.Decoder(Status).decode)
 
 
 def decode(data: bytes) -> Decision:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.checkpoints import Position
+from schemas.reading import Strict
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,7 +30,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: bool = False
 
 
-_decoder = msgspec.json.Decoder(Progress)
+_decoder = Strict(msgspec.json.Decoder(Progress).decode)
 
 
 def decode(data: bytes) -> Progress:

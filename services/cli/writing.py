@@ -68,11 +68,11 @@ def key_reader(field: str) -> KeyOf:
     def key_of(value: bytes) -> bytes | None:
         try:
             raw = bytes(decoder.decode(value).key)  # type: ignore[attr-defined]
-        except msgspec.DecodeError:
+            if raw == b"null":
+                return None
+            return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
-        if raw == b"null":
-            return None
-        return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw
 
     return key_of
 

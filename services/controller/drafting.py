@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from schemas import reading
 from schemas.decided import Id
 from schemas.jobs import JobSpec
 from schemas.plans import Plan, Problem
@@ -79,7 +80,7 @@ class Drafter:
 
 def _decoded(value: bytes) -> Any:
     try:
-        return msgspec.json.decode(value)
+        return reading.json.decode(value)
     except msgspec.DecodeError as error:
         raise JobRejected([Problem("job", f"is not JSON: {error}", "submit one JSON object")]) from error
 

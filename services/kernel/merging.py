@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import xxhash
+
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.frames import FLAG_END, HEADER_BYTES, Header, unpack
 from services.kernel.errors import Divergence, StateCorrupted
@@ -60,7 +62,7 @@ class InputPartition:
         """Takes one frame; False if it was dropped as a duplicate.
 
         Raises:
-            StateCorrupted: a batch or part is missing before this one, or the frame cannot be read.
+            StateCorrupted: a batch or part is missing before this one, or the frame is not what was sent.
             Divergence: a duplicate with another payload.
         """
         try:
@@ -74,7 +76,10 @@ class InputPartition:
         if self._is_duplicate(writer, header):
             self._compare(header, offset)
             return False
-        self._take(writer, header, offset, memoryview(frame)[HEADER_BYTES:])
+        payload = memoryview(frame)[HEADER_BYTES:]
+        if xxhash.xxh3_64_intdigest(payload) != header.payload_hash:  # the rows are taken as they lie, unchecked
+            raise StateCorrupted(f"{self._name} offset {offset}: the payload is not that of its header")
+        self._take(writer, header, offset, payload)
         return True
 
     def _is_duplicate(self, writer: _Writer, header: Header) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import commands
+from schemas import commands, reading
 from schemas.commands import Command
 
 MAX_NAME = 100
@@ -32,7 +32,7 @@ class BadCommand:
 
 def parse(value: bytes) -> NamedJob | Command | BadCommand:
     try:
-        record = msgspec.json.decode(value)
+        record = reading.json.decode(value)
     except msgspec.DecodeError:
         return NamedJob("")
     if not isinstance(record, dict):

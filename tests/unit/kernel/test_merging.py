@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ def frame(
     writer: int, batch: int, payload: bytes = b"", part: int = 0, parts: int = 1, flags: int = 0, wm: int = 0
 ) -> bytes:
     content = payload or f"{writer}/{batch}/{part}".encode()
-    header = Header(1, flags, writer, GENERATION, batch, part, parts, wm, 0, 0, hash(content) & (2**64 - 1))
+    header = Header(1, flags, writer, GENERATION, batch, part, parts, wm, 0, 0, xxhash.xxh3_64_intdigest(content))
     return header.pack() + content
 
 

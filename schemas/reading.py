@@ -1,0 +1,31 @@
+"""Reading records strictly: whatever the bytes, there is a record of its type or msgspec.DecodeError.
+
+msgspec lets two errors of Python through: a text that is not UTF-8, and what is nested too deeply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+_T = TypeVar("_T")
+
+
+class Strict(Generic[_T]):
+    """A decoder's `decode` with one error."""
+
+    def __init__(self, decode: Callable[[bytes], _T]) -> None:
+        self._decode = decode
+
+    def decode(self, data: bytes) -> _T:
+        """Raises msgspec.DecodeError."""
+        try:
+            return self._decode(data)
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise msgspec.DecodeError(str(error)) from None
+
+
+json: Strict[Any] = Strict(msgspec.json.Decoder().decode)
+"""JSON of any shape."""

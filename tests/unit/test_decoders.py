@@ -1,0 +1,144 @@
+"""Whatever bytes lie on a topic, a decoder gives a record or its declared error: no other, no crash, and soon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import (
+    assignments,
+    checkpoints,
+    commands,
+    cuts,
+    dead_letters,
+    delivered,
+    events,
+    heartbeats,
+    plans,
+    progress,
+)
+from schemas.decided import Id
+from schemas.frames import HEADER_BYTES
+from services.cli.writing import key_reader
+from services.controller.core.submission import parse
+from services.kernel.errors import JobRejected, StateCorrupted
+from services.kernel.frames import FrameCodec, Sender
+from services.kernel.merging import InputPartition
+from services.kernel.planning.loading import load
+
+HEARTBEAT = heartbeats.encode(
+    heartbeats.Heartbeat(
+        "w", "1", 5, 1, versions={"polars": "1"}, copies=(heartbeats.CopyState("j/1/u", 1, "running"),)
+    )
+)
+ENTRIES = checkpoints.pack([(b"\x00\x01k", b"v"), (b"\x00\x01l", None)])
+PART = checkpoints.encode(checkpoints.Part(Id("a", 1), 0, False, ENTRIES))
+MARKER = checkpoints.encode(
+    checkpoints.Marker(Id("a", 2), None, 1, 0, 5, b"", None, ["t"], {"u": 7}, [checkpoints.Position("x", 0, 9)], 4)
+)
+JSON = b'{"job":"j","name":"n","command":"cancel","kind":"k","time_ms":1,"unit":"u","batch":3,"epoch":1}'
+
+DECODERS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
+    "assignments": (assignments.decode, JSON),
+    "checkpoints": (checkpoints.decode, PART),
+    "markers": (checkpoints.decode, MARKER),
+    "entries": (checkpoints.unpack, ENTRIES),
+    "commands": (commands.decode, JSON),
+    "cuts": (cuts.decode, JSON),
+    "dead letters": (dead_letters.decode, dead_letters.encode(dead_letters.DeadLetter("o", "r", 1, raw=b"x"))),
+    "replayed": (dead_letters.decode_replayed, dead_letters.encode(dead_letters.Replayed(1, 2))),
+    "delivered": (delivered.decode, delivered.encode(delivered.Delivered("u", 1, 2))),
+    "events": (events.decode, JSON),
+    "heartbeats": (heartbeats.decode, HEARTBEAT),
+    "plans": (plans.decode, JSON),
+    "progress": (progress.decode, JSON),
+    "status": (plans.decode_status, JSON),
+}
+DEEP = [b"[" * 100_000, b'{"a":' * 100_000, b"\x91" * 100_000]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    """Some bytes replaced, put in or taken out, mostly by such as are no text."""
+    piece = st.binary(max_size=4) | st.sampled_from(
+        [b"\xff", b"\xed\xa0\x80", b'"', b"{", b"[", b"9" * 400, b"\\ud800"]
+    )
+    changes = draw(st.lists(st.tuples(st.integers(0, len(whole)), piece, st.integers(0, 4)), max_size=3))
+    for at, put, cut in changes:
+        whole = whole[:at] + put + whole[at + cut :]
+    return whole
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@given(data=st.data())
+def test_a_record_or_its_declared_error(name: str, data: st.DataObject) -> None:
+    decode, whole = DECODERS[name]
+    value = data.draw(damaged(whole) | st.binary(max_size=64))
+    with suppress(msgspec.DecodeError):
+        decode(value)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_no_depth_is_too_deep(name: str) -> None:
+    decode, _ = DECODERS[name]
+    for value in DEEP:
+        with pytest.raises(msgspec.DecodeError):
+            decode(value)
+
+
+def test_a_text_that_is_not_utf8_is_a_declared_error() -> None:
+    for value in (HEARTBEAT.replace(b'"w"', b'"\xff"'), HEARTBEAT.replace(b"polars", b"\xff")):
+        with pytest.raises(msgspec.DecodeError):
+            heartbeats.decode(value)
+
+
+@given(damaged(JSON) | st.sampled_from(DEEP))
+def test_what_is_submitted_is_answered_whatever_it_is(value: bytes) -> None:
+    parse(value)
+
+
+@given(damaged(b"name: a\nsources: {s: {topic: t, fields: {a: int}}}\nqueries: {q: {input: s}}\n"))
+def test_a_job_file_is_a_job_or_problems(value: bytes) -> None:
+    for name in ("job.yaml", "job.json"):
+        with suppress(JobRejected):
+            load(value.decode("utf-8", "replace"), name)
+
+
+def test_a_job_file_may_be_nested_as_it_likes() -> None:
+    for text in ("[" * 1_000, "- " * 100_000, '{"a":' * 100_000):
+        with pytest.raises(JobRejected, match="nested too deeply"):
+            load(text, "job.yaml")
+
+
+@given(damaged(JSON))
+def test_a_key_is_read_or_there_is_none(value: bytes) -> None:
+    assert isinstance(key_reader("name")(value), bytes | None)
+
+
+CODEC = FrameCodec(pl.Schema({"a": pl.Int64(), "s": pl.String(), "_time": pl.Int64()}))
+(FRAME,) = CODEC.encode(pl.DataFrame({"a": [1, None], "s": ["x", "y"], "_time": [1, 2]}), Sender(0, 7, 1), 1, 5)
+
+
+@given(damaged(FRAME))
+def test_a_frame_is_what_was_sent_or_it_is_not_taken(value: bytes) -> None:
+    partition = InputPartition("t[0]", [0], 7, 0, 0)
+    try:
+        taken = partition.offer(0, value)
+    except StateCorrupted:
+        return
+    if taken and partition.ready(1):
+        CODEC.decode(partition.take(1).payloads)
+
+
+def test_a_damaged_payload_is_noticed_before_rows_are_made_of_it() -> None:
+    for place in range(HEADER_BYTES, len(FRAME)):
+        value = FRAME[:place] + bytes([FRAME[place] ^ 0xFF]) + FRAME[place + 1 :]
+        with pytest.raises(StateCorrupted, match="is not that of its header"):
+            InputPartition("t[0]", [0], 7, 0, 0).offer(0, value)
