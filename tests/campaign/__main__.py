@@ -1,0 +1,145 @@
+"""`./scripts/campaign kills`: kills at every record that a worker writes, and at random; every row checked."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from services.cli.supervisor import EXPECTED
+from tests.campaign.cluster import cluster_of
+from tests.campaign.kills import Strike, known_points, left_of, rounds_of, run_round, strikes
+from tests.campaign.record import Record, problems, summary, table
+from tests.support.doomed_worker import POINTS
+
+STATE = Path(".holdfast") / "campaign-kills.jsonl"
+WORKERS = 3
+PASSES = 3
+"""What was not reached is tried again in other jobs, so often."""
+INTERRUPTED = 130
+_err = Console(stderr=True, highlight=False)
+
+
+class OutOfTime(Exception):
+    """The minutes that were given are over."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = _options(words)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    record = Record(options.state, restart=options.restart)
+    wanted = strikes(options.points, options.times, options.random)
+    status = 0
+    try:
+        _run(record, wanted, options)
+    except KeyboardInterrupt:
+        _err.print("stopped; started again it goes on from here")
+        status = INTERRUPTED
+    except OutOfTime:
+        _err.print("out of time; started again it goes on from here")
+    except EXPECTED as error:
+        _err.print(f"the cluster does not start: {error}", markup=False)
+        status = 1
+    if record.outcomes:
+        _err.print(table(record.outcomes))
+    for text in problems(record.outcomes):
+        _err.print(text, markup=False, soft_wrap=True)
+    sys.stdout.buffer.write(msgspec.json.encode(summary(record.outcomes, wanted)) + b"\n")
+    return status or int(not record.exact or bool(left_of(wanted, record.outcomes)))
+
+
+def _run(record: Record, wanted: list[Strike], options: argparse.Namespace) -> None:
+    chance = random.Random(options.seed)
+    ends = time.monotonic() + options.minutes * 60
+    left = left_of(wanted, record.outcomes)
+    columns = (TextColumn("kills"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=_err) as bar:
+        task = bar.add_task("", total=len(wanted), completed=len(wanted) - len(left))
+        for _ in range(PASSES):
+            rounds = enumerate(rounds_of(left, chance), len(record.outcomes) + 1)
+            while _in_one_cluster(rounds, record, chance, ends, bar, task):
+                pass
+            left = left_of(wanted, record.outcomes)
+            if not left:
+                break
+
+
+def _in_one_cluster(
+    rounds: Iterator[tuple[int, tuple[str, list[Strike]]]],
+    record: Record,
+    chance: random.Random,
+    ends: float,
+    bar: Progress,
+    task: object,
+) -> bool:
+    """Rounds until none is left or one is not exact; True if another cluster is to go on."""
+    upcoming = next(rounds, None)
+    if upcoming is None:
+        return False
+    with _folder() as (folder, keep), cluster_of(WORKERS, folder) as cluster:
+        while upcoming is not None:
+            if time.monotonic() > ends:
+                raise OutOfTime
+            number, (kind, some) = upcoming
+            name = f"{kind}-{number}"
+            bar.update(task, description=name)  # type: ignore[arg-type]
+            advance = lambda _, fired: bar.advance(task, int(fired))  # type: ignore[arg-type]  # noqa: E731
+            outcomes = run_round(cluster, kind, name, some, chance, advance)
+            record.add(outcomes)
+            if not all(one.exact for one in outcomes):
+                keep.append(name)
+                return True
+            upcoming = next(rounds, None)
+    return False
+
+
+@contextmanager
+def _folder() -> Iterator[tuple[Path, list[str]]]:
+    """Removed at the end, unless something in the list is to be looked at."""
+    folder, keep = Path(tempfile.mkdtemp(prefix="holdfast-campaign-")), list[str]()
+    try:
+        yield folder, keep
+    finally:
+        if keep:
+            _err.print(f"{', '.join(keep)} is not exact: its cluster is kept in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="campaign", description="Long runs that look for what is not exact.")
+    campaigns = parser.add_subparsers(dest="campaign", required=True)
+    kills = campaigns.add_parser(
+        "kills",
+        description="Kills workers at every record they write, and at random, and checks every row of every job. "
+        "Started again it goes on where it was. Exit status 1 if anything is not exact, or a point was not reached.",
+        epilog="points: " + "; ".join(f"{name}: {what}" for name, what in POINTS.items()),
+    )
+    kills.add_argument("--points", nargs="+", default=[], metavar="POINT", help="default: all")
+    kills.add_argument("--times", type=int, default=5, help="kills at each point, before, during and after it in turn")
+    kills.add_argument("--random", type=int, default=100, help="kills at any time")
+    kills.add_argument("--seed", type=int, default=0)
+    kills.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long, to go on another time")
+    kills.add_argument("--restart", action="store_true", help="forget what was done before")
+    kills.add_argument("--state", type=Path, default=STATE, metavar="FILE", help=f"default: {STATE}")
+    options = parser.parse_args(words)
+    try:
+        options.points = known_points(options.points)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""A cluster whose workers can be doomed, kept up for a whole campaign, and a job that runs on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from schemas import commands, plans, progress
+from schemas.plans import Ended, Plan
+from schemas.progress import Progress
+from schemas.topics import Partition, TopicSpec
+from services.cli import restarts
+from services.cli.members import Member
+from services.cli.replaying import Report, replay
+from services.cli.settings import Settings
+from services.cli.supervisor import Supervisor
+from services.kernel.operators.python import restrict
+from services.kernel.planning.loading import load
+from services.log.kafka import KafkaLog
+from services.worker.core.trimming import later
+from tests.campaign.jobs import Job, Row, value
+from tests.support.doomed_worker import Doom
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 60.0
+LOOK_AGAIN_S = 0.02
+CHUNK = 40
+KEYED = {"totals", "hours"}
+"""Queries whose rows have keys: their topics have two partitions."""
+
+
+class NotReached(Exception):
+    """Something that must come has not come in time."""
+
+
+class DoomedSupervisor(Supervisor):
+    """Starts `tests.support.doomed_worker` for each worker."""
+
+    def _member(
+        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]
+    ) -> Member:
+        doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
+        if module == "services.worker":
+            module = "tests.support.doomed_worker"
+        return super()._member(name, module, lambda run: own(run) | doomed, new_run)
+
+
+class DoomedCluster:
+    """A running cluster; doom: what is armed. Use `cluster_of` to start one."""
+
+    def __init__(self, supervisor: DoomedSupervisor) -> None:
+        self._supervisor = supervisor
+        self._armed = supervisor.settings.home / "doom" / "armed"
+        self._fired = self._armed.with_name("fired")
+        self._armed.parent.mkdir(parents=True, exist_ok=True)
+        self.topics = supervisor.topics
+        self.log = KafkaLog(supervisor.cluster.bootstrap_servers, {}, "campaign")
+        self.appender = self.log.appender("campaign")
+
+    def close(self) -> None:
+        self.appender.close()
+        self.log.close()
+
+    # -- killing ------------------------------------------------------------------------------------------------------
+
+    def arm(self, doom: Doom) -> None:
+        self._fired.unlink(missing_ok=True)
+        beside = self._armed.with_name(f"armed-{time.monotonic_ns()}")
+        beside.write_bytes(msgspec.json.encode(doom))
+        beside.rename(self._armed)
+
+    def disarm(self) -> None:
+        self._armed.unlink(missing_ok=True)
+
+    @property
+    def fired(self) -> bool:
+        return self._fired.exists()
+
+    def kill(self, chance: random.Random) -> str:
+        """SIGKILL to a worker that runs; its name, or nothing when none does."""
+        running = [(worker.name, worker.pid) for worker in self._supervisor.workers if worker.pid is not None]
+        if not running:
+            return ""
+        name, pid = chance.choice(running)
+        os.kill(pid, signal.SIGKILL)
+        return name
+
+    def all_run(self) -> bool:
+        return all(worker.pid is not None for worker in self._supervisor.workers)
+
+    def ends(self) -> int:
+        """How often a worker was started again."""
+        return sum(worker.restarts for worker in self._supervisor.workers)
+
+
+@contextmanager
+def cluster_of(workers: int, folder: Path) -> Iterator[DoomedCluster]:
+    """Stopped at the end, however that comes; a second Ctrl-C does not leave it half down."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    restrict(["tests"])
+    supervisor = DoomedSupervisor(Settings(home=folder, slots=64), workers)
+    with mock.patch.object(restarts, "STEADY_S", 0.0):  # who dies by our hand is started again at once
+        supervisor.start()
+        keeper = threading.Thread(target=supervisor.run, name="supervisor", daemon=True)
+        keeper.start()
+        cluster = DoomedCluster(supervisor)
+        try:
+            yield cluster
+        finally:
+            with _uninterrupted():
+                cluster.close()
+                supervisor.ask_to_stop()
+                keeper.join()
+                supervisor.stop()
+                restrict(None)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+class RunningJob:
+    """One job under load, from its submission to its end. fed: numbers fed so far."""
+
+    def __init__(self, cluster: DoomedCluster, job: Job, name: str) -> None:
+        self.cluster, self.job, self.name = cluster, job, name
+        self.fed = 0
+        self._progress: dict[str, Progress] = {}
+        self._next_offset = 0
+        self._pause = threading.Event()
+        self._plans = cluster.log.offsets([Partition(cluster.topics.plans, 0)], "end")
+        sources = [TopicSpec(f"{name}-{source}", 2) for source in job.sources]
+        sinks = [TopicSpec(f"{name}-{query}", 2 if query in KEYED else 1) for query in job.queries]
+        cluster.log.create([*sources, *sinks])
+        self._submit(commands.encode(load(job.text.substitute(name=name), "job.yaml").as_plain()))
+        self.plan: Plan = self.until(lambda: self._decided(Plan), "the job is admitted")
+        self._own = cluster.topics.job(name, self.plan.generation)
+        self._sources = {unit.name for unit in self.plan.units if self._cuts(unit.operators)}
+
+    # -- input --------------------------------------------------------------------------------------------------------
+
+    def feed(self, count: int = CHUNK) -> None:
+        """Returns when the records are acknowledged."""
+        for number in range(self.fed, self.fed + count):
+            for source in self.job.sources:
+                self.cluster.appender.append(Partition(f"{self.name}-{source}", number % 2), value(source, number))
+        self.cluster.appender.flush(DEADLINE_S)
+        self.fed += count
+
+    def until(self, condition: Callable[[], Any], what: str, *, load: int = 0, seconds: float = DEADLINE_S) -> Any:
+        """Looks again and again; load: numbers fed in between. Raises NotReached."""
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                raise NotReached(f"{self.name}: not within {seconds:g} s: {what}")
+            if load:
+                self.feed(load)
+            self._pause.wait(LOOK_AGAIN_S)
+        return found
+
+    # -- how far it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def batch(self) -> int:
+        """The last that a unit with a source has processed, as far as is known."""
+        return max((self._progress[unit].processed for unit in self._sources if unit in self._progress), default=0)
+
+    def caught_up(self) -> bool:
+        """All that was fed is taken in, and every unit has processed it."""
+        self.look()
+        taken = sum(one.records for unit, one in self._progress.items() if unit in self._sources)
+        known = [self._progress.get(unit.name) for unit in self.plan.units]
+        done = min(0 if one is None else one.processed for one in known)
+        return taken >= self.fed * len(self.job.sources) and done >= self.batch
+
+    def look(self) -> None:
+        """Reads on in the job's progress."""
+        for message in self.cluster.log.scan(Partition(self._own.progress, 0), self._next_offset):
+            self._next_offset = message.offset() + 1
+            one = progress.decode(message.value() or b"")
+            known = self._progress.get(one.unit)
+            self._progress[one.unit] = one if known is None else later(known, one)
+
+    def where(self) -> Mapping[str, tuple[int, int, int]]:
+        """By unit: processed, acked, records; for a message."""
+        return {name: (one.processed, one.acked, one.records) for name, one in self._progress.items()}
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Returns when the job has ended. Raises NotReached."""
+        self._submit(commands.encode(commands.Command("drain", self.name)))
+        self.until(lambda: self._decided(Ended), "the job ends")
+
+    def replayed(self) -> Report:
+        return replay(self.cluster.log, self.cluster.topics, self.name)
+
+    def problems(self) -> list[str]:
+        """What the job's own check, computed without the product, has to say of its rows."""
+        try:
+            self.job.check(self._rows, self.fed)
+        except AssertionError as error:
+            return [f"{self.job.kind}: {str(error)[:2000]}"]
+        return []
+
+    def forget(self) -> None:
+        """Its topics go, those kept for the replay, too."""
+        mine = [name for name in self.cluster.log.topics() if name.startswith((f"{self.name}-", f"{self._own.root}."))]
+        self.cluster.log.delete(mine)
+
+    def _rows(self, query: str) -> list[Row]:
+        partitions = range(2 if query in KEYED else 1)
+        scans: Sequence[Any] = [self.cluster.log.scan(Partition(f"{self.name}-{query}", index)) for index in partitions]
+        return [json.loads(message.value() or b"") for scan in scans for message in scan]
+
+    def _submit(self, record: bytes) -> None:
+        self.cluster.appender.append(Partition(self.cluster.topics.submit, 0), record)
+        self.cluster.appender.flush(DEADLINE_S)
+
+    def _decided(self, kind: type[Plan] | type[Ended]) -> Any:
+        partition = Partition(self.cluster.topics.plans, 0)
+        for message in self.cluster.log.scan(partition, self._plans[partition]):
+            decision = plans.decode(message.value() or b"")
+            if decision.job == self.name and not isinstance(decision, Plan | Ended):
+                raise NotReached(f"{self.name} was rejected: {[str(one) for one in decision.problems]}")
+            if decision.job == self.name and isinstance(decision, kind):
+                return decision
+        return None
+
+    def _cuts(self, operators: tuple[str, ...]) -> bool:
+        return any(source.operator in operators for source in self.plan.sources)

@@ -1,0 +1,29 @@
+"""A worker dies at every record that it writes: a sample of `./scripts/campaign kills`, which does so many times."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.campaign.cluster import DoomedCluster, cluster_of
+from tests.campaign.kills import RANDOM, Strike, rounds_of, run_round, strikes
+from tests.support.doomed_worker import POINTS
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+ROUNDS = list(rounds_of(strikes([*POINTS, RANDOM], times=1, at_random=2), random.Random(11), a_round=5))
+"""Each point once, at one of its moments, and two kills at random; some for each job in turn."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoomedCluster]:
+    with cluster_of(3, tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("kind", "wanted"), ROUNDS, ids=[f"{kind}-{n}" for n, (kind, _) in enumerate(ROUNDS, 1)])
+def test_a_job_is_exact_when_a_worker_dies_at(cluster: DoomedCluster, kind: str, wanted: list[Strike]) -> None:
+    outcomes = run_round(cluster, kind, f"{kind}-{ROUNDS.index((kind, wanted)) + 1}", wanted, random.Random(1))
+    assert [one for one in outcomes if not one.exact] == []
+    assert [one for one in outcomes if not one.fired] == []
