@@ -46,11 +46,15 @@ class CutsSnapshot(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where to read a partition from, to continue after the marker's batch."""
+    """Where to read a partition from, to continue after the marker's batch.
+
+    ended: writers whose last frame lies before: nothing more comes from them.
+    """
 
     topic: str
     partition: int
     offset: int
+    ended: tuple[int, ...] = ()
 
 
 class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):

@@ -45,13 +45,16 @@ class InputPartition:
         name: for messages, such as `topic[3]`.
         writers: the writer numbers that feed this partition.
         generation: frames of another generation are dropped.
-        batch: the last batch that is done.
+        batch: the last batch that is done. offset: of the first frame behind it.
+        ended: writers that have ended by then.
     """
 
-    def __init__(self, name: str, writers: Sequence[int], generation: int, batch: int, offset: int) -> None:
+    def __init__(
+        self, name: str, writers: Sequence[int], generation: int, batch: int, offset: int, ended: Sequence[int] = ()
+    ) -> None:
         self._name = name
         self._generation = generation
-        self._writers = {number: _Writer(received=batch) for number in sorted(writers)}
+        self._writers = {number: _Writer(received=batch, ended=number in ended) for number in sorted(writers)}
         self._done = batch
         self._next_offset = offset
         self._firsts: dict[int, int] = {}
@@ -120,13 +123,6 @@ class InputPartition:
         """The highest batch that every writer has sent in full."""
         return min((FOREVER if w.ended else w.received for w in self._writers.values()), default=FOREVER)
 
-    @property
-    def ended_after(self) -> int | None:
-        """The batch with which the last writer ended, None while one has not."""
-        if not all(writer.ended for writer in self._writers.values()):
-            return None
-        return max((writer.received for writer in self._writers.values()), default=self._done)
-
     def ready(self, batch: int) -> bool:
         return self.newest >= batch
 
@@ -142,6 +138,28 @@ class InputPartition:
         self._firsts.pop(batch, None)
         self.bytes -= sum(len(part) for part in payloads)
         return Merged(payloads, watermark if self._writers else NO_WATERMARK)
+
+    def skip(self, batch: int, offset: int, ended: Sequence[int]) -> None:
+        """Goes on behind a batch that another copy has done: as if newly opened there, with the frames held since."""
+        for number, writer in self._writers.items():
+            writer.batches = {held: taken for held, taken in writer.batches.items() if held > batch}
+            if writer.making <= batch:
+                writer.making, writer.parts = 0, []
+            writer.received = max(writer.received, batch)
+            writer.ended = writer.ended or number in ended
+        self._done = max(self._done, batch)
+        self._next_offset = max(self._next_offset, offset)
+        self._firsts = {held: first for held, first in self._firsts.items() if held > batch}
+        kept = (parts for writer in self._writers.values() for _, parts in writer.batches.values())
+        making = sum(len(part) for writer in self._writers.values() for part in writer.parts)
+        self.bytes = making + sum(len(part) for parts in kept for part in parts)
+        self.forget_hashes(batch)
+
+    @property
+    def ended(self) -> tuple[int, ...]:
+        """Writers of which nothing comes after the last batch taken."""
+        over = ((number, writer) for number, writer in self._writers.items() if writer.ended)
+        return tuple(number for number, writer in over if not writer.batches)
 
     def position(self) -> int:
         """Where to read from to go on after the last batch taken: at the first frame, of any writer, of a later one."""

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from schemas.checkpoints import Entry
+from services.kernel.errors import StateCorrupted
 from services.kernel.image import Image
 from services.kernel.state_table import Value
 
@@ -203,6 +204,22 @@ class StateStore:
                 self._names.append(name)
             self._tables[name] = StateTable(self._names.index(name), prefix_bytes, self.image)
         return self._tables[name]
+
+    def adopt(self, names: Sequence[str]) -> None:
+        """Takes over the numbers that another copy's marker gives to tables.
+
+        Raises:
+            StateCorrupted: they are numbered otherwise here.
+        """
+        shared = min(len(names), len(self._names))
+        if list(names[:shared]) != self._names[:shared]:
+            raise StateCorrupted(f"tables are numbered {self._names} here and {list(names)} in the checkpoint log")
+        self._names += names[shared:]
+
+    def forget(self) -> None:
+        """The image was changed from outside: nothing held in memory counts any more."""
+        for table in self._tables.values():
+            table.forget()
 
     def of_task(self, task: str) -> TaskTables:
         return TaskTables(self, task)

@@ -1,23 +1,27 @@
-"""Carries out the checkpoint runs of one copy: parts, marker, settling, and the trim of the checkpoint log itself.
+"""Carries out the checkpoint runs of one copy, and takes over those of others: parts, marker, settling, pasting.
 
-Source: PROTOCOL 6. Encoding and settling run in pieces between batches, so the pause does not grow with the state.
+The image is always the log's state as of the last valid marker taken, whoever wrote it. Source: PROTOCOL 6. Encoding,
+settling and pasting run in pieces between batches, so the pause does not grow with the state.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 
-from schemas.checkpoints import CutsSnapshot, Entry, Marker, Part, Position, decode, encode, pack
+from schemas.checkpoints import CutsSnapshot, Entry, Marker, Part, Position, decode, encode, pack, unpack
 from schemas.decided import Id
 from schemas.topics import Partition
-from services.kernel.checkpoint_log import CheckpointLog
+from services.kernel.checkpoint_log import CheckpointLog, Run
 from services.kernel.decided import Author
+from services.kernel.errors import StateCorrupted
 from services.kernel.state import Capture, StateStore
 from services.log.protocol import Appender
 from services.worker.core.checkpointing import (
+    Abandoned,
     Action,
     Checkpointing,
     Due,
@@ -33,6 +37,8 @@ PIECE_ENTRIES = 1_000
 PIECE_MS = 2.0
 PART_ENTRIES = 5_000
 SWEEP_BYTES = 64 * 1024
+JUMP_BATCHES = 256
+"""A copy that processes and is this far behind another's marker goes on from there instead of catching up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class Checkpointer:
         log: the fold of the unit's partition, as restored.
         image_batch: the batch of the image.
         acked: called with the marker once it was read back as valid.
+        passed: called with another copy's valid marker that the own batch has reached.
+        jumped: called with one that is ahead: the state is now as of that marker.
     """
 
     def __init__(
@@ -66,6 +74,8 @@ class Checkpointer:
         appender: Appender,
         clock_ms: Callable[[], float],
         acked: Callable[[Marker], None],
+        passed: Callable[[Marker], None],
+        jumped: Callable[[Marker], None],
     ) -> None:
         self.partition = partition
         self.log = log
@@ -74,7 +84,10 @@ class Checkpointer:
         self._author = author
         self._appender = appender
         self._clock_ms = clock_ms
-        self._acked = acked
+        self._acked, self._passed, self._jumped = acked, passed, jumped
+        self._foreign: deque[Run] = deque()
+        self._pasting: Iterator[None] | None = None
+        self._rotated: int | None = None
         self._core = Checkpointing()
         self._moment: Moment | None = None
         self._id: Id | None = None
@@ -86,7 +99,7 @@ class Checkpointer:
 
     @property
     def resting(self) -> bool:
-        return self._core.phase is Phase.RESTING
+        return self._core.phase is Phase.RESTING and not self._foreign
 
     @property
     def deciding(self) -> bool:
@@ -103,6 +116,10 @@ class Checkpointer:
         self._moment = moment
         self._handle(Due(moment.batch))
 
+    def abandon(self) -> None:
+        """Gives up the run under way, unless it is valid already."""
+        self._handle(Abandoned())
+
     def work(self) -> None:
         """Encodes or settles for at most PIECE_MS."""
         started = self._clock_ms()
@@ -110,6 +127,69 @@ class Checkpointer:
             if next(self._work, StopIteration) is StopIteration:
                 self._handle(Encoded() if self._core.phase is Phase.ENCODING else Settled())
         self.longest_ms = max(self.longest_ms, self._clock_ms() - started)
+
+    def paste(self, batch: int, asleep: bool) -> None:
+        """Takes other copies' runs into the image, for at most PIECE_MS.
+
+        Args:
+            batch: the last one that this copy has done. asleep: it does not process, so nothing reads the image.
+        """
+        started = self._clock_ms()
+        while self._clock_ms() - started < PIECE_MS and self._paste_due(batch, asleep):
+            self._paste_piece(batch, asleep)
+
+    def awaken(self, batch: int) -> int:
+        """Ends what `paste` has begun; the batch from which to go on."""
+        while self._pasting is not None or (self._foreign and self._paste_due(batch, True)):
+            self._paste_piece(batch, True)
+            batch = max(batch, self._image_batch)
+        return batch
+
+    def _paste_due(self, batch: int, asleep: bool) -> bool:
+        if not self._foreign or self._core.phase is not Phase.RESTING:
+            return False
+        ahead = self._foreign[0].marker.b - batch
+        return asleep or ahead <= 0 or ahead > JUMP_BATCHES
+
+    def _paste_piece(self, batch: int, asleep: bool) -> None:
+        marker = self._foreign[0].marker
+        ahead = marker.b > batch
+        if self._pasting is None:
+            if marker.a > self._image_batch:
+                raise StateCorrupted(f"a run from {marker.a} does not fit an image as of {self._image_batch}")
+            self._pasting = self._apply_run(self._foreign[0])
+        # What is ahead of a copy that processes must not be seen half: its own batches read the image in between.
+        while next(self._pasting, StopIteration) is not StopIteration:
+            if asleep or not ahead:
+                return
+        self._pasting = None
+        self._foreign.popleft()
+        self._image_batch = marker.b
+        self._store.adopt(marker.tables)
+        if ahead:
+            self._rotated = None
+            self._store.forget()
+            self._jumped(marker)
+        else:
+            self._rotate(marker.b, batch)
+            self._passed(marker)
+
+    def _apply_run(self, run: Run) -> Iterator[None]:
+        """The delta; what a sweep slice holds is in the image already."""
+        for part in run.parts:
+            entries = [] if part.sweep else unpack(part.entries)
+            for first in range(0, len(entries), PIECE_ENTRIES):
+                self._store.image.apply(entries[first : first + PIECE_ENTRIES])
+                yield
+
+    def _rotate(self, pasted: int, batch: int) -> None:
+        """Forgets what was changed up to a batch that the image has reached, and freezes what was changed since."""
+        if self._rotated is not None and self._rotated <= pasted:
+            self._store.settle()
+            self._rotated = None
+        if self._rotated is None:
+            self._store.capture()
+            self._rotated = batch
 
     def flushed(self, batch: int) -> None:
         """Everything up to `batch` is acknowledged and committed."""
@@ -123,14 +203,20 @@ class Checkpointer:
         except msgspec.DecodeError:
             return
         run = self.log.read(offset, record)
-        if isinstance(record, Marker) and record.id == self._id:
+        if isinstance(record, Marker) and record.id == self._id and self.deciding:
             self._handle(MarkerRead(valid=run is not None))
+        elif run is not None:
+            self.abandon()
+            self._foreign.append(run)
 
     def _handle(self, event: Event) -> None:
         for action in self._core.handle(event):
             _DO[action](self)
 
     def _capture(self) -> None:
+        if self._rotated is not None:
+            self._rotated = None
+            self._store.thaw()
         capture = self._store.capture()
         self._id = self._author.next()
         self._parts = 0

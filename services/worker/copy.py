@@ -22,6 +22,7 @@ from services.kernel.errors import (
     Retriable,
     StateCorrupted,
 )
+from services.kernel.image import Image
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.unit import warm_up
 from services.log.protocol import Chunk
@@ -45,7 +46,9 @@ class UnitCopy:
         self.core = Lifecycle(self.key)
         self.running: Running | None = None
         self._rebuilt: Rebuilt | None = None
+        self._image: Image | None = None
         self._delivery: Delivery | None = None
+        self._holds = self._receiving = False
         self._attempt = 0
         self._rebuilds = 0
         self._placed_ms = self._running_ms = 0.0
@@ -54,8 +57,9 @@ class UnitCopy:
     # -- events from outside ------------------------------------------------------------------------------------------
 
     def place(self, epoch: int, flags: Flags) -> None:
-        if self.core.state is State.NEW:
+        if flags.process and (self.core.state is State.NEW or not self.core.flags.process):
             self._placed_ms = self._around.clock_ms()
+            self._announced = False
         self._handle(lifecycle.Placed(epoch, flags))
 
     def unplace(self) -> None:
@@ -81,7 +85,7 @@ class UnitCopy:
     def step(self, now_ms: float) -> bool:
         """One turn; True if a batch was processed."""
         running = self.running
-        if running is None:
+        if running is None or self.core.state not in (State.RUNNING, State.SUSPENDED):
             return False
         worked = self._guard(lambda: running.step(now_ms))
         if worked:
@@ -116,15 +120,52 @@ class UnitCopy:
         self._run(lambda: rebuild(self._around.log, partition, image), self._restored)
 
     def _restored(self, rebuilt: Rebuilt) -> None:
-        self._rebuilt = rebuilt
+        self._rebuilt, self._image = rebuilt, rebuilt.image
         self._handle(lifecycle.Restored(0 if rebuilt.marker is None else rebuilt.marker.b))
 
-    def _open_outputs(self) -> None:
-        if not self._layout.unit.delivers or not self.core.flags.commit:
-            self._handle(lifecycle.Opened(0))
+    def _open_inputs(self) -> None:
+        assert self._rebuilt is not None
+        self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around)
+        self._rebuilt = None
+        self._running_ms = self._around.clock_ms()
+        self._around.control.add(self, self.running.control_positions())
+        self._receive()
+
+    def _flag(self) -> None:
+        assert self.running is not None
+        self.running.place(self.core.epoch, self.core.flags)
+        if not self._announced:
+            self._running_ms = self._around.clock_ms()
+        self._receive()
+
+    def _receive(self) -> None:
+        """Reads the inputs if the flags say so; they count from where the image stands."""
+        assert self.running is not None
+        if self.core.flags.receive and not self._receiving:
+            self._around.data.add(self, self.running.data_positions())
+        elif self._receiving and not self.core.flags.receive:
+            self._around.data.remove(self)
+        self._receiving = self.core.flags.receive
+
+    def _outputs(self) -> None:
+        """With commit: holds the transactional id. Without: is connected, so that it could."""
+        if not self._layout.unit.delivers:
             return
+        if not self.core.flags.commit:
+            if self._holds or self._delivery is None:
+                self._close_outputs()
+                self._delivery = self._new_delivery()
+                self._delivery.prepare()
+            return
+        self._delivery = self._delivery or self._new_delivery()
+        self._delivery.epoch = self.core.epoch
+        if not self._holds:
+            self._holds = True
+            self._delivery.open(lambda _: self._handle(lifecycle.Opened()))
+
+    def _new_delivery(self) -> Delivery:
         unit = self._layout.unit
-        self._delivery = Delivery(
+        return Delivery(
             self._around.log,
             self._around.deliveries,
             self._job.topics,
@@ -133,38 +174,38 @@ class UnitCopy:
             self._delivery_failed,
             put_aside=self._job.plan.spec.get("on_error") != "fail",
         )
-        self._delivery.epoch = self.core.epoch
-        self._delivery.open(lambda delivered: self._handle(lifecycle.Opened(delivered)))
 
-    def _open_inputs(self) -> None:
-        assert self._rebuilt is not None
-        self.running = Running(
-            self._job, self._layout, self._rebuilt, self._delivery, self.core.flags, self.core.epoch, self._around
-        )
-        self._rebuilt = None
-        self._running_ms = self._around.clock_ms()
-        self._around.control.add(self, self.running.control_positions())
-        self._around.data.add(self, self.running.data_positions())
+    def _deliver(self) -> None:
+        assert self.running is not None
+        assert self._delivery is not None
+        self.running.deliver_by(self._delivery)
 
     def _close_inputs(self) -> None:
         self._attempt += 1
         self._around.data.remove(self)
         self._around.control.remove(self)
+        self._receiving = False
         self.running = None
 
     def _close_outputs(self) -> None:
+        self._holds = False
         if self._delivery is not None:
             self._delivery.close()
             self._delivery = None
 
     def _read_decisions(self) -> None:
-        self._around.read_decisions(lambda: self._handle(lifecycle.DecisionsRead()))
+        def read() -> None:
+            still = self.core.flags.commit
+            self._handle(lifecycle.StillCommits() if still else lifecycle.CommitsNoMore())
+
+        self._around.read_decisions(read)
 
     def _drop_image(self) -> None:
         self._attempt += 1
-        if self._rebuilt is not None:
-            self._rebuilt.image.close()
-            self._rebuilt = None
+        self._rebuilt = None
+        if self._image is not None:
+            self._image.close()
+            self._image = None
 
     def _report(self) -> None:
         kind = f"copy-{self.core.state.value}"
@@ -246,8 +287,10 @@ def _version_message(planned: Mapping[str, str], here: Mapping[str, str]) -> str
 _DO: dict[Action, Callable[[UnitCopy], None]] = {
     Action.DEPLOY: UnitCopy._deploy,
     Action.RESTORE: UnitCopy._restore,
-    Action.OPEN_OUTPUTS: UnitCopy._open_outputs,
     Action.OPEN_INPUTS: UnitCopy._open_inputs,
+    Action.FLAG: UnitCopy._flag,
+    Action.OUTPUTS: UnitCopy._outputs,
+    Action.DELIVER: UnitCopy._deliver,
     Action.CLOSE_INPUTS: UnitCopy._close_inputs,
     Action.CLOSE_OUTPUTS: UnitCopy._close_outputs,
     Action.READ_DECISIONS: UnitCopy._read_decisions,

@@ -73,6 +73,16 @@ class Cutter:
         if valid or self._around.author.wrote(record.id):
             self._deciding.discard(record.task)
 
+    def skip(self, batch: int) -> None:
+        """Goes on behind a batch that another copy has done."""
+        for feed in self.feeds.values():
+            feed.skip(batch)
+        self._snapshots = {number: s for number, s in self._snapshots.items() if number >= batch}
+
+    def release(self) -> None:
+        """Proposals under way are another copy's business now: commit has gone, or come anew."""
+        self._deciding.clear()
+
     def as_of(self, batch: int) -> CutsSnapshot | None:
         """The cut log as of just before the first cut behind `batch`: from there a restart reads on."""
         snapshot = self._snapshots.get(batch) or self._log.snapshot()

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -32,12 +31,12 @@ DEFAULT_MAX_BYTES = 1_048_588
 SinkRows = Sequence[tuple[TaskLayout, pl.DataFrame]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class Batch(NamedTuple):
+    """What one batch delivers."""
+
     number: int
     sinks: SinkRows
     dead: Sequence[DeadLetter]
-    done: Callable[[], None] | None
 
 
 class Delivery:
@@ -67,24 +66,27 @@ class Delivery:
         self._failed = failed
         self._puts_aside = put_aside
         self._transactor: Transactor | None = None
-        self._waiting: deque[_Batch] = deque()
-        self._under_way: list[_Batch] = []
+        self._ready: Transactor | None = None
+        self._waiting: deque[Batch] = deque()
+        self._under_way: list[Batch] = []
         self._closed = False
         self.epoch = 0
         self.delivered = 0
         self.transactions = 0
         self.rows = 0
 
+    def prepare(self) -> None:
+        """Connects, so that `open` need not."""
+        self._blocking.run(self._connect, self._connected)
+
     def open(self, opened: Callable[[int], None]) -> None:
         """Fences every earlier holder, then reads the position; `opened` gets the last batch delivered."""
         self._blocking.run(self._start, lambda outcome: self._opened(outcome, opened))
 
-    def deliver(
-        self, batch: int, sinks: SinkRows, dead: Sequence[DeadLetter], done: Callable[[], None] | None = None
-    ) -> None:
+    def deliver(self, batch: Batch) -> None:
         """Queues the rows of a batch; nothing to do for a batch without rows, or one delivered already."""
-        if batch > self.delivered and (sinks or dead):
-            self._waiting.append(_Batch(batch, sinks, dead, done))
+        if batch.number > self.delivered and (batch.sinks or batch.dead):
+            self._waiting.append(batch)
             self._next()
 
     def committed(self, processed: int) -> int:
@@ -99,12 +101,27 @@ class Delivery:
     def close(self) -> None:
         self._closed = True
         self._waiting.clear()
-        transactor, self._transactor = self._transactor, None
-        if transactor is not None:
-            self._blocking.run(transactor.close, lambda _: None)
+        for transactor in (self._transactor, self._ready):
+            if transactor is not None:
+                self._blocking.run(transactor.close, lambda _: None)
+        self._transactor = self._ready = None
+
+    def leftovers(self) -> list[Batch]:
+        """Batches of which nobody has said that they are committed."""
+        return [*self._under_way, *self._waiting]
+
+    def _connect(self) -> Transactor:
+        return self._log.transactor(self._topics.transactional_id(self._unit))
+
+    def _connected(self, outcome: Any) -> None:
+        if isinstance(outcome, Exception):
+            return  # then `open` will say so
+        self._ready = outcome
+        if self._closed:
+            self.close()
 
     def _start(self) -> tuple[Transactor, int]:
-        transactor = self._log.transactor(self._topics.transactional_id(self._unit))
+        transactor, self._ready = self._ready or self._connect(), None
         transactor.start()
         last = self._log.last(self._position)
         value = None if last is None else last.value()
@@ -170,16 +187,13 @@ class Delivery:
         self.delivered = done[-1].number
         self.transactions += 1
         self.rows += outcome
-        for batch in done:
-            if batch.done is not None:
-                batch.done()
         self._next()
 
     def _fail(self, error: Exception) -> None:
         if not self._closed:
             self._failed(error)
 
-    def _rows(self, batch: _Batch) -> list[Rows]:
+    def _rows(self, batch: Batch) -> list[Rows]:
         rows = [self._sink_rows(task, frame, batch.number) for task, frame in batch.sinks]
         return [*rows, *self._dead_rows(batch.dead)]
 

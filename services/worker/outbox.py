@@ -18,7 +18,7 @@ from services.log.protocol import Appender
 
 
 class Outbox:
-    """Sends the frames of one copy. error: the first delivery that failed; it ends the copy."""
+    """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy."""
 
     def __init__(
         self, layout: UnitLayout, generation: int, epoch: int, appender: Appender, max_frame_bytes: int
@@ -29,7 +29,9 @@ class Outbox:
             for task in layout.tasks
             if task.outputs
         }
-        self._senders = {task.name: Sender(task.index, generation, epoch) for task in layout.tasks}
+        self._writers = {task.name: task.index for task in layout.tasks}
+        self._generation = generation
+        self.epoch = epoch
         self._unacknowledged: OrderedDict[int, int] = OrderedDict()
         self.frames = 0
         self.error: Exception | None = None
@@ -37,7 +39,8 @@ class Outbox:
     def send(self, batch: int, sent: Sequence[Sent]) -> None:
         """Appends every frame of a batch: one, or several parts, to each target partition."""
         for one in sent:
-            codec, sender = self._codecs[one.task.name], self._senders[one.task.name]
+            codec = self._codecs[one.task.name]
+            sender = Sender(self._writers[one.task.name], self._generation, self.epoch)
             flags = FLAG_END if one.end else 0
             for target, rows in zip(one.output.targets, split(one.rows, one.output), strict=True):
                 for frame in codec.encode(rows, sender, batch, one.watermark, flags):

@@ -1,13 +1,14 @@
-"""A unit that runs: takes batches that are ready, processes them, sends, and asks for cuts, checkpoints and trims.
+"""A unit with an image: takes batches that are ready, processes them, sends, and asks for cuts, checkpoints and trims;
+or sleeps, holds its inputs, and follows the checkpoints of the copy that works. Its flags say which.
 
-Source: PROTOCOL 3, 4, 6 and 7.
+Source: PROTOCOL 3, 4, 6, 7 and 8.
 """
 
 from __future__ import annotations
 
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker, Position
-from schemas.cuts import NO_WATERMARK
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.dead_letters import DeadLetter
 from schemas.progress import Progress
 from schemas.progress import encode as encode_progress
@@ -23,8 +24,9 @@ from services.log.protocol import Chunk
 from services.worker.checkpointer import Checkpointer, Moment
 from services.worker.core.checkpointing import Since, sweep_due
 from services.worker.cutter import Cutter
-from services.worker.delivery import Delivery
+from services.worker.delivery import Batch, Delivery
 from services.worker.job import JobView
+from services.worker.kept import Kept
 from services.worker.outbox import Outbox
 from services.worker.restoring import Rebuilt
 from services.worker.surroundings import Surroundings
@@ -34,17 +36,19 @@ MAX_UNACKNOWLEDGED_BATCHES = 64
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 SLICE_MS = 5.0
 PROGRESS_MS = 100
+FAR_MS = 100.0
+ASLEEP_MS = 4.0
+"""A copy that sleeps waits for an assignment, which another reader brings: to look there often is a short takeover."""
 
 
 class Running:
-    """One copy at work, from a restored image on. Raises what ends it: StateCorrupted, Divergence, InvalidRecord."""
+    """One copy from a restored image on. Raises what ends it: StateCorrupted, Divergence, InvalidRecord."""
 
     def __init__(
         self,
         job: JobView,
         layout: UnitLayout,
         rebuilt: Rebuilt,
-        delivery: Delivery | None,
         flags: Flags,
         epoch: int,
         around: Surroundings,
@@ -55,9 +59,11 @@ class Running:
         self.batch = 0 if marker is None else marker.b
         self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | (marker.counts if marker else {})
         self._store = StateStore(rebuilt.image, () if marker is None else marker.tables)
-        self._unit = Unit(layout, self._store, None if marker is None else marker.watermarks)
-        self._delivery = delivery
+        self._watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | (marker.watermarks if marker else {})
+        self._unit: Unit | None = None
+        self._delivery: Delivery | None = None
         self._outbox = Outbox(layout, job.number, epoch, around.appender, MAX_FRAME_BYTES)
+        self._kept = Kept()
         self._inputs, self._slots = self._open_inputs(marker)
         self._cutter = Cutter(job, layout, marker, around)
         self._feeds = self._cutter.feeds
@@ -71,6 +77,8 @@ class Running:
             around.appender,
             around.clock_ms,
             self._acked,
+            self._marked,
+            self._jumped,
         )
         self._next_checkpoint_offset = rebuilt.next_offset
         self.marker = marker
@@ -110,15 +118,48 @@ class Running:
         else:
             self._offer_records(chunk)
 
+    # -- flags --------------------------------------------------------------------------------------------------------
+
+    def place(self, epoch: int, flags: Flags) -> None:
+        """Does from now on what these flags say."""
+        before, self._flags = self._flags, flags
+        self._outbox.epoch = epoch
+        if before.commit and not flags.commit:
+            self._checkpointer.abandon()
+            if self._delivery is not None:
+                self._kept.rows.extendleft(reversed(self._delivery.leftovers()))
+                self._delivery = None
+        if before.commit != flags.commit:
+            self._cutter.release()
+        if flags.process and not before.process:
+            self._checkpointer.awaken(self.batch)
+        if flags.send and not before.send:
+            self._send_kept()
+
+    def deliver_by(self, delivery: Delivery) -> None:
+        """Delivers what was kept, then all that follows; what is delivered already goes nowhere."""
+        self._delivery = delivery
+        while self._kept.rows:
+            delivery.deliver(self._kept.rows.popleft())
+
+    @property
+    def _commits(self) -> bool:
+        return self._flags.commit and (self._delivery is not None or not self.layout.unit.delivers)
+
+    def _send_kept(self) -> None:
+        while self._kept.sent:
+            self._outbox.send(*self._kept.sent.popleft())
+
     # -- the turn -----------------------------------------------------------------------------------------------------
 
     def step(self, now_ms: float) -> bool:
         """Does what can be done now; True if a batch was processed."""
         worked = self._process(now_ms)
-        if self._flags.commit:
+        if self._commits:
             self._cutter.propose(now_ms)
             self._checkpoint(now_ms)
             self._trimmer.trim(self._checkpointer.log, now_ms)
+        self._checkpointer.paste(self.batch, asleep=not self._flags.process)
         self._hold()
         self._publish(now_ms)
         if self._outbox.error is not None:
@@ -132,28 +173,40 @@ class Running:
 
     @property
     def awaits_control(self) -> bool:
-        """A cut or a marker is on its way back."""
-        return self._cutter.deciding or self._checkpointer.deciding
+        """A cut, our own or another copy's, or a marker is on its way."""
+        follows = self._flags.process and not self._flags.commit and any(f.records for f in self._feeds.values())
+        return follows or self._cutter.deciding or self._checkpointer.deciding
 
     @property
     def busy(self) -> bool:
         """There is work that needs no input."""
-        return self._checkpointer.working or self._ready()
+        return self._checkpointer.working or (self._flags.process and self._ready() and not self._backlogged())
 
     def wait_ms(self, now_ms: float) -> float:
         """How long until time alone brings work."""
-        return self._cutter.wait_ms(now_ms)
+        if not self._flags.process:
+            return ASLEEP_MS
+        return self._cutter.wait_ms(now_ms) if self._commits else FAR_MS
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """Of each task's inputs, after the last batch done."""
+        return self._watermarks if self._unit is None else self._unit.watermarks
 
     @property
     def watermark(self) -> int:
-        return min(self._unit.watermarks.values(), default=NO_WATERMARK)
+        return min(self.watermarks.values(), default=NO_WATERMARK)
+
+    @property
+    def _ended(self) -> bool:
+        return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
     def _ready(self) -> bool:
         batch = self.batch + 1
         return (
-            not self._unit.ended
+            not self._ended
             and all(feed.ready(batch) for feed in self._feeds.values())
             and all(source.ready(batch) for source in self._inputs.values())
         )
@@ -169,9 +222,11 @@ class Running:
 
     def _backlogged(self) -> bool:
         full = self._delivery is not None and self._delivery.full
-        return full or self._outbox.waiting >= MAX_UNACKNOWLEDGED_BATCHES
+        return full or self._kept.full or self._outbox.waiting >= MAX_UNACKNOWLEDGED_BATCHES
 
     def _one_batch(self, batch: int) -> None:
+        if self._unit is None:
+            self._unit = Unit(self.layout, self._store, self._watermarks)
         dead: list[DeadLetter] = []
         sources = self._take_sources(batch, dead)
         produced = self._unit.process(batch, sources, self._take_frames(batch))
@@ -181,8 +236,13 @@ class Running:
         self.counts["dead"] += len(dead)
         if self._flags.send:
             self._outbox.send(batch, produced.sent)
-        if self._delivery is not None and self._flags.commit:
-            self._delivery.deliver(batch, produced.sinks, dead)
+        else:
+            self._kept.sent.append((batch, produced.sent))
+        rows = Batch(batch, produced.sinks, dead)
+        if self._delivery is not None:
+            self._delivery.deliver(rows)
+        elif self.layout.unit.delivers:
+            self._kept.rows.append(rows)
         self.job.read_progress(self._progress())
 
     def _take_sources(self, batch: int, dead: list[DeadLetter]) -> dict[str, Fed]:
@@ -224,25 +284,42 @@ class Running:
             elapsed_ms=now_ms - self._checkpoint_ms,
             trimmed=self._trimmer.output_trimmed,
             sinkmost=not any(task.outputs for task in self.layout.tasks),
-            ended=self._unit.ended,
+            ended=self._ended,
         )
         return sweep_due(since, self.job.checkpoint_interval_ms)
 
     def _moment(self) -> Moment:
         return Moment(
             batch=self.batch,
-            watermarks=dict(self._unit.watermarks),
-            positions=[Position(p.topic, p.index, source.position()) for p, source in self._inputs.items()],
+            watermarks=dict(self.watermarks),
+            positions=[Position(p.topic, p.index, s.position(), s.ended) for p, s in self._inputs.items()],
             cuts=self._cutter.as_of(self.batch),
             counts=dict(self.counts),
-            ended=self._unit.ended,
+            ended=self._ended,
         )
 
     def _acked(self, marker: Marker) -> None:
+        """Our own marker was read back as valid."""
+        self._marked(marker)
+        self._publish_now(self._around.clock_ms())
+
+    def _marked(self, marker: Marker) -> None:
+        """What lies at or below the marker can be read from the checkpoint log: it needs no keeping."""
         self.marker = marker
+        self._kept.forget(marker.b)
         for source in self._inputs.values():
             source.forget_hashes(marker.b)
-        self._publish_now(self._around.clock_ms())
+
+    def _jumped(self, marker: Marker) -> None:
+        """The state is as of another copy's marker, which is ahead: go on from there."""
+        self.batch = marker.b
+        self.counts |= marker.counts
+        self._unit, self._watermarks = None, self._watermarks | marker.watermarks
+        for position in marker.positions:
+            source = self._inputs[Partition(position.topic, position.partition)]
+            source.skip(marker.b, position.offset, position.ended)
+        self._cutter.skip(marker.b)
+        self._marked(marker)
 
     # -- flow ---------------------------------------------------------------------------------------------------------
 
@@ -298,7 +375,7 @@ class Running:
         self._progress_ms = now_ms
         self._published = self._progress()
         self.job.read_progress(self._published)
-        if self._flags.commit:
+        if self._commits:
             partition = Partition(self.job.topics.progress, 0)
             self._around.appender.append(partition, encode_progress(self._published), key=self._name.encode())
 
@@ -307,16 +384,18 @@ class Running:
     def _open_inputs(
         self, marker: Marker | None
     ) -> tuple[dict[Partition, InputPartition], dict[Partition, tuple[list[tuple[str, int]], FrameCodec]]]:
-        known = {} if marker is None else {Partition(p.topic, p.partition): p.offset for p in marker.positions}
+        known = {} if marker is None else {Partition(p.topic, p.partition): p for p in marker.positions}
         inputs: dict[Partition, InputPartition] = {}
         slots: dict[Partition, tuple[list[tuple[str, int]], FrameCodec]] = {}
         for task in self.layout.tasks:
             for slot, source in enumerate(task.inputs):
                 if not isinstance(source, RemoteInput):
                     continue
-                partition, offset = source.partition, known.get(source.partition, 0)
+                partition = source.partition
+                at = known.get(partition) or Position(partition.topic, partition.index, 0)
                 inputs.setdefault(
-                    partition, InputPartition(str(partition), source.writers, self.job.number, self.batch, offset)
+                    partition,
+                    InputPartition(str(partition), source.writers, self.job.number, self.batch, at.offset, at.ended),
                 )
                 codec = FrameCodec(stream_schema(task.input_fields[slot]))
                 slots.setdefault(partition, ([], codec))[0].append((task.name, slot))

@@ -76,6 +76,7 @@ class _Waiting:
         self.bytes -= self.bytes * gone // max(1, len(self.offsets))
         del self.offsets[:gone], self.values[:gone], self.stamps[:gone]
         self.position = stop
+        self.fetched = max(self.fetched, stop)
 
 
 def _size(values: Iterable[bytes | None]) -> int:
@@ -151,6 +152,8 @@ class SourceFeed:
                 self._waiting[r.partition].drop(r.stop)
         if cut.batch > self.batch:
             self._cuts[cut.batch] = cut
+        else:
+            self.ended = cut.final
         prepared = self._prepared.get(cut.batch)
         if prepared is not None and prepared.ranges != cut.ranges:
             del self._prepared[cut.batch]
@@ -200,6 +203,16 @@ class SourceFeed:
         """Minimum over the partitions that are not idle of the newest event time cut there, minus the lateness."""
         awake = [r.newest_us for r in ranges if r.stop > r.start or not self._partition_idle(r.partition, now_ms)]
         return watermark.of_partitions(awake, self._lateness_us)
+
+    def skip(self, batch: int) -> None:
+        """Goes on behind a batch that another copy has done; cuts up to it that are not read yet are dropped then."""
+        for number in sorted(number for number in self._cuts if number <= batch):
+            cut = self._cuts.pop(number)
+            self._prepared.pop(number, None)
+            for r in cut.ranges:
+                self._waiting[r.partition].drop(r.stop)
+            self.ended = cut.final
+        self.batch = max(self.batch, batch)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ The clock goes on by one millisecond a turn, nothing waits, so one test is one h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -153,14 +153,14 @@ class MemoryCluster:
         """SIGKILL: it takes no further turn."""
         del self.workers[name]
 
-    def place(self, placement: dict[str, Sequence[Worker]], flags: Sequence[Flags] = (PRIMARY,)) -> None:
-        """Assigns units to workers: as many copies as flags. What no worker would take is no placement."""
+    def place(self, placement: Mapping[str, Sequence[Worker | tuple[Worker, Flags]]]) -> None:
+        """Assigns units to workers; a worker without flags gets a primary's."""
         changes = []
         for unit, workers in placement.items():
             key = assignments.unit_key(self.plan.job, GENERATION, unit)
             self._epochs[unit] = self._epochs.get(unit, 0) + 1
-            named = [(w.identity.worker, w.identity.incarnation) for w in workers]
-            copies = tuple(Copy(*name, one) for name, one in zip(named, flags, strict=True))
+            flagged = [(one, PRIMARY) if isinstance(one, Worker) else one for one in workers]
+            copies = tuple(Copy(w.identity.worker, w.identity.incarnation, flags) for w, flags in flagged)
             changes.append(Change(key, self._epochs[unit], copies, reason="test"))
             assert changes[-1].well_formed, changes[-1]
         record = Assignment("test", self.now_ms, tuple(changes))
@@ -190,10 +190,10 @@ class MemoryCluster:
 
     def ended(self) -> bool:
         """Every unit has a copy that has processed the end, and none has failed."""
-        states = {c.unit.split("/")[1]: c for worker in self.workers.values() for c in worker.copies()}
-        broken = [c for c in states.values() if c.state == "failed"]
+        copies = [copy for worker in self.workers.values() for copy in worker.copies()]
+        broken = [copy for copy in copies if copy.state == "failed"]
         assert not broken, broken
-        return all(unit in states and states[unit].state == "ended" for unit in self.units)
+        return {copy.unit.split("/")[1] for copy in copies if copy.state == "ended"} >= set(self.units)
 
     def run_to_end(self) -> None:
         self.control("drain")

@@ -53,7 +53,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """The copy stopped or was rebuilt."""
+    """Another copy's run came first, or commit has gone: the run under way cannot count any more."""
 
 
 Event = Due | Encoded | Flushed | MarkerRead | Settled | Abandoned
@@ -76,7 +76,7 @@ TRANSITIONS: dict[tuple[Phase, type], tuple[Phase, tuple[Action, ...]]] = {
     (_P.ENCODING, Encoded): (_P.FLUSHING, ()),
     (_P.FLUSHING, Flushed): (_P.DECIDING, (_A.PROPOSE,)),
     (_P.SETTLING, Settled): (_P.RESTING, ()),
-} | {(phase, Abandoned): (_P.RESTING, ()) for phase in _P if phase is not _P.RESTING}
+} | {(phase, Abandoned): (_P.RESTING, (_A.THAW,)) for phase in (_P.ENCODING, _P.FLUSHING, _P.DECIDING)}
 """Without MarkerRead, whose outcome depends on the validity: see `handle`."""
 
 _READ_BACK = {

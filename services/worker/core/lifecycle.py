@@ -16,13 +16,28 @@ class State(Enum):
 
     NEW = "new"
     DEPLOYING = "deploying"
+    DEPLOYED = "deployed"
     RESTORING = "restoring"
-    OPENING = "opening"
+    SUSPENDED = "synced"
     RUNNING = "running"
     ENDED = "ended"
     FENCED = "fenced"
     FAILED = "failed"
     CLOSED = "closed"
+
+
+class Goal(Enum):
+    """What the flags ask of a copy."""
+
+    DEPLOYED = "have the operators loaded"
+    SUSPENDED = "follow the checkpoints, and hold the inputs if `receive` is on"
+    ACTIVE = "process"
+
+    @staticmethod
+    def of(flags: Flags) -> Goal:
+        if flags.process:
+            return Goal.ACTIVE
+        return Goal.DEPLOYED if flags.state == "virgin" else Goal.SUSPENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +67,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The transactional id is ours and the delivered position is known (or the unit delivers nothing)."""
-
-    delivered: int
+    """The transactional id is ours and the delivered position is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +93,13 @@ class InputBroken:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionsRead:
-    """`assignments` has been read to its end as of the moment of the fence."""
+class StillCommits:
+    """`assignments` has been read to its end as of the moment of the fence: this copy holds commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsNoMore:
+    """`assignments` has been read to its end as of the moment of the fence: another copy holds commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +111,7 @@ class Broke:
 
 Event = (
     Placed | Unplaced | Deployed | Restored | Opened | Finished | OutputFenced | OutputIndefinite | InputBroken
-    | DecisionsRead | Broke
+    | StillCommits | CommitsNoMore | Broke
 )  # fmt: skip
 
 
@@ -102,8 +120,10 @@ class Action(Enum):
 
     DEPLOY = "load and warm up the operators"
     RESTORE = "rebuild the image from the checkpoint log"
-    OPEN_OUTPUTS = "fence the transactional id and read the delivered position"
-    OPEN_INPUTS = "read the inputs from the marker's positions"
+    OPEN_INPUTS = "read from the marker's positions what the flags ask for"
+    FLAG = "do from now on what the flags say"
+    OUTPUTS = "with commit: fence the transactional id and read the delivered position; without: be ready to"
+    DELIVER = "deliver what was kept, then all that follows"
     CLOSE_INPUTS = "stop reading"
     CLOSE_OUTPUTS = "drop the transactional producer"
     READ_DECISIONS = "read assignments to the end"
@@ -112,33 +132,53 @@ class Action(Enum):
 
 
 _A, _S = Action, State
-_REBUILD = (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.DROP_IMAGE, _A.RESTORE)
-_CLOSE = (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.DROP_IMAGE, _A.REPORT)
+_FORGET = (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.DROP_IMAGE)
+_REBUILD = (*_FORGET, _A.RESTORE)
+_CLOSE = (*_FORGET, _A.REPORT)
 _STOP = (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.REPORT)
 
-TRANSITIONS: dict[tuple[State, type], tuple[State, tuple[Action, ...]]] = {
-    (_S.NEW, Placed): (_S.DEPLOYING, (_A.DEPLOY,)),
-    (_S.DEPLOYING, Deployed): (_S.RESTORING, (_A.RESTORE,)),
-    (_S.RESTORING, Restored): (_S.OPENING, (_A.OPEN_OUTPUTS,)),
-    (_S.OPENING, Opened): (_S.RUNNING, (_A.OPEN_INPUTS, _A.REPORT)),
-    (_S.RUNNING, Finished): (_S.ENDED, _STOP),
+_DEPLOYED, _SUSPENDED, _ACTIVE = Goal.DEPLOYED, Goal.SUSPENDED, Goal.ACTIVE
+
+TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ...]]] = {
+    (_S.NEW, Placed, None): (_S.DEPLOYING, (_A.DEPLOY,)),
+    (_S.DEPLOYING, Deployed, _DEPLOYED): (_S.DEPLOYED, (_A.REPORT,)),
+    (_S.DEPLOYING, Deployed, None): (_S.RESTORING, (_A.RESTORE,)),
+    (_S.DEPLOYED, Placed, _SUSPENDED): (_S.RESTORING, (_A.RESTORE,)),
+    (_S.DEPLOYED, Placed, _ACTIVE): (_S.RESTORING, (_A.RESTORE,)),
+    # Outputs are opened while the first batches are processed; their rows are kept until then.
+    (_S.RESTORING, Restored, _SUSPENDED): (_S.SUSPENDED, (_A.OPEN_INPUTS, _A.OUTPUTS, _A.REPORT)),
+    (_S.RESTORING, Restored, _ACTIVE): (_S.RUNNING, (_A.OPEN_INPUTS, _A.OUTPUTS, _A.REPORT)),
+    (_S.RESTORING, Restored, _DEPLOYED): (_S.DEPLOYED, (_A.DROP_IMAGE, _A.REPORT)),
+    (_S.SUSPENDED, Placed, _ACTIVE): (_S.RUNNING, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
+    (_S.SUSPENDED, Placed, _SUSPENDED): (_S.SUSPENDED, (_A.FLAG,)),
+    (_S.SUSPENDED, Placed, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
+    (_S.RUNNING, Opened, None): (_S.RUNNING, (_A.DELIVER,)),
+    (_S.RUNNING, Placed, _ACTIVE): (_S.RUNNING, (_A.FLAG, _A.OUTPUTS)),
+    (_S.RUNNING, Placed, _SUSPENDED): (_S.SUSPENDED, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
+    (_S.RUNNING, Placed, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
+    (_S.RUNNING, Finished, None): (_S.ENDED, _STOP),
+    (_S.SUSPENDED, Finished, None): (_S.ENDED, _STOP),
     # What was in flight is unknown: only the checkpoint log and the delivered position tell.
-    (_S.RUNNING, OutputIndefinite): (_S.RESTORING, _REBUILD),
-    (_S.OPENING, OutputIndefinite): (_S.RESTORING, _REBUILD),
-    (_S.RUNNING, InputBroken): (_S.RESTORING, _REBUILD),
-    (_S.OPENING, InputBroken): (_S.RESTORING, _REBUILD),
-    (_S.RESTORING, InputBroken): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
+    (_S.RUNNING, OutputIndefinite, None): (_S.RESTORING, _REBUILD),
+    (_S.RUNNING, InputBroken, None): (_S.RESTORING, _REBUILD),
+    (_S.SUSPENDED, InputBroken, None): (_S.RESTORING, _REBUILD),
+    (_S.RESTORING, InputBroken, None): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
     # No blind re-init: a fenced copy first learns whether it still holds commit.
-    (_S.RUNNING, OutputFenced): (_S.FENCED, (_A.CLOSE_INPUTS, _A.CLOSE_OUTPUTS, _A.READ_DECISIONS, _A.REPORT)),
-    (_S.OPENING, OutputFenced): (_S.FENCED, (_A.CLOSE_OUTPUTS, _A.READ_DECISIONS, _A.REPORT)),
-    (_S.FENCED, DecisionsRead): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
+    (_S.RUNNING, OutputFenced, None): (_S.FENCED, (_A.READ_DECISIONS, _A.REPORT)),
+    (_S.FENCED, StillCommits, None): (_S.RESTORING, _REBUILD),
+    (_S.FENCED, CommitsNoMore, _ACTIVE): (_S.RUNNING, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
+    (_S.FENCED, CommitsNoMore, _SUSPENDED): (_S.SUSPENDED, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
+    (_S.FENCED, CommitsNoMore, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
 } | {
-    (state, event): (after, actions)
-    for state in (_S.DEPLOYING, _S.RESTORING, _S.OPENING, _S.RUNNING, _S.ENDED, _S.FENCED, _S.FAILED)
+    (state, event, None): (after, actions)
+    for state in _S if state not in (_S.NEW, _S.CLOSED)
     for event, after, actions in ((Unplaced, _S.CLOSED, _CLOSE), (Broke, _S.FAILED, _STOP))
     if not (event is Broke and state in (_S.FAILED, _S.ENDED))
 }  # fmt: skip
-"""(state, event) -> (next state, actions). A pair that is not here changes nothing: it came too late."""
+"""(state, event, goal of the flags; None: any other) -> (next state, actions).
+
+A pair that is not here changes nothing: it came too late. The flags count from their assignment on, whatever the state.
+"""
 
 
 @dataclass(slots=True)
@@ -156,7 +196,8 @@ class Lifecycle:
         """The actions to carry out now."""
         if isinstance(event, Placed):
             self.epoch, self.flags = event.epoch, event.flags
-        transition = TRANSITIONS.get((self.state, type(event)))
+        at = (self.state, type(event))
+        transition = TRANSITIONS.get((*at, Goal.of(self.flags))) or TRANSITIONS.get((*at, None))
         if transition is None:
             return ()
         before, (self.state, actions) = self.state, transition
@@ -165,14 +206,6 @@ class Lifecycle:
         self._tell(before, event, actions)
         self.check_invariants()
         return actions
-
-    @property
-    def processes(self) -> bool:
-        return self.state is State.RUNNING and self.flags.process
-
-    @property
-    def commits(self) -> bool:
-        return self.state is State.RUNNING and self.flags.commit
 
     def check_invariants(self) -> None:
         assert self.state is not State.FAILED or self.error, f"{self.unit}: failed without a cause"

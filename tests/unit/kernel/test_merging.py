@@ -102,11 +102,42 @@ def test_an_end_stands_for_all_later_batches() -> None:
     merged = partition.take(2)
     assert [bytes(p) for p in merged.payloads] == [b"1/2/0"]
     assert merged.watermark == 2
-    assert partition.ended_after is None
+    assert partition.ended == (0,), "it has to be remembered: its last frame lies before the position"
     partition.offer(3, frame(1, 3, flags=FLAG_END, wm=END_WATERMARK))
-    assert partition.ended_after == 3
+    assert partition.newest >= 99
     partition.take(3)
     assert partition.ready(10**6)
+
+
+def test_after_a_restart_nothing_is_awaited_of_a_writer_that_has_ended() -> None:
+    """The end of writer 0 lies below the position from which a restored copy reads."""
+    before = opened()
+    before.offer(0, frame(0, 1, flags=FLAG_END, wm=END_WATERMARK))
+    before.offer(1, frame(1, 1))
+    before.take(1)
+    for later in (
+        InputPartition("data[0]", (0, 1), GENERATION, 1, before.position(), before.ended),
+        opened(),
+    ):
+        later.skip(1, before.position(), before.ended)
+        later.offer(2, frame(1, 2, wm=7))
+        assert later.ready(2)
+        assert later.take(2).watermark == 7
+
+
+def test_who_skips_goes_on_with_the_frames_it_holds() -> None:
+    partition = opened()
+    for offset, (batch, writer) in enumerate([(1, 0), (2, 0), (1, 1), (2, 1), (3, 0)]):
+        partition.offer(offset, frame(writer, batch))
+    partition.skip(1, 1, ())
+    assert partition.position() == 1
+    assert content(partition, 2) == [b"0/2/0", b"1/2/0"]
+    assert partition.bytes == len(b"0/3/0")
+    partition.skip(5, 9, ())
+    assert (partition.bytes, partition.position()) == (0, 9)
+    partition.offer(9, frame(1, 6))
+    partition.offer(10, frame(0, 6))
+    assert content(partition, 6) == [b"0/6/0", b"1/6/0"]
 
 
 def test_the_position_is_that_of_the_first_frame_of_a_later_batch() -> None:

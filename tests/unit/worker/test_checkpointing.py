@@ -56,7 +56,7 @@ def test_a_marker_out_of_turn_changes_nothing() -> None:
     core = Checkpointing()
     assert core.handle(MarkerRead(valid=True)) == ()
     core.handle(Due(1))
-    assert core.handle(Abandoned()) == ()
+    assert core.handle(Abandoned()) == (Action.THAW,)
     assert core.phase is Phase.RESTING
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.assignments import PRIMARY
+from schemas.assignments import PRIMARY, Flags
 from services.worker.core import lifecycle as life
 from services.worker.core.lifecycle import TRANSITIONS, Action, Lifecycle, State
 
 A = Action
-UP = (life.Placed(1, PRIMARY), life.Deployed(), life.Restored(7), life.Opened(7))
+HOT = Flags(state="synced", process=False, send=False, commit=False)
+STANDBY = Flags(send=False, commit=False)
+VIRGIN = Flags(state="virgin", receive=False, process=False, send=False, commit=False)
+UP = (life.Placed(1, PRIMARY), life.Deployed(), life.Restored(7), life.Opened())
 
 
 def after(*events: life.Event) -> Lifecycle:
@@ -19,33 +22,58 @@ def after(*events: life.Event) -> Lifecycle:
     return core
 
 
-def test_a_placed_copy_deploys_restores_fences_and_only_then_reads() -> None:
+def test_a_placed_copy_deploys_restores_reads_and_delivers_once_it_has_fenced() -> None:
     core = Lifecycle("u")
     assert core.handle(life.Placed(1, PRIMARY)) == (A.DEPLOY,)
     assert core.handle(life.Deployed()) == (A.RESTORE,)
-    assert core.handle(life.Restored(7)) == (A.OPEN_OUTPUTS,)
-    assert core.handle(life.Opened(7)) == (A.OPEN_INPUTS, A.REPORT)
-    assert core.processes
-    assert core.commits
+    assert core.handle(life.Restored(7)) == (A.OPEN_INPUTS, A.OUTPUTS, A.REPORT)
+    assert core.handle(life.Opened()) == (A.DELIVER,)
     assert core.story == [
         "u: new --Placed--> deploying: deploy",
         "u: deploying --Deployed--> restoring: restore",
-        "u: restoring --Restored--> opening: open_outputs",
-        "u: opening --Opened--> running: open_inputs, report",
+        "u: restoring --Restored--> running: open_inputs, outputs, report",
+        "u: running --Opened--> running: deliver",
     ]
+
+
+def test_a_copy_that_sleeps_is_deployed_and_restored_and_wakes_without_either() -> None:
+    core = Lifecycle("u")
+    core.handle(life.Placed(1, HOT))
+    assert core.handle(life.Deployed()) == (A.RESTORE,)
+    assert core.handle(life.Restored(7)) == (A.OPEN_INPUTS, A.OUTPUTS, A.REPORT)
+    assert core.state is State.SUSPENDED
+    assert core.handle(life.Placed(2, PRIMARY)) == (A.FLAG, A.OUTPUTS, A.REPORT)
+    assert core.state is State.RUNNING
+    assert core.handle(life.Placed(3, HOT)) == (A.FLAG, A.OUTPUTS, A.REPORT)
+    assert core.state is State.SUSPENDED
+
+
+def test_a_copy_without_state_has_its_operators_loaded_and_no_more() -> None:
+    core = Lifecycle("u")
+    core.handle(life.Placed(1, VIRGIN))
+    assert core.handle(life.Deployed()) == (A.REPORT,)
+    assert core.state is State.DEPLOYED
+    assert core.handle(life.Placed(2, PRIMARY)) == (A.RESTORE,)
 
 
 def test_a_fenced_copy_reads_the_decisions_before_it_starts_again() -> None:
     core = after(*UP)
-    assert core.handle(life.OutputFenced()) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.READ_DECISIONS, A.REPORT)
+    assert core.handle(life.OutputFenced()) == (A.READ_DECISIONS, A.REPORT)
     assert core.state is State.FENCED
-    assert core.handle(life.DecisionsRead()) == (A.DROP_IMAGE, A.RESTORE)
+    assert core.handle(life.StillCommits()) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.DROP_IMAGE, A.RESTORE)
+
+
+def test_a_fenced_copy_that_no_longer_commits_goes_on_with_what_it_has() -> None:
+    core = after(*UP, life.OutputFenced(), life.Placed(2, STANDBY))
+    assert core.state is State.FENCED
+    assert core.handle(life.CommitsNoMore()) == (A.FLAG, A.OUTPUTS, A.REPORT)
+    assert core.state is State.RUNNING
 
 
 def test_a_fenced_copy_that_lost_its_place_never_starts_again() -> None:
     core = after(*UP, life.OutputFenced(), life.Unplaced())
     assert core.state is State.CLOSED
-    assert core.handle(life.DecisionsRead()) == ()
+    assert core.handle(life.StillCommits()) == ()
 
 
 @pytest.mark.parametrize("cause", [life.OutputIndefinite(), life.InputBroken("a gap")])
@@ -73,7 +101,7 @@ def test_what_comes_too_late_changes_nothing() -> None:
 
 
 def test_every_transition_leads_to_a_state_that_reports_itself() -> None:
-    for (state, event), (next_state, actions) in TRANSITIONS.items():
+    for (state, event, _), (next_state, actions) in TRANSITIONS.items():
         assert isinstance(state, State)
         assert isinstance(next_state, State)
         assert all(isinstance(action, Action) for action in actions), (state, event)

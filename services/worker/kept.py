@@ -1,0 +1,35 @@
+"""What a copy has made and may not put out: its frames while `send` is off, its sink rows while `commit` is off.
+
+Source: PROTOCOL 6, the keep rule: everything above the last valid marker is kept, and goes first when the flag goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from services.kernel.unit import Sent
+from services.worker.delivery import Batch
+
+MAX_KEPT_BATCHES = 4096
+"""A copy with so much waits for the next marker: at 100 batches/s, ten times the longest way to one."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """By batch, ascending."""
+
+    sent: deque[tuple[int, Sequence[Sent]]] = field(default_factory=deque)
+    rows: deque[Batch] = field(default_factory=deque)
+
+    @property
+    def full(self) -> bool:
+        return max(len(self.sent), len(self.rows)) >= MAX_KEPT_BATCHES
+
+    def forget(self, batch: int) -> None:
+        """A valid marker for `batch` says that all up to it is out."""
+        while self.sent and self.sent[0][0] <= batch:
+            self.sent.popleft()
+        while self.rows and self.rows[0].number <= batch:
+            self.rows.popleft()

@@ -1,0 +1,154 @@
+"""Copies that wait for their turn: whoever commits, sleeps, wakes or stalls, the results are those of one piece.
+
+PROTOCOL 6 (paste and keep rules) and 8, on workers with a log in memory.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.assignments import Flags
+from services.worker.loop import Worker
+from tests.support.memory_cluster import MemoryCluster
+from tests.support.orders import JOB, Order, check, orders
+
+SECONDARIES = {
+    "deployed": Flags(state="virgin", receive=False, process=False, send=False, commit=False),
+    "cold": Flags(state="synced", receive=False, process=False, send=False, commit=False),
+    "hot": Flags(state="synced", process=False, send=False, commit=False),
+    "standby": Flags(send=False, commit=False),
+    "active": Flags(commit=False),
+}
+CHAIN = JOB + "placement: {units: [[orders], [large], [big]]}\n"
+FAST = CHAIN + "fault_tolerance: {checkpoint: {interval_ms: 50}}\n"
+
+
+def fed_half(fed: list[Order]) -> MemoryCluster:
+    cluster = MemoryCluster(FAST)
+    feed(cluster, fed[: len(fed) // 2])
+    return cluster
+
+
+def feed(cluster: MemoryCluster, fed: list[Order]) -> None:
+    for index, partition in enumerate((0, 1)):
+        cluster.feed("orders", fed[index::2], partition)
+
+
+def everywhere(cluster: MemoryCluster, *copies: Worker | tuple[Worker, Flags]) -> None:
+    cluster.place({unit: copies for unit in cluster.units})
+
+
+@pytest.mark.parametrize("secondary", SECONDARIES)
+@settings(max_examples=6)
+@given(st.integers(1, 500), st.integers(0, 99))
+def test_a_secondary_of_any_kind_takes_over(secondary: str, turns: int, seed: int) -> None:
+    fed = orders(240, seed)
+    cluster = fed_half(fed)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES[secondary]))
+    cluster.turn(turns)
+    cluster.kill("w1")
+    everywhere(cluster, second)
+    feed(cluster, fed[len(fed) // 2 :])
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+@settings(max_examples=12)
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 200), st.sampled_from(["cold", "hot"]))
+def test_a_primary_that_stalls_and_returns_gets_its_place_back(before: int, stalled: int, both: int, kind: str) -> None:
+    fed = orders(300)
+    cluster = fed_half(fed)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES[kind]))
+    cluster.turn(before)
+    del cluster.workers["w1"]  # frozen
+    everywhere(cluster, first, (second, SECONDARIES[kind]))
+    everywhere(cluster, (first, SECONDARIES[kind]), second)
+    feed(cluster, fed[len(fed) // 2 :])
+    cluster.turn(stalled)
+    cluster.workers["w1"] = first  # awake again
+    everywhere(cluster, (first, SECONDARIES["active"]), second)
+    cluster.turn(both)
+    everywhere(cluster, first, (second, SECONDARIES[kind]))
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+roles = st.sampled_from([*SECONDARIES, "gone"])
+steps = st.lists(
+    st.tuples(
+        st.integers(1, 250),
+        st.integers(0, 2),
+        st.integers(0, 2),
+        st.tuples(roles, roles, roles),
+        st.sampled_from([0, 1, 2, None]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=50)
+@given(steps, st.integers(0, 99), st.sampled_from([0, 25]))
+def test_whatever_the_flags_and_whoever_stalls_the_results_are_exact(
+    history: list[tuple[int, int, int, tuple[str, str, str], int | None]], seed: int, delivery_turns: int
+) -> None:
+    """history: (turns, who commits, how much further for each next unit, what the others do, who stalls meanwhile)."""
+    fed = orders(200, seed)
+    cluster = MemoryCluster(FAST, delivery_turns)
+    workers = [cluster.start(f"w{number}") for number in range(3)]
+    part = len(fed) // len(history)
+    for number, (turns, first, step, others, stalled) in enumerate(history):
+        feed(cluster, fed[number * part : (number + 1) * part if number + 1 < len(history) else len(fed)])
+        placement = {}
+        for place, unit in enumerate(cluster.units):
+            committer = (first + place * step) % 3
+            placement[unit] = [
+                (worker, Flags() if index == committer else SECONDARIES[others[index]])
+                for index, worker in enumerate(workers)
+                if index == committer or others[index] != "gone"
+            ]
+        cluster.place(placement)
+        cluster.workers = {f"w{index}": one for index, one in enumerate(workers) if index != stalled}
+        cluster.turn(turns)
+    cluster.workers = {f"w{index}": one for index, one in enumerate(workers)}
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+@pytest.mark.parametrize("number", range(len(MemoryCluster(FAST).units)))
+def test_what_a_standby_kept_while_the_primary_was_silent_goes_first(number: int) -> None:
+    """The primary of one unit stalls; its standby is ahead of what was sent when its turn comes."""
+    fed = orders(240)
+    cluster = fed_half(fed)
+    unit = cluster.units[number]
+    others, first, second = (cluster.start(name) for name in ("w0", "w1", "w2"))
+    copies = {name: [others] for name in cluster.units}
+    cluster.place({**copies, unit: [first, (second, SECONDARIES["standby"])]})
+    cluster.turn(100)
+    cluster.kill("w1")
+    feed(cluster, fed[len(fed) // 2 :])
+    cluster.turn(100)
+    cluster.place({**copies, unit: [second]})
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+@pytest.mark.parametrize("turns", [60, 90, 130, 200])
+def test_rows_that_were_under_way_when_commit_went_are_delivered_when_it_comes_back(turns: int) -> None:
+    """The copy that gets commit meanwhile never wakes."""
+    fed = orders(240)
+    cluster = MemoryCluster(FAST, delivery_turns=40)
+    feed(cluster, fed)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first)
+    cluster.turn(turns)
+    cluster.kill("w2")
+    everywhere(cluster, (first, SECONDARIES["standby"]), second)
+    cluster.turn(50)
+    everywhere(cluster, first)
+    cluster.run_to_end()
+    check(cluster.rows, fed)
