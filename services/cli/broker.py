@@ -31,9 +31,9 @@ FORMER_TIMEOUT_S = 10.0
 ATTEMPTS = 5
 
 # Measured on two cores, from start to first answer: 1.9 s, with the class-data archive 1.0 s. Stopping at C1 as well
-# makes it 0.8 s; once warm the median acknowledgement then takes 1.1 instead of 0.8 ms, but C2 is busy with a core of two
-# for the first minute (`bench latency` then: p50 170 ms instead of 45). G1 starts no faster and needs a fifth
-# more CPU.
+# makes it 0.8 s; once warm the median acknowledgement then takes 1.1 instead of 0.8 ms, but C2 is busy with a core of
+# two for the first minute (`bench latency` then: p50 170 ms instead of 45). G1 starts no faster and needs a fifth more
+# CPU.
 JVM_FLAGS = (
     "-Xms128m",
     "-Xmx512m",

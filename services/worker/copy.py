@@ -98,8 +98,15 @@ class UnitCopy:
 
     def report(self) -> CopyState:
         """For the heartbeat."""
-        batch = 0 if self.running is None else self.running.batch
-        return CopyState(self.key, self.core.epoch, self.core.state.value, batch, self.core.error)
+        running = self.running
+        return CopyState(
+            self.key,
+            self.core.epoch,
+            self.core.state.value,
+            0 if running is None else running.batch,
+            self.core.error,
+            0 if running is None or running.marker is None else running.marker.b,
+        )
 
     # -- actions ------------------------------------------------------------------------------------------------------
 

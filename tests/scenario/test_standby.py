@@ -41,7 +41,7 @@ def everywhere(cluster: MemoryCluster, *copies: Worker | tuple[Worker, Flags]) -
 
 
 @pytest.mark.parametrize("secondary", SECONDARIES)
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(st.integers(1, 500), st.integers(0, 99))
 def test_a_secondary_of_any_kind_takes_over(secondary: str, turns: int, seed: int) -> None:
     fed = orders(240, seed)
@@ -56,7 +56,7 @@ def test_a_secondary_of_any_kind_takes_over(secondary: str, turns: int, seed: in
     check(cluster.rows, fed)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 200), st.sampled_from(["cold", "hot"]))
 def test_a_primary_that_stalls_and_returns_gets_its_place_back(before: int, stalled: int, both: int, kind: str) -> None:
     fed = orders(300)
@@ -91,7 +91,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(steps, st.integers(0, 99), st.sampled_from([0, 25]))
 def test_whatever_the_flags_and_whoever_stalls_the_results_are_exact(
     history: list[tuple[int, int, int, tuple[str, str, str], int | None]], seed: int, delivery_turns: int

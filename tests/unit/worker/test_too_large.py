@@ -14,7 +14,7 @@ from services.kernel.planning.layout import TaskLayout
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.blocking import Inline
-from services.worker.delivery import Delivery
+from services.worker.delivery import Batch, Delivery
 
 LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")
