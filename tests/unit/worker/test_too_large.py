@@ -48,7 +48,7 @@ class Site:
         self.beside.poll()
 
     def deliver(self, batch: int, *texts: str, dead: Sequence[DeadLetter] = ()) -> None:
-        self.delivery.deliver(batch, [(TASK, pl.DataFrame({"t": texts}))], dead)
+        self.delivery.deliver(Batch(batch, [(TASK, pl.DataFrame({"t": texts}))], dead))
         self.beside.poll()
 
     def rows(self) -> list[bytes | None]:
