@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import checkpoints, cuts, delivered
-from schemas.assignments import PRIMARY, Flags
+from schemas.assignments import Flags
 from schemas.checkpoints import Marker
 from schemas.cuts import Cut
 from schemas.frames import unpack
@@ -209,7 +209,7 @@ def test_a_second_copy_with_all_but_commit_sends_the_same_frames_and_decides_not
     with trims_checked(cluster) as known:
         load(cluster, fed[:100], 2)
         second = cluster.start("w2")
-        cluster.place({unit: [first, second] for unit in cluster.units}, [PRIMARY, SECOND])
+        cluster.place({unit: [first, (second, SECOND)] for unit in cluster.units})
         load(cluster, fed[100:300], 3)
         cluster.until(lambda: all(copy.state == "running" for copy in second.copies()))
         load(cluster, fed[300:], 3)
@@ -217,7 +217,7 @@ def test_a_second_copy_with_all_but_commit_sends_the_same_frames_and_decides_not
         cluster.turn(300)
         third = cluster.start("w3")
         cluster.kill("w1")
-        cluster.place({unit: [third, second] for unit in cluster.units}, [PRIMARY, SECOND])
+        cluster.place({unit: [third, (second, SECOND)] for unit in cluster.units})
         cluster.run_to_end()
     check(cluster, fed)
     assert known.markers[second.identity.incarnation] == cuts_by(cluster)[0][second.identity.incarnation] == 0
