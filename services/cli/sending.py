@@ -56,7 +56,7 @@ def send(
     try:
         feed = Feed(file, raw=raw, arrow=arrow, strings=strings, null=null or ())
         with connected(data_dir, kafka, any_kafka=True) as door:
-            count = _partitions(door, topic, create_topics, partitions)
+            count = _partitions(door, topic, file, create_topics, partitions)
             appender = door.log.appender("send")
             try:
                 writer = Writer(appender, topic, count, key)
@@ -67,7 +67,7 @@ def send(
         raise CommandFailed(error.message, error.hint, USAGE) from None
 
 
-def _partitions(door: Door, topic: str, create: bool, wanted: int | None) -> int:
+def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | None) -> int:
     from schemas.topics import TopicSpec
     from services.kernel.planning.suggestions import did_you_mean
 
@@ -76,7 +76,8 @@ def _partitions(door: Door, topic: str, create: bool, wanted: int | None) -> int
     if topic not in door.present:
         if not create:
             near = did_you_mean(topic, (one for one in door.present if not one.startswith(f"{door.topics.prefix}.")))
-            raise CommandFailed(f"there is no topic '{topic}'", f"{near} --create-topics creates it".strip(), USAGE)
+            command = f"`holdfast send {topic} {file} --create-topics` creates it"
+            raise CommandFailed(f"there is no topic '{topic}'", f"{near} {command}".strip(), USAGE)
         door.log.create([TopicSpec(topic, wanted or 1)])
         return wanted or 1
     return door.present[topic]

@@ -131,12 +131,23 @@ def _deliver(rows: dict[str, list[bytes]], out: str) -> None:
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
         for query, some in rows.items():
-            (folder / f"{query}.ndjson").write_bytes(b"".join(row + b"\n" for row in some))
+            _write_whole(folder / f"{query}.ndjson", b"".join(row + b"\n" for row in some))
         return
     for query, some in rows.items():
         prefix, suffix = (b"", b"\n") if len(rows) == 1 else (f'{{"query":"{query}","row":'.encode(), b"}\n")
         sys.stdout.buffer.write(b"".join(prefix + row + suffix for row in some))
     sys.stdout.buffer.flush()
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """All of it or nothing: what was there stays until the new file is written."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _tell(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:

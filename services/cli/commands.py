@@ -1,0 +1,102 @@
+"""The `holdfast` command: which commands there are. Each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from services.cli import cluster, dead_letters, faults, jobs, looking, machine, replay, results, sending
+from services.cli.terminal import CommandFailed, say_error
+
+TOUR = """
+Runs streaming jobs on Kafka so that no failure of a worker loses or doubles a record.
+
+[bold]A tour[/bold]
+
+  holdfast doctor                       is this machine ready?
+  holdfast try job.yaml | head          a job on files, without Kafka
+  holdfast up --detach                  Kafka, controller and workers, here
+  holdfast send flights flights.csv.gz --null NA --create-topics
+  holdfast submit job.yaml --create-topics
+  holdfast results JOB QUERY --until-idle 2
+  holdfast units JOB                    who runs what
+  holdfast kill worker-1                nothing is lost: see for yourself
+  holdfast events                       what happened, how long it took
+  holdfast replay JOB                   computes all again, compares every row
+  holdfast cancel JOB --drain           run everything out, then end
+  holdfast down                         data stay, unless --purge
+"""
+
+
+class Commands(TyperGroup):
+    """Says what went wrong in one line, with an exit code: 1 failed, 2 usage."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CommandFailed as error:
+            say_error(error.message, error.hint)
+            raise typer.Exit(error.code) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            # Whoever read us has seen enough, such as `head`; Python must not fail when it flushes at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except Exception as error:
+            if not _told(error):
+                raise
+            say_error(str(error))
+            raise typer.Exit(1) from None
+
+
+def _told(error: Exception) -> bool:
+    """Errors whose message says what to do; any other is a fault of ours and shows where it is."""
+    from services.cli.artifacts import ArtifactsMissing
+    from services.cli.java import JavaMissing
+    from services.kernel.errors import HoldfastError
+
+    broker = sys.modules.get("services.cli.broker")
+    of_broker = (broker.BrokerFailed, broker.BrokerRunning) if broker is not None else ()
+    return isinstance(error, (HoldfastError, ArtifactsMissing, JavaMissing, *of_broker))
+
+
+app = typer.Typer(
+    cls=Commands,
+    help=TOUR,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+CLUSTER, JOBS, DATA, LOOKING, MACHINE = "Cluster", "Jobs", "Data", "Looking", "This machine"
+
+
+def _assemble() -> None:
+    app.command(rich_help_panel=CLUSTER)(cluster.up)
+    app.command(rich_help_panel=CLUSTER)(cluster.down)
+    app.command(rich_help_panel=CLUSTER)(faults.kill)
+    app.command(rich_help_panel=CLUSTER)(faults.stall)
+    if importlib.util.find_spec("services.cli.trying") is not None:
+        app.command("try", rich_help_panel=JOBS)(importlib.import_module("services.cli.trying").command)
+    for command in (jobs.check, jobs.submit, jobs.cancel, jobs.pause, jobs.resume):
+        app.command(rich_help_panel=JOBS)(command)
+    app.command(rich_help_panel=DATA)(sending.send)
+    app.command(rich_help_panel=DATA)(results.results)
+    app.command(rich_help_panel=DATA)(replay.replay)
+    app.command("dead-letters", rich_help_panel=DATA)(dead_letters.dead_letters)
+    app.command("list", rich_help_panel=LOOKING)(looking.list_jobs)
+    for look in (looking.status, looking.units, looking.workers, looking.events):
+        app.command(rich_help_panel=LOOKING)(look)
+    for about in (machine.doctor, machine.settings, machine.schema):
+        app.command(rich_help_panel=MACHINE)(about)
+
+
+_assemble()

@@ -1,0 +1,288 @@
+"""Bad input on a real cluster: it is named, put aside or refused, and everything else goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from schemas.topics import Partition, TopicSpec
+from services.log.kafka import KafkaLog
+from tests.integration.test_cluster import Local
+from tests.integration.test_main_job import HOLDFAST, until
+from tests.unit.cli.test_trying import JOB, ROWS, assert_same, attempt
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+MEGABYTE = 1_000_000
+SIMPLE = """
+name: NAME
+sources: {s: {topic: IN, fields: {id: int, at: timestamp, text: string?}, event_time: at}}
+OPERATORS
+queries: {all: {input: INPUT, sink: {topic: OUT}}}
+"""
+
+
+class Site(Local):
+    """A cluster with one worker, and a client of its Kafka."""
+
+    def start(self) -> None:
+        self.log = KafkaLog(self.up()["bootstrap_servers"], {}, "test")
+        self.appender = self.log.appender("test")
+
+    def append(self, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
+        for value in values:
+            self.appender.append(Partition(topic, 0), value, key=key, headers=[("from", b"test")])
+        self.appender.flush(30)
+
+    def lines(self, *words: str) -> list[dict[str, Any]]:
+        """What a command prints as JSON lines; a text may hold what str.splitlines takes for the end of one."""
+        return [json.loads(line) for line in self.call(*words).split("\n") if line.startswith("{")]
+
+    def job(self, folder: Path, name: str, operators: str = "", input: str = "s") -> str:
+        text = SIMPLE.replace("NAME", name).replace("INPUT", input).replace("OPERATORS", operators)
+        (folder / f"{name}.yaml").write_text(text.replace("IN", f"{name}-in").replace("OUT", f"{name}-out"))
+        return str(folder / f"{name}.yaml")
+
+    def rows(self, job: str, count: int) -> list[dict[str, Any]]:
+        """All rows there are, once there are so many."""
+
+        def enough() -> list[dict[str, Any]] | None:
+            found = self.lines("results", job, "all")
+            return found if len(found) >= count else None
+
+        found: list[dict[str, Any]] = until(enough, f"{count} rows of {job}")
+        return found
+
+    def letters(self, job: str, count: int) -> list[dict[str, Any]]:
+        (topic,) = [one for one in self.log.topics() if f".{job}." in one and one.endswith(".dead-letters")]
+        until(lambda: len(list(self.log.scan(Partition(topic, 0)))) >= count, f"{count} dead letters of {job}")
+        return self.lines("dead-letters", job, "--json")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    plugins = tmp_path_factory.mktemp("plugins")
+    (plugins / "broken_plugin.py").write_text('raise RuntimeError("no licence")\n')
+    (plugins / "fine_plugin.py").write_text("class NotOne: ...\n")
+    site = Site(tmp_path_factory.mktemp("cluster"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(plugins))
+        patch.setenv("HOLDFAST_PLUGINS", "broken_plugin,absent_plugin,fine_plugin")
+        try:
+            site.start()
+            yield site
+        finally:
+            subprocess.run([HOLDFAST, "down", "--data-dir", str(site.folder)], check=False, capture_output=True)
+    until(lambda: not site.processes(), "nothing is left")
+
+
+def good(number: int, text: str = "") -> bytes:
+    return json.dumps({"id": number, "at": "2020-01-01", "text": text}).encode()
+
+
+def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(site: Site, tmp_path: Path) -> None:
+    long = b"x" * 10 * MEGABYTE
+    bad = {
+        b"not json": "no JSON object",
+        b'{"id": "x", "at": "2020-01-01"}': 'id: expected int, found "x"',
+        b'{"at": "2020-01-01"}': "id: is missing, expected int",
+        b'{"id": 1, "at": "2999-01-01"}': "at: 2999-01-01T00:00:00Z is more than 1 h ahead",
+        b'{"id": 1, "at": "0000-01-01"}': "at: expected timestamp",
+        b"": "no JSON object: the record is empty",
+        b"\xff\xfe": "no JSON object",
+        long: "no JSON object",
+    }
+    site.log.create([TopicSpec("bad-in")])
+    site.append("bad-in", good(1))
+    for value in bad:
+        site.append("bad-in", value, key=b"k")
+    site.append("bad-in", None, good(2), good(3, "x" * 10 * MEGABYTE))
+    site.call("submit", site.job(tmp_path, "bad"), "--create-topics")
+    assert [row["id"] for row in site.rows("bad", 3)] == [1, 2, 3]
+
+    letters = site.letters("bad", len(bad) + 1)
+    assert [(letter["topic"], letter["partition"], letter["offset"]) for letter in letters] == [
+        ("bad-in", 0, offset) for offset in range(1, len(bad) + 2)
+    ]
+    for letter, reason in zip(letters, [*bad.values(), "no JSON object: the record is empty"], strict=True):
+        assert letter["reason"].startswith(reason)
+    assert letters[0]["raw"] == "not json"
+    assert len(letters[7]["raw"]) == 512 * 1024
+    assert letters[7]["truncated"]
+
+    assert "sent 9 records back to bad-in" in site.call("dead-letters", "bad", "--replay")
+    site.letters("bad", 2 * len(letters))
+    assert json.loads(site.call("dead-letters", "bad", "--replay", "--json"))["sent"] == {}
+    back = [m for m in site.log.scan(Partition("bad-in", 0)) if "replay-of" in dict(m.headers() or ())]
+    assert [m.value() for m in back] == [*bad, None]
+    assert {(m.key(), dict(m.headers() or ())["from"]) for m in back[:-1]} == {(b"k", b"test")}
+    site.append("bad-in", good(4))
+    assert [row["id"] for row in site.rows("bad", 4)] == [1, 2, 3, 4]
+
+
+def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(site: Site, tmp_path: Path) -> None:
+    site.log.create([TopicSpec("wide-in"), TopicSpec("wide-out", config={"max.message.bytes": "100000"})])
+    site.append("wide-in", good(1), good(2, "x" * MEGABYTE), good(3))
+    site.call("submit", site.job(tmp_path, "wide"))
+    assert [row["id"] for row in site.rows("wide", 2)] == [1, 3]
+    (letter,) = site.letters("wide", 1)
+    assert "is more than topic wide-out takes: 100,000 (its max.message.bytes)" in letter["reason"]
+    assert json.loads(site.call("dead-letters", "wide", "--replay", "--json"))["of_operators"] == 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "problem"),
+    [
+        ("broken_plugin:Op", "module broken_plugin cannot be imported: RuntimeError: no licence"),
+        ("absent_plugin:Op", "module absent_plugin cannot be imported: ModuleNotFoundError"),
+        ("fine_plugin:NotOne", "fine_plugin:NotOne is no subclass of PythonOperator"),
+        ("other.code:Op", "module other.code is not on the workers' allow-list"),
+    ],
+)
+def test_operator_code_that_cannot_run_is_refused_at_submission(
+    site: Site, tmp_path: Path, operator: str, problem: str
+) -> None:
+    site.log.create([TopicSpec("code-in"), TopicSpec("code-out")])
+    job = site.job(tmp_path, "code", f'operators: {{o: {{python: "{operator}", input: s}}}}', input="o")
+    (found,) = json.loads(site.call("submit", job, "--json", status=2).split("\n")[0])["problems"]
+    assert found["path"] == "operators.o.python"
+    assert problem in found["message"]
+
+
+def test_every_error_of_a_job_file_is_told_at_once_and_nothing_is_started(site: Site, tmp_path: Path) -> None:
+    job = tmp_path / "wrong.yaml"
+    job.write_text(
+        "name: Wrong\nsources: {s: {topic: t, fields: {a: itn}, allowed_latenes_s: 1}}\n"
+        "operators: {o: {aggregate: {n: count()}, input: z}}\nqueries: {q: {input: o, sink: {topic: u}}}\n"
+    )
+    before = site.log.topics()
+    told = json.loads(site.call("submit", str(job), "--create-topics", "--json", status=2).split("\n")[0])
+    paths = {problem["path"]: problem["hint"] + problem["message"] for problem in told["problems"]}
+    assert {"name", "sources.s.allowed_latenes_s"} <= paths.keys()
+    assert "allowed_lateness_s" in paths["sources.s.allowed_latenes_s"]
+    assert site.log.topics() == before
+    assert "Wrong" not in site.call("list", "--all")
+
+
+def test_a_topic_that_does_not_exist_is_named_with_the_command_that_creates_it(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "rows.ndjson").write_text("{}\n")
+    out = site.call("send", "nowhere", str(tmp_path / "rows.ndjson"), status=2)
+    assert f"`holdfast send nowhere {tmp_path / 'rows.ndjson'} --create-topics` creates it" in out
+    told = json.loads(site.call("submit", site.job(tmp_path, "none"), "--json", status=2).split("\n")[0])
+    hints = {problem["path"]: problem["hint"] for problem in told["problems"]}
+    assert "`holdfast send none-in FILE --create-topics` creates it" in hints["sources.s.topic"]
+    assert "`holdfast submit --create-topics` creates it" in hints["queries.all.sink.topic"]
+
+
+@pytest.mark.parametrize("format", ["json", "arrow"])
+def test_every_value_passes_through_kafka_unchanged(site: Site, tmp_path: Path, format: str) -> None:
+    ROWS.write_parquet(tmp_path / "rows.parquet")
+    expected = attempt(tmp_path, format, "rows.parquet")
+    text = JOB.replace("FORMAT", format).replace("copied", f"copied-{format}")
+    (tmp_path / "job.yaml").write_text(
+        text.replace("topic: given", f"topic: given-{format}").replace("topic: all", f"topic: all-{format}")
+    )
+    arrow = ["--arrow"] if format == "arrow" else []
+    site.call("send", f"given-{format}", str(tmp_path / "rows.parquet"), "--create-topics", *arrow)
+    site.call("submit", str(tmp_path / "job.yaml"), "--create-topics")
+    assert_same(site.rows(f"copied-{format}", len(expected)), expected)
+    if format == "arrow":
+        (ROWS.head(1).with_columns(x=pl.lit(float("nan")))).write_parquet(tmp_path / "nan.parquet")
+        site.call("send", "given-arrow", str(tmp_path / "nan.parquet"), "--arrow")
+        site.rows("copied-arrow", len(expected) + 1)
+        last = list(site.log.scan(Partition("all-arrow", 0)))[-1].value()
+        assert pl.read_ipc_stream(last or b"")["x"].is_nan().all()
+
+
+# -- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+
+def interrupted(site: Site, ready: Callable[[subprocess.Popen[str]], Any], *words: str) -> tuple[int, str]:
+    """Starts a command, waits until `ready`, and presses Ctrl-C: its exit status and what it said."""
+    command = [str(HOLDFAST), *words, "--data-dir", str(site.folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    ready(process)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    return process.returncode, out
+
+
+def test_ctrl_c_ends_a_command_and_leaves_no_process(site: Site, tmp_path: Path) -> None:
+    site.log.create([TopicSpec("stop-in"), TopicSpec("stop-out")])
+    (tmp_path / "many.ndjson").write_bytes(b"".join(good(n) + b"\n" for n in range(1_000)))
+    site.call("submit", site.job(tmp_path, "stop"))
+    before = site.processes()
+    sent = Partition("stop-in", 0)
+
+    def some_sent(_: object) -> None:
+        until(lambda: site.log.offsets([sent], "end")[sent] > 5, "some are sent")
+
+    status, out = interrupted(site, some_sent, "send", "stop-in", str(tmp_path / "many.ndjson"), "--rate", "50")
+    assert (status, "records in stop-in" in out) == (1, True)
+    assert int(out.split()[0]) == site.log.offsets([sent], "end")[sent]
+
+    def first_row(process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        assert "id" in json.loads(process.stdout.readline())
+
+    status, out = interrupted(site, first_row, "results", "stop", "all", "--follow")
+    assert status == 130
+    assert "Traceback" not in out
+
+    job = site.job(tmp_path, "late-stop")
+    site.log.create([TopicSpec("late-stop-in"), TopicSpec("late-stop-out")])
+    worker = json.loads(site.call("workers", "--json"))[0]["worker"]
+    stalled = subprocess.Popen(
+        [str(HOLDFAST), "stall", worker, "--seconds", "20", "--data-dir", str(site.folder)], stdout=subprocess.DEVNULL
+    )
+    try:
+        wait = threading.Event()
+        status, out = interrupted(site, lambda _: wait.wait(3), "submit", job)
+    finally:
+        stalled.send_signal(signal.SIGINT)
+        stalled.wait()
+    assert status == 130
+    assert "Traceback" not in out
+    until(lambda: site.processes() <= before, "no process is left")
+
+
+def test_ctrl_c_in_try_leaves_the_former_file(tmp_path: Path) -> None:
+    (tmp_path / "many.ndjson").write_bytes(b"".join(good(n) + b"\n" for n in range(300_000)))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "all.ndjson").write_text("former\n")
+    job = Site(tmp_path).job(tmp_path, "tried")
+    command = [str(HOLDFAST), "try", job, "--input", f"s={tmp_path / 'many.ndjson'}", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    threading.Event().wait(1.5)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert "Traceback" not in out
+    assert process.returncode != 0
+    assert [one.name for one in (tmp_path / "out").iterdir()] == ["all.ndjson"]
+    assert (tmp_path / "out" / "all.ndjson").read_text() == "former\n"
+
+
+@pytest.mark.parametrize("seconds", [0.3, 2.5])
+@pytest.mark.parametrize("how", [[], ["--detach"]])
+def test_ctrl_c_in_up_leaves_nothing_running(tmp_path: Path, how: list[str], seconds: float) -> None:
+    local = Local(tmp_path / "home")
+    command = [str(HOLDFAST), "up", "--workers", "1", *how, "--data-dir", str(local.folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    try:
+        started = time.monotonic()
+        while process.poll() is None and time.monotonic() - started < seconds:
+            threading.Event().wait(0.05)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        assert "Traceback" not in out
+        until(lambda: not local.processes(), "nothing is left")
+    finally:
+        subprocess.run([HOLDFAST, "down", "--data-dir", str(local.folder)], check=False, capture_output=True)
