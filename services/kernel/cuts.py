@@ -101,8 +101,3 @@ def _follows(before: TaskCuts, cut: Cut) -> bool:
             for new, old in zip(cut.ranges, before.ranges, strict=True)
         )
     )
-
-
-def records_cut(cut: Cut) -> int:
-    """How many offsets the cut spans, lost ones left out."""
-    return sum(r.stop - r.start - r.lost for r in cut.ranges)

@@ -98,7 +98,7 @@ class SourceFeed:
 
     Args:
         task: with its source share.
-        state: the task's last cut as of the marker.
+        state: the task's last cut as of the marker. `taken` counts records since then.
         batch: the last batch that is done.
         params: of the source, from the job file.
     """
@@ -117,6 +117,7 @@ class SourceFeed:
         self._prepared: dict[int, _Read] = {}
         self.batch = batch
         self.ended = state.final
+        self.taken = 0
         self.last_cut_ms = 0.0
 
     @property
@@ -229,8 +230,8 @@ class SourceFeed:
         read = self._prepared.pop(batch, None) or self._decode(cut.ranges)
         for r in cut.ranges:
             self._waiting[r.partition].drop(r.stop)
-        self.batch = batch
-        self.ended = cut.final
+        self.batch, self.ended = batch, cut.final
+        self.taken += len(read.raw)
         fed = Fed(read.decoded.rows, END_WATERMARK if cut.final else cut.watermark)
         return fed, [self._dead(read, index, reason, batch) for index, reason in read.decoded.refused], cut
 
