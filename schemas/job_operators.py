@@ -86,7 +86,10 @@ class Aggregate(OperatorSpec):
     kind: ClassVar[str] = "aggregate"
 
     aggregate: Annotated[dict[Text, Text], Field(min_length=1)]
-    """Aggregate expression by name of the output column: count, sum, mean, min, max, first, last, count_distinct."""
+    """Aggregate expression by name of the output column: count(), or count, sum, mean, min, max, first, last or
+    count_distinct of an expression, or quantile(expression, share) with a share from 0 to 1. The last two
+    are exact up to 10,000 distinct values of a key, beyond that approximate: the count with a standard error of 1 %,
+    a quantile within 1 % of the value."""
     key: list[Text] = Field(default=[])
     """Columns to group by; none: one group."""
     input: Name
@@ -94,7 +97,8 @@ class Aggregate(OperatorSpec):
     window: Window | None = None
     """Windows of event time; null: running totals."""
     emit: Literal["final", "updates", "each"] = Field(default_factory=_default_emit)
-    """final: a row when its window closes; updates: newest value a touched key and batch; each: one a record.
+    """final: a row when its window closes; updates: newest value a touched key and batch; each: one a record, the
+    values after it, in input order (running totals only, not for count_distinct and quantile).
     Default: final with a window, updates without."""
 
 

@@ -128,3 +128,56 @@ max_batch_records: 500
     assert late(got) > 0
     assert got.dead == []
     assert delivered(got, "minutes", like)["n"].sum() + late(got) == some.height
+
+
+def test_after_each_packet_come_the_totals_of_its_source_up_to_it_in_the_order_of_the_packets() -> None:
+    job = f"""
+name: each
+sources: {SOURCE}
+operators:
+  totals: {{aggregate: {{n: "count()", ports: "sum(dpt)", low: "min(dpt)", last: "last(host)"}}, key: [src],
+            input: packets, emit: each}}
+queries:
+  totals: {{input: totals}}
+"""
+    some = packets().head(100_000)
+    seen = pl.col("dpt").cum_count().over("src") > 0
+    newest = pl.col("_us") >= pl.col("_us").cum_max().over("src")
+    expected = timed(some).select(
+        "src",
+        n=pl.int_range(1, pl.len() + 1).over("src"),
+        ports=pl.when(seen).then(pl.col("dpt").fill_null(0).cum_sum().over("src")),
+        low=pl.col("dpt").cum_min().forward_fill().over("src"),
+        last=pl.when(newest).then("host").forward_fill().over("src"),
+    )
+    assert_rows(finish(job, {"packets": some}), "totals", expected, in_order=True)
+
+
+def test_distinct_counts_and_quantiles_by_host_are_those_of_one_piece_while_they_are_few() -> None:
+    job = f"""
+name: sketches
+sources: {SOURCE}
+operators:
+  hosts: {{aggregate: {{sources: "count_distinct(src)", ports: "count_distinct(dpt)", p90: "quantile(spt, 0.9)"}},
+           key: [host], input: packets, emit: final}}
+  hourly: {{aggregate: {{protocols: "count_distinct(proto)", median: "quantile(dpt, 0.5)"}}, key: [host],
+            input: packets, window: {{size_s: 7200, slide_s: 3600}}}}
+queries:
+  hosts: {{input: hosts}}
+  hourly: {{input: hourly}}
+"""
+    some = packets().head(60_000)
+    got = finish(job.replace("at\n", "at\n    allowed_lateness_s: 1500\n", 1), {"packets": some})
+    expected = some.group_by("host").agg(
+        sources=pl.col("src").drop_nulls().n_unique().cast(pl.Int64),
+        ports=pl.col("dpt").drop_nulls().n_unique().cast(pl.Int64),
+        p90=pl.col("spt").quantile(0.9, "linear"),
+    )
+    assert 0 < max(expected["sources"].to_list()) < 10_000
+    assert_rows(got, "hosts", expected)
+    windows = in_windows(some, 7200, 3600).group_by("host", "window_start", "window_end")
+    hourly = windows.agg(
+        protocols=pl.col("proto").n_unique().cast(pl.Int64), median=pl.col("dpt").quantile(0.5, "linear")
+    )
+    columns = ["host", "protocols", "median", "window_start", "window_end"]
+    assert_rows(got, "hourly", hourly.select(columns))

@@ -17,12 +17,12 @@ import polars as pl
 
 from services.kernel.expressions import ExpressionError, compile_expression, result_type
 from services.kernel.keys import canonical_floats
+from services.kernel.operators import distinct, quantiles
 from services.kernel.planning.suggestions import did_you_mean
 
 Column = list[Any]
 Columns = list[Column]
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
-LATER = ("count_distinct", "quantile")
 _INT_LIMIT = 2**63
 _DECIMAL_MOST = 10**38 - 1
 _EXACT = Context(prec=80)
@@ -39,6 +39,10 @@ def _least(old: Column, new: Column) -> Column:
 
 def _most(old: Column, new: Column) -> Column:
     return [b if a is None else a if b is None else max(a, b) for a, b in zip(old, new, strict=True)]
+
+
+def _joined(merge: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
+    return lambda old, new: [b if a is None else merge(a, b) for a, b in zip(old, new, strict=True)]
 
 
 def _each(merge: Callable[[Column, Column], Column]) -> Callable[[Columns, Columns], Columns]:
@@ -75,6 +79,8 @@ FUNCTIONS = {
     "max": Function((("V", "max"),), _each(_most)),
     "first": Function((("T", "first"), ("V", "first")), _earlier),
     "last": Function((("T", "last"), ("V", "last")), _later),
+    "count_distinct": Function((("V", "distinct"),), _each(_joined(distinct.merged))),
+    "quantile": Function((("V", "list"),), _each(_joined(quantiles.merged))),
 }
 
 
@@ -83,6 +89,7 @@ class Aggregate:
     """One aggregate of an operator.
 
     argument: the expression that is aggregated, None for count(). kind: its type; result: that of the output column.
+    share: of a quantile, 0.0 to 1.0.
     """
 
     name: str
@@ -90,6 +97,12 @@ class Aggregate:
     argument: pl.Expr | None
     kind: pl.DataType
     result: pl.DataType
+    share: float = 0.0
+
+    @property
+    def inputs(self) -> int:
+        """Number of prepared columns."""
+        return 2 if self.function in ("first", "last") else 1
 
     @property
     def width(self) -> int:
@@ -117,8 +130,12 @@ class Aggregate:
 
     def accumulators(self, reduced: pl.Series) -> Column:
         """What Arrow returned, as plain values: decimals as scaled integers."""
+        if self.function == "count_distinct":
+            return distinct.memories(reduced)
+        if self.function == "quantile":
+            return quantiles.memories(reduced)
         values = reduced.to_list()
-        if isinstance(reduced.dtype, pl.Decimal) or (self._scale and reduced.dtype == pl.String):
+        if isinstance(reduced.dtype, pl.Decimal) or (isinstance(self.kind, pl.Decimal) and reduced.dtype == pl.String):
             return [None if value is None else int(Decimal(value).scaleb(self._scale, _EXACT)) for value in values]
         return values
 
@@ -127,7 +144,7 @@ class Aggregate:
 
     def value(self, accumulators: Columns) -> pl.Series:
         """The output column. Sums beyond 64 bits, or beyond the digits of a decimal, are null."""
-        values = self._means(*accumulators) if self.function == "mean" else accumulators[-1]
+        values = self._plain(accumulators)
         if isinstance(self.result, pl.Datetime) or self.result == pl.Date:
             physical = pl.Int64 if isinstance(self.result, pl.Datetime) else pl.Int32
             return pl.Series(self.name, values, dtype=physical).cast(self.result)
@@ -138,6 +155,15 @@ class Aggregate:
         if self.function == "sum" and self.result == pl.Int64:
             values = _within(values, -_INT_LIMIT, _INT_LIMIT - 1)
         return pl.Series(self.name, values, dtype=self.result)
+
+    def _plain(self, accumulators: Columns) -> Column:
+        if self.function == "mean":
+            return self._means(*accumulators)
+        if self.function == "count_distinct":
+            return [distinct.count(memory) for memory in accumulators[0]]
+        if self.function == "quantile":
+            return [quantiles.quantile(memory, self.share) for memory in accumulators[0]]
+        return accumulators[-1]
 
     @property
     def _scale(self) -> int:
@@ -150,6 +176,10 @@ class Aggregate:
         return [None if mean is None else mean / unit for mean in means] if self._scale else means
 
     def _exact(self, column: pl.Series) -> pl.Series:
+        if self.function == "count_distinct":
+            return distinct.prepared(column)
+        if self.function == "quantile":
+            return quantiles.prepared(column)
         if isinstance(self.kind, pl.Datetime) or self.kind == pl.Date:
             return column.cast(pl.Int64 if isinstance(self.kind, pl.Datetime) else pl.Int32)
         if self.function in ("first", "last") and isinstance(self.kind, pl.Decimal):
@@ -183,8 +213,6 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Aggregate:
     if match is None:
         raise ExpressionError(f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS)}")
     function, inner = match[1].lower(), match[2]
-    if function in LATER:
-        raise ExpressionError(f"{function} is not available yet")
     if function not in FUNCTIONS:
         hint = did_you_mean(function, FUNCTIONS) or f"known: {', '.join(FUNCTIONS)}"
         raise ExpressionError(f"there is no aggregate '{function}' ({hint})")
@@ -192,21 +220,36 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Aggregate:
         if function != "count":
             raise ExpressionError(f"{function}() needs a column: {function}(column)")
         return Aggregate(name, function, None, pl.Int64(), pl.Int64())
+    inner, share = _share(inner) if function == "quantile" else (inner, 0.0)
     argument = compile_expression(inner, schema)
     kind = result_type(argument, schema)
-    return Aggregate(name, function, argument, kind, _result(function, kind))
+    return Aggregate(name, function, argument, kind, _result(function, kind), share)
+
+
+def _share(inner: str) -> tuple[str, float]:
+    """The expression, and the number behind the last comma."""
+    expression, _, text = inner.rpartition(",")
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not expression.strip() or not 0.0 <= share <= 1.0:
+        raise ExpressionError("quantile needs a column and a share from 0 to 1: quantile(column, 0.95)")
+    return expression.strip(), share
 
 
 def _result(function: str, kind: pl.DataType) -> pl.DataType:
     if function == "count":
         return pl.Int64()
-    if function in ("sum", "mean") and not kind.is_numeric():
+    if function in ("sum", "mean", "quantile") and not kind.is_numeric():
         raise ExpressionError(f"{function} needs a number, this is {kind}")
     if function in ("min", "max") and not (kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean)):
         raise ExpressionError(f"{function} needs values that have an order, this is {kind}")
     if kind.is_nested():
         raise ExpressionError(f"{function} cannot hold a {kind}: take out what you need")
-    if function == "mean":
+    if function == "count_distinct":
+        return pl.Int64()
+    if function in ("mean", "quantile"):
         return pl.Float64()
     if kind.is_integer():
         return pl.Int64()

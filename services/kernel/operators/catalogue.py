@@ -22,6 +22,7 @@ from services.kernel.operators.operator import BatchContext, Operator
 from services.kernel.operators.python import PythonTask
 from services.kernel.operators.python import output_fields as python_fields
 from services.kernel.operators.rowwise import Union, filtered, selected
+from services.kernel.operators.running import EACH
 from services.kernel.operators.top import Top
 from services.kernel.operators.totals import Totals
 from services.kernel.operators.windows import END, START, Windows
@@ -122,11 +123,15 @@ def _describe_aggregate(params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
             _add_field(problems, f"key[{index}]", name, inputs[0].fields[name], fields)
     for name, text in params["aggregate"].items():
         try:
-            _add_field(problems, f"aggregate.{name}", name, _aggregated(name, text, columns), fields)
+            aggregate = accumulators.parse(name, text, columns)
+            _add_field(problems, f"aggregate.{name}", name, _aggregated(aggregate), fields)
+            if params.get("emit") == "each" and aggregate.function not in EACH:
+                message = f"{aggregate.function} cannot be given after each record"
+                problems.add(f"aggregate.{name}", message, "use emit: updates")
         except (ExpressionError, ValueError) as error:
             problems.add(f"aggregate.{name}", str(error))
-    if params.get("emit") == "each":
-        problems.add("emit", "each is not available yet", "use updates or final")
+    if window and params.get("emit") == "each":
+        problems.add("emit", "each goes with running totals, not with windows", "use updates, or leave out window")
     if window:
         for name in (START, END):
             _add_field(problems, "window", name, "timestamp", fields)
@@ -135,9 +140,8 @@ def _describe_aggregate(params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
     return Stream(fields, row_key, bool(window) and params.get("emit") == "final")
 
 
-def _aggregated(name: str, text: str, columns: pl.Schema) -> str:
-    aggregate = accumulators.parse(name, text, columns)
-    return text_of(aggregate.result, may_be_null=aggregate.function != "count")
+def _aggregated(aggregate: accumulators.Aggregate) -> str:
+    return text_of(aggregate.result, may_be_null=aggregate.function not in ("count", "count_distinct"))
 
 
 def _describe_join(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:

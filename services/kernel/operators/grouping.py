@@ -5,10 +5,11 @@ Source: PROTOCOL 4 (single-threaded reductions, canonical key order).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ from services.kernel.operators.accumulators import Aggregate, Columns
 
 State = tuple[object, ...]
 _ONE = "_one"
+_NUMBER = "_number"
 
 
 class Grouping:
@@ -39,18 +41,24 @@ class Grouping:
             if aggregate.argument is not None and column is None
         ]
         self._reductions = [reduction for aggregate in aggregates for reduction in aggregate.reductions()]
+        self._float_sums = [
+            reduction
+            for aggregate in aggregates
+            for reduction in aggregate.reductions()
+            if reduction[1] == "sum" and aggregate.kind.is_float()
+        ]
 
     def reduce(self, rows: pl.DataFrame, time: str) -> tuple[pl.DataFrame, Columns]:
-        """Distinct keys in canonical order, and for each accumulator its column."""
-        if self._ordered and not rows[time].is_sorted():
-            rows = rows.sort(time, maintain_order=True)
-        reduced = self._sorted(
-            self._grouped([canonical_floats(rows[name]) for name in self.key], self._prepared(rows, time))
-        )
-        columns = {
-            reduction: pl.Series(reduced[f"{reduction[0]}_{reduction[1]}"])
-            for reduction in dict.fromkeys(self._reductions)
-        }
+        """Distinct keys in canonical order, and for each accumulator its column.
+
+        first and last need the rows in the order of time; floats are always added in the order in which they came.
+        """
+        in_order = rows.sort(time, maintain_order=True) if self._ordered and not rows[time].is_sorted() else rows
+        by_arrival = [] if in_order is rows else self._float_sums
+        reduced = self._reduced(in_order, time, [one for one in self._reductions if one not in by_arrival])
+        columns = _columns(reduced, self._reductions)
+        if by_arrival:
+            columns |= _columns(self._reduced(rows, time, by_arrival), self._reductions)
         reductions = iter(self._reductions)
         accumulators = [
             aggregate.accumulators(columns[next(reductions)])
@@ -59,7 +67,21 @@ class Grouping:
         ]
         return pl.DataFrame([pl.Series(name, reduced[name]) for name in self.key]), accumulators
 
-    def _prepared(self, rows: pl.DataFrame, time: str) -> list[pl.Series]:
+    def _reduced(self, rows: pl.DataFrame, time: str, reductions: Sequence[tuple[str, str]]) -> pa.Table:
+        keys = [canonical_floats(rows[name]) for name in self.key]
+        return self._sorted(self._grouped(keys, self.prepared(rows, time), reductions))
+
+    def numbers(self, rows: pl.DataFrame, keys: pl.DataFrame) -> np.ndarray:
+        """For each row, which of the distinct keys is its own."""
+        if not self.key:
+            return np.zeros(rows.height, dtype=np.int64)
+        own = pl.DataFrame([canonical_floats(rows[name]) for name in self.key])
+        numbered = keys.with_row_index(_NUMBER)
+        found = own.join(numbered, on=self.key, how="left", nulls_equal=True, maintain_order="left")
+        return found[_NUMBER].to_numpy().astype(np.int64)
+
+    def prepared(self, rows: pl.DataFrame, time: str) -> list[pl.Series]:
+        """The columns to be reduced, those of one aggregate after those of the other."""
         times = rows[time]
         computed = rows.select(self._computed) if self._computed else rows
         prepared = []
@@ -71,13 +93,15 @@ class Grouping:
             prepared += aggregate.prepare(value, times)
         return prepared
 
-    def _grouped(self, keys: Sequence[pl.Series], prepared: Sequence[pl.Series]) -> pa.Table:
+    def _grouped(
+        self, keys: Sequence[pl.Series], prepared: Sequence[pl.Series], reductions: Sequence[tuple[str, str]]
+    ) -> pa.Table:
         if not keys:
             keys = [pl.Series(_ONE, [0], dtype=pl.Int8).new_from_index(0, len(prepared[0]))]
         columns = [*keys, *prepared]
         arrays = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
         table = pa.Table.from_arrays(arrays, names=[column.name for column in columns])
-        wanted: Any = list(dict.fromkeys(self._reductions))
+        wanted: Any = list(dict.fromkeys(reductions))
         return table.group_by([key.name for key in keys], use_threads=False).aggregate(wanted)
 
     def _sorted(self, groups: pa.Table) -> pa.Table:
@@ -116,6 +140,13 @@ class Grouping:
             series.append(aggregate.value(accumulators[start:stop]))
             start = stop
         return series
+
+
+def _columns(reduced: pa.Table, reductions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], pl.Series]:
+    """Those of the reductions that the table holds."""
+    names = {reduction: f"{reduction[0]}_{reduction[1]}" for reduction in reductions}
+    held = set(reduced.column_names)
+    return {reduction: pl.Series(reduced[name]) for reduction, name in names.items() if name in held}
 
 
 def states_of(accumulators: Columns) -> list[State]:

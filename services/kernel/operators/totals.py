@@ -12,9 +12,11 @@ import polars as pl
 from schemas.cuts import END_WATERMARK
 from services.kernel import keys as canonical_keys
 from services.kernel.fields import with_time
+from services.kernel.keys import canonical_floats
 from services.kernel.operators.accumulators import Aggregate, Columns
 from services.kernel.operators.grouping import Grouping, columns_of, states_of
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.operators.running import after_each
 from services.kernel.state_table import Tables
 
 _LATEST = "_latest"
@@ -22,8 +24,10 @@ _LATEST = "_latest"
 
 class Totals:
     """`updates`: the newest values of each touched key, a row a key and batch. `final`: one row a key at the end.
+    `each`: one row an input row, the values after it, in the order of the input.
 
-    The event time of an update is the largest of its batch, that of a final row the largest of its key.
+    The event time of an update is the largest of its batch, that of a final row the largest of its key; with `each` a
+    row has that of its input row.
     """
 
     def __init__(
@@ -34,7 +38,7 @@ class Totals:
         output: Mapping[str, pl.DataType],
         tables: Tables,
     ) -> None:
-        self._final = emit == "final"
+        self._final, self._each = emit == "final", emit == "each"
         latest = [Aggregate(_LATEST, "max", pl.col(TIME), pl.Int64(), pl.Int64())] if self._final else []
         self._grouping = Grouping(key, [*aggregates, *latest])
         self._totals = tables.table("totals")
@@ -51,10 +55,14 @@ class Totals:
     def _update(self, rows: pl.DataFrame) -> pl.DataFrame:
         keys, partial = self._grouping.reduce(rows, TIME)
         encoded = canonical_keys.encode(keys, self._grouping.key) if self._grouping.key else [b""]
-        merged = self._grouping.merge(self._totals.get_many(encoded), partial)
+        states = self._totals.get_many(encoded)
+        merged = self._grouping.merge(states, partial)
         self._totals.put_many(encoded, states_of(merged))
         if self._final:
             return self._nothing
+        if self._each:
+            names = [canonical_floats(rows[name]) for name in self._grouping.key]
+            return pl.DataFrame([*names, *after_each(self._grouping, rows, TIME, keys, states), rows[TIME]])
         time = pl.Series(TIME, [rows[TIME].max()], dtype=pl.Int64).new_from_index(0, len(encoded))
         return pl.DataFrame([*keys.get_columns(), *self._grouping.values(merged), time])
 

@@ -6,18 +6,15 @@ runs; what a job computes is never quietly another thing, so there it is a probl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import reduce
 
-from schemas.job_operators import Aggregate, Spark
+from schemas.job_operators import Spark
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 
 SCHEMES = frozenset({"none"})
 """Fault-tolerance schemes that work; a unit that asks for another runs as `none`."""
-
-_QUANTILE = re.compile(r"\bquantile\w*\s*\(", re.IGNORECASE)
 
 _ONLY_DEFAULT = (
     "fault_tolerance.precision",
@@ -53,16 +50,6 @@ def missing_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, operator in spec.operators.items():
         if isinstance(operator, Spark):
             yield Problem(f"operators.{name}.spark", "spark operators are not available yet", "use python")
-        if isinstance(operator, Aggregate):
-            yield from _missing_of_aggregate(name, operator)
-
-
-def _missing_of_aggregate(name: str, operator: Aggregate) -> Iterator[Problem]:
-    if operator.emit == "each":
-        yield Problem(f"operators.{name}.emit", "each is not available yet", "use updates")
-    for column, expression in operator.aggregate.items():
-        if _QUANTILE.search(expression):
-            yield Problem(f"operators.{name}.aggregate.{column}", "quantile is not available yet")
 
 
 def ignored_warnings(spec: JobSpec) -> Iterator[str]:

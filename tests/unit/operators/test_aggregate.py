@@ -8,6 +8,7 @@ from decimal import Decimal
 from itertools import permutations
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +30,8 @@ ALL = {
     "high": "max(v)",
     "oldest": "first(v)",
     "newest": "last(v)",
+    "different": "count_distinct(v)",
+    "most": "quantile(v, 0.9)",
 }
 
 
@@ -48,6 +51,8 @@ def expected(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "high": max(values, default=None),
         "oldest": values[0] if values else None,
         "newest": values[-1] if values else None,
+        "different": len(set(values)),
+        "most": pl.Series(values, dtype=pl.Float64).quantile(0.9, "linear"),
     }
 
 
@@ -196,6 +201,12 @@ def test_decimals_are_added_to_the_last_digit_and_null_beyond() -> None:
     assert totals == [big, Decimal("800000000000000000000000000000000000.02"), None]
 
 
+def test_decimals_without_digits_behind_the_point_are_kept_by_first() -> None:
+    spec: dict[str, Any] = {"aggregate": {"one": "first(d)"}, "key": [], "window": None, "emit": "updates"}
+    (out,) = Harness("aggregate", spec, {"d": "decimal(10,0)"}).run([{"d": Decimal(7), "_time": 0}])
+    assert out["one"] == Decimal(7)
+
+
 def test_min_and_max_pass_over_nan_and_know_one_zero() -> None:
     spec: dict[str, Any] = {
         "aggregate": {"low": "min(f)", "high": "max(f)"},
@@ -223,11 +234,30 @@ def test_nothing_at_all_gives_nothing() -> None:
         ({"aggregate": {"n": "sum(k)"}}, "aggregate.n", "sum needs a number"),
         ({"aggregate": {"n": "sum(w)"}}, "aggregate.n", "no column 'w'"),
         ({"aggregate": {"n": "sum()"}}, "aggregate.n", "needs a column"),
-        ({"aggregate": {"n": "quantile(v)"}}, "aggregate.n", "not available yet"),
+        ({"aggregate": {"n": "quantile(v)"}}, "aggregate.n", "a share from 0 to 1"),
+        ({"aggregate": {"n": "quantile(coalesce(v, 0))"}}, "aggregate.n", "a share from 0 to 1"),
+        ({"aggregate": {"n": "quantile(v, 95)"}}, "aggregate.n", "a share from 0 to 1"),
+        ({"aggregate": {"n": "quantile(v, nan)"}}, "aggregate.n", "a share from 0 to 1"),
+        ({"aggregate": {"n": "quantile(k, 0.5)"}}, "aggregate.n", "quantile needs a number"),
+        ({"aggregate": {"n": "count_distinct()"}}, "aggregate.n", "needs a column"),
         ({"aggregate": {"n": "v"}}, "aggregate.n", "is no aggregate"),
         ({"aggregate": {"k": "count()"}}, "aggregate.k", "two columns 'k'"),
         ({"aggregate": {"_n": "count()"}}, "aggregate._n", "underscore"),
-        ({"emit": "each"}, "emit", "not available yet"),
+        (
+            {"emit": "each", "aggregate": {"n": "count()"}, "window": {"size_s": 1, "slide_s": 1}},
+            "emit",
+            "each goes with running totals, not with windows (use updates, or leave out window)",
+        ),
+        (
+            {"emit": "each", "aggregate": {"n": "quantile(v, 0.5)"}},
+            "aggregate.n",
+            "quantile cannot be given after each record (use emit: updates)",
+        ),
+        (
+            {"emit": "each", "aggregate": {"n": "count_distinct(v)"}},
+            "aggregate.n",
+            "count_distinct cannot be given after each record (use emit: updates)",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_path_and_hint(change: dict[str, Any], path: str, part: str) -> None:

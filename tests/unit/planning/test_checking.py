@@ -63,13 +63,6 @@ def keep(name: str = "s", **more: Any) -> dict[str, Any]:
             "spark operators are not available yet",
             "use python",
         ),
-        (job({"o": COUNT | {"emit": "each"}}), "operators.o.emit", "each is not available yet", "use updates"),
-        (
-            job({"o": COUNT | {"aggregate": {"p": "QUANTILE(x, 0.9)"}}}),
-            "operators.o.aggregate.p",
-            "quantile is not available yet",
-            "",
-        ),
         (
             job({"o": {"python": "others.code:F", "input": "s"}}),
             "operators.o.python",
@@ -233,14 +226,14 @@ def test_all_problems_come_at_once_without_those_that_follow_from_others() -> No
         {
             "a": keep("nowhere"),
             "b": keep("a"),
-            "c": COUNT | {"emit": "each"},
+            "c": {"spark": "mine:f", "input": "s"},
             "d": {"top": {"k": 1, "by": "x"}, "input": "b"},
         }
     )
     raw["queries"]["q"]["sink"]["topic"] = "in"
     assert [problem.path for problem in problems(raw)] == [
         "operators.a.input",
-        "operators.c.emit",
+        "operators.c.spark",
         "queries.q.sink.topic",
     ]
 

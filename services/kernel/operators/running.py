@@ -1,0 +1,153 @@
+"""Running values: what the aggregates of a key are after each of its rows.
+
+Rows are put in order of their groups, each group behind what is stored of it, and one pass over all of them does the
+rest. Floats are added as Grouping adds them, the rows of the batch among themselves and then to what is stored, so the
+last value of a key is the one that `updates` gives. Source: JOBS "emit: each", PROTOCOL 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+
+from services.kernel.operators.accumulators import Aggregate, Column, Columns
+from services.kernel.operators.grouping import Grouping, State, columns_of
+
+_SMALL = 2**16
+
+
+class Segments:
+    """The order of rows by group. Sequences hold an item a group (what is stored), then one a row."""
+
+    def __init__(self, group: np.ndarray, groups: int) -> None:
+        self._groups = groups
+        both = np.concatenate((np.arange(groups), group))
+        self._order = (both.astype(np.uint16) if groups <= _SMALL else both).argsort(kind="stable")
+        self._group = both[self._order]
+        self._heads = np.flatnonzero(self._order < groups)
+
+    def totals(self, sequence: np.ndarray) -> np.ndarray:
+        """Sums of whole numbers up to each row; overflows on the way do no harm."""
+        ordered = sequence[self._order]
+        sums = ordered.cumsum()
+        return self._by_row(sums - (sums - ordered)[self._heads][self._group])
+
+    def float_totals(self, stored: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Sums of floats, those of the batch in the order of the rows, then the stored one."""
+        ordered = np.concatenate((np.zeros(self._groups), values))[self._order]
+        frame = pl.DataFrame({"group": self._group, "value": ordered})
+        sums = frame.select(pl.col("value").cum_sum().over("group")).to_series().to_numpy()
+        with np.errstate(over="ignore"):
+            return self._by_row(sums + stored[self._group])
+
+    def highest(self, score: np.ndarray, newer: bool) -> np.ndarray:
+        """Where in the sequence the highest score up to each row is; of equal ones the newest or the oldest."""
+        ranked = self._group * (int(score.max(initial=0)) + 1) + score[self._order]
+        before = np.concatenate(([-1], np.maximum.accumulate(ranked)[:-1]))
+        rises = ranked >= before if newer else ranked > before
+        at = np.maximum.accumulate(np.where(rises, np.arange(len(ranked)), 0))
+        return self._by_row(self._order[at])
+
+    def _by_row(self, ordered: np.ndarray) -> np.ndarray:
+        """In the order in which the rows came."""
+        back = np.empty_like(ordered)
+        back[self._order] = ordered
+        return back[self._groups :]
+
+
+def after_each(
+    grouping: Grouping, rows: pl.DataFrame, time: str, keys: pl.DataFrame, states: Sequence[State | None]
+) -> list[pl.Series]:
+    """The columns of all aggregates, a value a row. keys, states: of the groups, before the rows."""
+    segments = Segments(grouping.numbers(rows, keys), len(states))
+    blank: State = (None,) * grouping.width
+    stored = columns_of([blank if state is None else state for state in states], grouping.width)
+    prepared = iter(grouping.prepared(rows, time))
+    series, start = [], 0
+    for aggregate in grouping.aggregates:
+        columns = [next(prepared) for _ in range(aggregate.inputs)]
+        old = stored[start : start + aggregate.width]
+        series.append(aggregate.value(_AFTER[aggregate.function](aggregate, columns, old, segments)))
+        start += aggregate.width
+    return series
+
+
+def _counts(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
+    known = columns[0].is_not_null().to_numpy().astype(np.int64)
+    return [segments.totals(np.concatenate((_or_zero(stored[-1], np.int64), known))).tolist()]
+
+
+def _sums(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
+    (values,), old = columns, stored[0]
+    if aggregate.kind.is_float():
+        found = segments.float_totals(_or_zero(old, np.float64), values.cast(pl.Float64).fill_null(0.0).to_numpy())
+    else:
+        found = segments.totals(_whole_numbers(aggregate, values, old))
+    anything = np.concatenate(([value is not None for value in old], values.is_not_null().to_numpy()))
+    seen = segments.totals(anything.astype(np.int64)) > 0
+    sums = found.tolist()
+    return [sums if seen.all() else [value if some else None for value, some in zip(sums, seen, strict=True)]]
+
+
+def _means(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
+    return _sums(aggregate, columns, stored, segments) + _counts(aggregate, columns, stored, segments)
+
+
+def _extremes(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
+    values = _sequence(aggregate, stored[0], columns[0])
+    at = segments.highest(_scores(values, aggregate.function == "min"), newer=False)
+    return [values.gather(at).to_list()]
+
+
+def _by_time(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
+    """first: the oldest time, of equal ones the first that came; last: the newest, the last that came."""
+    value, time = columns
+    times = pl.concat([pl.Series(time.name, stored[0], dtype=time.dtype), time])
+    values = _sequence(aggregate, stored[1], value)
+    first = aggregate.function == "first"
+    at = segments.highest(_scores(times, first), newer=not first)
+    return [values.gather(at).to_list()]
+
+
+After = Callable[[Aggregate, Sequence[pl.Series], Columns, Segments], Columns]
+"""Of prepared columns and stored accumulators, a value a row for each accumulator that the result is made of."""
+_AFTER: dict[str, After] = {
+    "count": _counts,
+    "sum": _sums,
+    "mean": _means,
+    "min": _extremes,
+    "max": _extremes,
+    "first": _by_time,
+    "last": _by_time,
+}
+EACH = tuple(_AFTER)
+"""Aggregates whose value after each record is available; the others are too dear to be computed for every record."""
+
+
+def _or_zero(values: Column, kind: type[np.generic]) -> np.ndarray:
+    return np.array([value or 0 for value in values], dtype=kind)
+
+
+def _whole_numbers(aggregate: Aggregate, values: pl.Series, old: Column) -> np.ndarray:
+    """In 64 bits, or as Python's own where a total might not fit."""
+    stored = [value or 0 for value in old]
+    if values.dtype == pl.Int64:
+        numbers = values.fill_null(0).to_numpy()
+        largest = max(abs(int(numbers.max())), abs(int(numbers.min())))
+        if max(map(abs, stored)) + largest * len(numbers) < 2**63:
+            return np.concatenate((np.array(stored, dtype=np.int64), numbers))
+    return np.array([*stored, *(value or 0 for value in aggregate.accumulators(values))], dtype=object)
+
+
+def _sequence(aggregate: Aggregate, stored: Column, values: pl.Series) -> pl.Series:
+    """What is stored and the rows' values, in a type that has their order; decimals as scaled integers."""
+    if isinstance(aggregate.kind, pl.Decimal):
+        return pl.Series(values.name, [*stored, *aggregate.accumulators(values)], dtype=pl.Int128)
+    return pl.concat([pl.Series(values.name, stored, dtype=values.dtype), values])
+
+
+def _scores(values: pl.Series, lowest: bool) -> np.ndarray:
+    """Whole numbers in the order of the values, or against it; 0 for null."""
+    return values.rank("dense", descending=lowest).fill_null(0).cast(pl.Int64).to_numpy()
