@@ -57,15 +57,22 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
     status: int = 0
 
 
+class Echo(msgspec.Struct, frozen=True, tag="echo", tag_field="type", omit_defaults=True):
+    """A recovery replica's word to itself: when it comes late, the broker or the replica is slow, and not a worker."""
+
+    replica: str
+    sequence: int
+
+
 HeartbeatRecord = Heartbeat | Exit
 
-_decoder: Strict[HeartbeatRecord] = Strict(msgspec.json.Decoder(HeartbeatRecord).decode)
+_decoder: Strict[HeartbeatRecord | Echo] = Strict(msgspec.json.Decoder(HeartbeatRecord | Echo).decode)
 
 
-def decode(data: bytes) -> HeartbeatRecord:
+def decode(data: bytes) -> HeartbeatRecord | Echo:
     """Raises msgspec.DecodeError on anything else."""
     return _decoder.decode(data)
 
 
-def encode(record: HeartbeatRecord) -> bytes:
+def encode(record: HeartbeatRecord | Echo) -> bytes:
     return msgspec.json.encode(record)

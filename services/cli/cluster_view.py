@@ -18,7 +18,7 @@ from schemas import assignments, heartbeats, plans
 from schemas import progress as progresses
 from schemas.assignments import Change, unit_key
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.heartbeats import CopyState, Exit, Heartbeat
+from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
 from schemas.plans import Plan, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
@@ -168,6 +168,8 @@ class ClusterView:
 
     def _read_heartbeat(self, value: bytes) -> None:
         record = heartbeats.decode(value)
+        if isinstance(record, Echo):
+            return
         known = self._workers.get(record.worker)
         if isinstance(record, Exit):
             if known is not None and known.beat.incarnation == record.incarnation:
@@ -258,6 +260,10 @@ class ClusterView:
         return copy.state if _worker_state(worker, now_ms) == "live" else "silent"
 
     # -- units and workers --------------------------------------------------------------------------------------------
+
+    def change(self, key: str) -> Change | None:
+        """The last valid change of a unit."""
+        return self._assigned.of(key)
 
     def units(self, plan: Plan) -> list[UnitLine]:
         """Who runs what of a job."""

@@ -20,7 +20,7 @@ Runs streaming jobs on Kafka so that no failure of a worker loses or doubles a r
 
   holdfast doctor                       is this machine ready?
   holdfast try job.yaml | head          a job on files, without Kafka
-  holdfast up --detach                  Kafka, controller and workers, here
+  holdfast up --detach                  Kafka, controller, recovery and workers
   holdfast send flights flights.csv.gz --null NA --create-topics
   holdfast submit job.yaml --create-topics
   holdfast results JOB QUERY --until-idle 2
@@ -86,7 +86,7 @@ def _assemble() -> None:
     app.command(rich_help_panel=CLUSTER)(faults.stall)
     if importlib.util.find_spec("services.cli.trying") is not None:
         app.command("try", rich_help_panel=JOBS)(importlib.import_module("services.cli.trying").command)
-    for command in (jobs.check, jobs.submit, jobs.cancel, jobs.pause, jobs.resume):
+    for command in (jobs.check, jobs.submit, jobs.cancel, jobs.pause, jobs.resume, jobs.scheme):
         app.command(rich_help_panel=JOBS)(command)
     app.command(rich_help_panel=DATA)(sending.send)
     app.command(rich_help_panel=DATA)(results.results)

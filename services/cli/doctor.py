@@ -19,7 +19,7 @@ from services.cli import ports
 from services.cli.artifacts import faults, read_set
 from services.cli.java import JavaMissing, find_java
 from services.cli.settings import Settings, unknown_variables
-from services.worker.settings import client_settings
+from services.log.client_settings import client_settings
 
 GIB = 1024**3
 KAFKA_TIMEOUT_S = 5.0

@@ -130,6 +130,35 @@ def resume(
     _command("resume", job, timeout, "running", data_dir, kafka, as_json)
 
 
+def scheme(
+    job: JobName,
+    unit: Annotated[str, typer.Argument(help="A unit, such as count-0; `holdfast units JOB` lists them.")],
+    wanted: Annotated[str, typer.Argument(metavar="SCHEME", help="none, passive, deployed, passive-cold, ...")],
+    timeout: Timeout = 60.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Change the fault-tolerance scheme of a unit while it runs. Returns once the change is decided."""
+    from services.cli import submitting
+    from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.whereabouts import connected
+    from services.kernel.planning.available import SCHEMES
+
+    if wanted not in SCHEMES:
+        raise typer.BadParameter(f"there is no scheme '{wanted}': one of {', '.join(sorted(SCHEMES))}")
+    with connected(data_dir, kafka) as door, waiting(f"{unit} to {wanted} ...", quiet=as_json):
+        view = read_jobs(door)
+        line = named_job(view, job)
+        _check_runs(line)
+        plan = view.plan(line.generation)
+        names = [] if plan is None else [one.name for one in plan.units]
+        if unit not in names:
+            raise typer.BadParameter(f"job {job} has no unit '{unit}': one of {', '.join(names)}")
+        submitting.change_scheme(door, line, unit, wanted, timeout)
+    _tell({"job": line.job, "generation": line.generation, "state": f"running, {unit} under {wanted}"}, as_json)
+
+
 def _command(
     kind: str, name: str, timeout: float, state: str, data_dir: Path | None, kafka: str | None, as_json: bool
 ) -> None:

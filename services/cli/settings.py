@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.controller.settings import ControllerSettings
-from services.worker.settings import CLIENT_PREFIX, WorkerSettings, client_settings
+from services.log.client_settings import CLIENT_PREFIX, client_settings
+from services.worker.settings import WorkerSettings
 
 PREFIX = "HOLDFAST_"
 OF_SCRIPTS = frozenset({"HOLDFAST_CACHE", "HOLDFAST_PYTHON"})

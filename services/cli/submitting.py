@@ -12,17 +12,19 @@ from typing import Any
 import msgspec
 
 from schemas import commands
+from schemas.assignments import unit_key
 from schemas.commands import Command
 from schemas.events import Event
 from schemas.plans import Ended, Problem, Rejection, Status
 from schemas.topics import Partition, generation
-from services.cli.cluster_reading import Watch
+from services.cli.cluster_reading import Watch, read_all
 from services.cli.cluster_view import JobLine
 from services.cli.terminal import CommandFailed
 from services.cli.whereabouts import Door
 from services.kernel.errors import JobRejected
 
 ANSWER_S = 5.0
+LOOK_AGAIN_S = 0.2
 
 WANTED_STATE = {"pause": "paused", "resume": "running"}
 
@@ -98,6 +100,25 @@ def command(door: Door, kind: str, job: JobLine, timeout_s: float) -> None:
             if isinstance(record, Status) and record.generation == job.generation and record.state == "failed":
                 raise CommandFailed(f"job {job.job} failed: {record.error}")
     raise CommandFailed(f"{kind} of {job.job} is not done after {timeout_s:g} s", "it goes on: `holdfast status` tells")
+
+
+def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: float) -> None:
+    """Returns once a valid assignment of the unit says this scheme; copies that this asks for may be on their way.
+
+    Raises:
+        CommandFailed: nothing has decided it in time.
+    """
+    key = unit_key(job.job, job.generation, unit)
+    _append(door, commands.encode(Command("scheme", job.job, unit, scheme)))
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        change = read_all(door).change(key)
+        if change is not None and change.scheme == scheme:
+            return
+        time.sleep(LOOK_AGAIN_S)
+    raise CommandFailed(
+        f"{unit} is not under {scheme} after {timeout_s:g} s", "it changes once its copies allow it: `holdfast units`"
+    )
 
 
 def _done(record: object, kind: str, job: JobLine) -> bool:

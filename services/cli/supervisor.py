@@ -31,10 +31,11 @@ from services.cli.notices import Notices
 from services.cli.readiness import Readiness
 from services.cli.restarts import Restarts
 from services.cli.settings import Settings
-from services.controller.durability import Durability
 from services.kernel.errors import HoldfastError
+from services.log.client_settings import client_settings
+from services.log.durability import Durability
 from services.log.kafka import KafkaLog
-from services.worker.settings import client_settings, new_incarnation
+from services.worker.settings import new_incarnation
 
 READY_S = 60.0
 TICK_S = 0.25
@@ -71,6 +72,7 @@ class Supervisor:
         self.topics = ClusterTopics(settings.cluster)
         self.state = "starting"
         self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
+        self.recovery = self._member("recovery", "services.recovery", lambda run: {}, new_incarnation)
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
         self._changed = changed
         self._queue: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
@@ -116,7 +118,7 @@ class Supervisor:
         self._stopping.set()
         self.state = "stopping"
         self._changed()
-        for group in (self.workers, [self.controller]):
+        for group in (self.workers, [self.recovery, self.controller]):
             for member in group:
                 member.ask_to_stop()
             for member in group:
@@ -132,7 +134,7 @@ class Supervisor:
 
     @property
     def members(self) -> list[Member]:
-        return [self.controller, *self.workers]
+        return [self.controller, self.recovery, *self.workers]
 
     @property
     def cluster(self) -> Cluster:
@@ -145,6 +147,7 @@ class Supervisor:
             data_dir=str(self.files.data_dir),
             kafka_pid=broker,
             controller_pid=self.controller.pid,
+            recovery_pid=self.recovery.pid,
             started_ms=self._started_ms,
             plugins=self.settings.plugins,
         )
@@ -238,7 +241,7 @@ class Supervisor:
 
     def _ended(self, member: Member, run: str, status: int) -> None:
         """From the thread that saw it: nothing comes before the notice."""
-        if self._notices is not None and member is not self.controller:
+        if self._notices is not None and member in self.workers:
             self._notices.ended(member.name, run, status)
         self._queue.put(_Ended(member, status))
         if not self._stopping.is_set():

@@ -89,8 +89,8 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     if not where.local:  # the local cluster's Kafka, when it is down, is being started again
         reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
 
+    from services.log.client_settings import client_settings
     from services.log.kafka import KafkaLog
-    from services.worker.settings import client_settings
 
     log = KafkaLog(where.bootstrap_servers, client_settings(), f"cli-{os.getpid()}")
     try:

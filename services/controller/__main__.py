@@ -12,14 +12,16 @@ import time
 import structlog
 
 from schemas.topics import ClusterTopics
-from services.controller.app import Shell, make_app
-from services.controller.backlog import Backlog
+from services.controller.app import TICK_S, Shell
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
-from services.controller.durability import Durability
-from services.controller.settings import ControllerSettings, client_settings
+from services.controller.settings import ControllerSettings
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
+from services.log.agents import make_app
+from services.log.backlog import Backlog
+from services.log.client_settings import client_settings
+from services.log.durability import Durability
 from services.log.kafka import KafkaLog
 
 STOP_S = 0.5
@@ -53,7 +55,10 @@ async def run(settings: ControllerSettings) -> int:
     )
     kinds = conductor.topics()
     shell = Shell(conductor, log, Backlog.of(log, kinds), _time_ms)
-    app = make_app(f"{settings.cluster}-{settings.controller}", settings.kafka, client_settings(), shell, kinds)
+    names = {partition: kind.value for partition, kind in kinds.items()}
+    app = make_app(f"{settings.cluster}-{settings.controller}", settings.kafka, client_settings(), names, shell.read)
+    app.timer(TICK_S)(shell.tick)
+    app.task(shell.act)
     await app.start()
     _log.info("controller runs", kafka=settings.kafka, cluster=settings.cluster, name=settings.controller)
     waits = {asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(app.wait_until_stopped())}

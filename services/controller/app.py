@@ -1,4 +1,4 @@
-"""The controller as a Faust app: agents feed the core in the event loop, one thread carries out what blocks.
+"""Between Faust and the core: agents feed it in the event loop, one thread carries out what blocks.
 
 Source: PROTOCOL 1. Every replica is a consumer group of its own and reads everything from the start; it acts once it
 has read what was there when it started.
@@ -7,27 +7,21 @@ has read what was there when it started.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-import faust
 import structlog
-from faust.tables.manager import TableManager
-from faust.types import StreamT
-from mode.utils.times import Seconds
 
 from schemas.topics import Partition
-from services.controller.backlog import Backlog
-from services.controller.conductor import Conductor, Kind
+from services.controller.conductor import Conductor
 from services.controller.core.actions import Action
 from services.controller.core.events import Outcome
-from services.controller.credentials import credentials
 from services.controller.watching import ProgressRecord, Watching
 from services.kernel.errors import Retriable
+from services.log.backlog import Backlog
 from services.log.protocol import Log
 
 TICK_S = 0.1
@@ -44,13 +38,14 @@ class Shell:
 
     def __init__(self, conductor: Conductor, log: Log, backlog: Backlog, time_ms: Callable[[], int]) -> None:
         self._conductor, self._log, self._backlog, self._time_ms = conductor, log, backlog, time_ms
+        self._kinds = conductor.topics()
         self._watching = Watching(log)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="conductor")
         self._wake = asyncio.Event()
         self._looked_s = time.monotonic()
 
-    def feed(self, kind: Kind, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        self._conductor.feed(kind, offset, timestamp_ms, value)
+    def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        self._conductor.feed(self._kinds[partition], offset, timestamp_ms, value)
         self._backlog.read(partition, offset)
         self._begin()
         self._wake.set()
@@ -106,50 +101,3 @@ class Shell:
             return self._log.offsets(self._backlog.left, "start")
         except Retriable:
             return {}
-
-
-class _NoTables(TableManager):
-    """Faust gives tables a second to be declared before it reads anything; there are none."""
-
-    async def sleep(self, n: Seconds) -> None:
-        pass
-
-
-def make_app(name: str, bootstrap_servers: str, client_settings: Mapping[str, str], shell: Shell,
-             kinds: Mapping[Partition, Kind]) -> faust.App:  # fmt: skip
-    """The app with an agent for each topic, a timer, and the task that carries out actions."""
-    app = faust.App(
-        name,
-        broker=[f"aiokafka://{server.strip()}" for server in bootstrap_servers.split(",")],
-        broker_credentials=credentials(client_settings),
-        # It keeps nothing, needs no topics of its own, and nobody calls it.
-        store="memory://",
-        datadir=tempfile.gettempdir(),
-        topic_disable_leader=True,
-        topic_allow_declare=False,
-        web_enabled=False,
-        consumer_auto_offset_reset="earliest",
-        stream_wait_empty=False,
-        TableManager=_NoTables,
-    )
-    for partition, kind in kinds.items():
-        _agent(app, partition, kind, shell)
-    app.timer(TICK_S)(shell.tick)
-    app.task(shell.act)
-    return app
-
-
-def _agent(app: faust.App, partition: Partition, kind: Kind, shell: Shell) -> None:
-    topic = app.topic(partition.topic, key_serializer="raw", value_serializer="raw", value_type=bytes)
-
-    async def feed(stream: StreamT[bytes]) -> None:
-        async for event in stream.events():
-            message = event.message
-            try:
-                shell.feed(kind, partition, message.offset, round(message.timestamp * 1000), message.value)
-            except Exception as error:
-                # An agent would go on with the next record, and the core without this one.
-                await app.crash(error)
-                raise
-
-    app.agent(topic, name=f"{app.conf.id}-{kind.value}")(feed)

@@ -23,9 +23,9 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
-from services.controller.durability import Durability
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.planning.layout import data_topics, task_name
+from services.log.durability import Durability
 from services.log.protocol import Log
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class Conductor:
             event = _event(kind, offset, timestamp_ms, value or b"")
         except msgspec.DecodeError as error:
             self._skip(kind.value, offset, error)
+            return
+        if event is None:
             return
         now_ms = self._time_ms()
         self._handle(event, now_ms if self.core.acting else min(now_ms, timestamp_ms))
@@ -241,8 +243,11 @@ class Conductor:
         return self._names(plan).specs(len(plan.units), data_topics(plan))
 
 
-def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened.Event:
-    """Raises msgspec.DecodeError on a malformed record; what users write is never that, but answered."""
+def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened.Event | None:
+    """None for what does not concern a controller.
+
+    Raises msgspec.DecodeError on a malformed record; what users write is never that, but answered.
+    """
     match kind:
         case Kind.SUBMIT:
             return happened.Submitted(offset, timestamp_ms, value)
@@ -251,7 +256,8 @@ def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened
         case Kind.ASSIGNMENTS:
             return happened.AssignmentRead(assignments.decode(value))
         case Kind.HEARTBEATS:
-            return happened.BeatRead(heartbeats.decode(value))
+            record = heartbeats.decode(value)
+            return None if isinstance(record, heartbeats.Echo) else happened.BeatRead(record)
 
 
 def _of_a_generation(decision: Decision) -> Decision:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
-
-CLIENT_PREFIX = "HOLDFAST_KAFKA_CLIENT_"
 
 
 class ControllerSettings(BaseSettings):
@@ -31,12 +28,3 @@ class ControllerSettings(BaseSettings):
     def allow(self) -> list[str]:
         """The modules that plugins names."""
         return [name.strip() for name in self.plugins.split(",") if name.strip()]
-
-
-def client_settings() -> dict[str, str]:
-    """librdkafka properties passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism."""
-    return {
-        name.removeprefix(CLIENT_PREFIX).lower().replace("_", "."): value
-        for name, value in os.environ.items()
-        if name.startswith(CLIENT_PREFIX)
-    }

@@ -15,12 +15,13 @@ import structlog
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
+from services.log.client_settings import client_settings
 from services.log.kafka import KafkaLog
 from services.worker.blocking import BlockingThread
 from services.worker.heartbeat import HeartbeatThread
 from services.worker.loop import Identity, Worker
 from services.worker.rocks import RocksImage
-from services.worker.settings import WorkerSettings, client_settings
+from services.worker.settings import WorkerSettings
 
 SWITCH_INTERVAL_S = 0.0005
 """Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""

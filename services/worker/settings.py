@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from pathlib import Path
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
-
-CLIENT_PREFIX = "HOLDFAST_KAFKA_CLIENT_"
 
 
 def new_incarnation() -> str:
@@ -42,12 +39,3 @@ class WorkerSettings(BaseSettings):
     def allow(self) -> list[str]:
         """The modules that plugins names."""
         return [name.strip() for name in self.plugins.split(",") if name.strip()]
-
-
-def client_settings() -> dict[str, str]:
-    """librdkafka properties passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism."""
-    return {
-        name.removeprefix(CLIENT_PREFIX).lower().replace("_", "."): value
-        for name, value in os.environ.items()
-        if name.startswith(CLIENT_PREFIX)
-    }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from schemas.commands import Command
 from services.controller.core.job import Control, Job
 from services.controller.core.life import Phase
+from services.kernel.planning.available import SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,10 @@ def concerned(asked: Asked, jobs: Iterable[Job]) -> Job | None:
 def apply(asked: Asked, job: Job) -> str:
     """Notes the command at its job, which is decided; returns why it is refused, or nothing."""
     kind = asked.command.command
-    if kind == "scheme":
-        return "changing the scheme of a running job is not available yet"
     if job.over:
         return f"{job.label} has {job.life.phase.value}"
+    if kind == "scheme":
+        return _scheme_refused(asked.command, job)
     if kind == "cancel":
         job.cancelled = True
     elif job.drain_offset is not None and kind != "drain":
@@ -49,4 +50,14 @@ def apply(asked: Asked, job: Job) -> str:
         job.drain_offset = asked.offset if job.drain_offset is None else job.drain_offset
     else:
         job.control = Control(kind, asked.offset)
+    return ""
+
+
+def _scheme_refused(command: Command, job: Job) -> str:
+    """Why the recovery service will not follow it, or nothing."""
+    units = sorted(job.units.values())
+    if command.unit not in units:
+        return f"{job.label} has no unit '{command.unit}': one of {', '.join(units)}"
+    if command.scheme not in SCHEMES:
+        return f"there is no '{command.scheme}': one of {', '.join(sorted(SCHEMES))}"
     return ""

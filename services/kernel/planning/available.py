@@ -13,7 +13,18 @@ from schemas.job_operators import Spark
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 
-SCHEMES = frozenset({"none"})
+SCHEMES = frozenset(
+    {
+        "none",
+        "passive",
+        "deployed",
+        "passive-cold",
+        "passive-hot",
+        "hybrid",
+        "active-standby",
+        "active-replication",
+    }
+)
 """Fault-tolerance schemes that work; a unit that asks for another runs as `none`."""
 
 _ONLY_DEFAULT = (
@@ -26,11 +37,9 @@ _ONLY_DEFAULT = (
 """Settings of which only the default works."""
 
 _NO_EFFECT = (
-    "fault_tolerance.hybrid.inputs",
     "fault_tolerance.checkpoint.min_interval_ms",
     "fault_tolerance.checkpoint.max_interval_ms",
     "fault_tolerance.heartbeat_interval_ms",
-    "fault_tolerance.misses",
     "fault_tolerance.correlated_failure",
     "fault_tolerance.cool_down_s",
     "fault_tolerance.rebalance_period_s",

@@ -258,9 +258,17 @@ def test_a_command_that_comes_before_the_decision_waits_for_it() -> None:
     assert [type(d) for d in cluster.decisions()] == [Plan, Ended]
 
 
+SCHEMES_ARE = (
+    "scheme: there is no 'hybird': one of active-replication, active-standby, deployed, hybrid, none, passive, "
+    "passive-cold, passive-hot"
+)
+
+
 def test_commands_that_cannot_be_followed_are_answered() -> None:
     cluster = running()
     cluster.command("cancel", "nobody")
+    cluster.command("scheme", unit="n-7", scheme="hybrid")
+    cluster.command("scheme", unit="n-0", scheme="hybird")
     cluster.command("scheme", unit="n-0", scheme="hybrid")
     cluster.submit({"command": "stop", "job": "job"})
     cluster.submit({"command": "cancel"})
@@ -269,7 +277,8 @@ def test_commands_that_cannot_be_followed_are_answered() -> None:
         Event(cluster.now_ms, "command-refused", job=job, unit=unit, detail=detail)
         for job, unit, detail in (
             ("nobody", "", "cancel: no such job; running: job"),
-            ("job", "n-0", "scheme: changing the scheme of a running job is not available yet"),
+            ("job", "n-7", "scheme: job@0-8f3215 has no unit 'n-7': one of n-0, n-1, s-0, s-1"),
+            ("job", "n-0", SCHEMES_ARE),
             ("job", "", "unknown command 'stop': one of cancel, pause, resume, drain, scheme"),
             ("", "", "Object missing required field `job`"),
         )

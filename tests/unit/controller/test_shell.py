@@ -11,12 +11,12 @@ import pytest
 from schemas.events import Event
 from schemas.topics import Partition
 from services.controller.appending import Appending
-from services.controller.backlog import Backlog
 from services.controller.core.actions import Tell
 from services.controller.core.events import Done, Failed
-from services.controller.credentials import UnknownSecurity, credentials
 from services.controller.settings import ControllerSettings
 from services.kernel.errors import Retriable
+from services.log.backlog import Backlog
+from services.log.credentials import UnknownSecurity, credentials
 from services.log.protocol import Delivered, Log
 
 A, B = Partition("a", 0), Partition("b", 0)

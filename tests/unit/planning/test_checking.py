@@ -287,14 +287,12 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
     )
     made = plan(raw)
     assert made.warnings == (
-        "fault_tolerance.default.scheme: hybrid is not available yet, runs as none",
         "fault_tolerance.units.o.scheme: adaptive is not available yet, runs as none",
         "fault_tolerance.precision: gap is not available yet, runs as exact",
         "fault_tolerance.checkpoint.policy: aligned is not available yet, runs as sweep",
         "fault_tolerance.buffering: source is not available yet, runs as upstream",
         "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
         "placement.spread_by: zone is not available yet, runs as none",
-        "fault_tolerance.misses: has no effect yet",
         "sources.s.on_data_loss: continue is not available yet, runs as fail",
         "queries.q.results: tentative is not available yet, runs as final",
     )

@@ -1,0 +1,66 @@
+"""A Faust app whose agents feed records to a core, in the event loop.
+
+Source: PROTOCOL 1: every replica is a consumer group of its own and reads everything from the start.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+
+import faust
+from faust.tables.manager import TableManager
+from faust.types import StreamT
+from mode.utils.times import Seconds
+
+from schemas.topics import Partition
+from services.log.credentials import credentials
+
+Read = Callable[[Partition, int, int, bytes | None], None]
+"""Takes (partition, offset, timestamp in ms, value)."""
+
+
+class _NoTables(TableManager):
+    """Faust gives tables a second to be declared before it reads anything; there are none."""
+
+    async def sleep(self, n: Seconds) -> None:
+        pass
+
+
+def make_app(
+    name: str, bootstrap_servers: str, client_settings: Mapping[str, str], kinds: Mapping[Partition, str], read: Read
+) -> faust.App:
+    """An app with an agent for each topic. kinds: their names. An error in `read` ends the app."""
+    app = faust.App(
+        name,
+        broker=[f"aiokafka://{server.strip()}" for server in bootstrap_servers.split(",")],
+        broker_credentials=credentials(client_settings),
+        # It keeps nothing, needs no topics of its own, and nobody calls it.
+        store="memory://",
+        datadir=tempfile.gettempdir(),
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        web_enabled=False,
+        consumer_auto_offset_reset="earliest",
+        stream_wait_empty=False,
+        TableManager=_NoTables,
+    )
+    for partition, kind in kinds.items():
+        _agent(app, partition, kind, read)
+    return app
+
+
+def _agent(app: faust.App, partition: Partition, kind: str, read: Read) -> None:
+    topic = app.topic(partition.topic, key_serializer="raw", value_serializer="raw", value_type=bytes)
+
+    async def feed(stream: StreamT[bytes]) -> None:
+        async for event in stream.events():
+            message = event.message
+            try:
+                read(partition, message.offset, round(message.timestamp * 1000), message.value)
+            except Exception as error:
+                # An agent would go on with the next record, and the core without this one.
+                await app.crash(error)
+                raise
+
+    app.agent(topic, name=f"{app.conf.id}-{kind}")(feed)

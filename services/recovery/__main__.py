@@ -1,0 +1,94 @@
+"""A recovery replica as a Faust app: `python -m services.recovery`, configured by HOLDFAST_* variables.
+
+Source: PROTOCOL 1 and 8. Any number of them run at once; each acts only on what it reads back as valid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+import structlog
+
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import Retriable
+from services.log.agents import make_app
+from services.log.backlog import Backlog
+from services.log.client_settings import client_settings
+from services.log.durability import Durability
+from services.log.kafka import KafkaLog
+from services.recovery.replica import ECHO_MS, Replica
+from services.recovery.settings import RecoverySettings
+
+TURN_S = 0.01
+LOOK_AGAIN_S = 1.0
+STOP_S = 0.5
+
+_log = structlog.get_logger()
+
+
+async def run(settings: RecoverySettings) -> int:
+    """Runs until SIGTERM or SIGINT, or until the app crashes."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    topics = ClusterTopics(settings.cluster)
+    log = KafkaLog(settings.kafka, client_settings(), settings.recovery)
+    log.create(Durability(settings.replication_factor, settings.min_insync_replicas).of(topics.specs()))
+    kinds = {
+        Partition(topics.heartbeats, 0): "heartbeats",
+        Partition(topics.assignments, 0): "assignments",
+        Partition(topics.plans, 0): "plans",
+        Partition(topics.submit, 0): "submit",
+    }
+    replica = Replica(
+        settings.recovery, topics, log.appender(settings.recovery), Backlog.of(log, kinds),
+        settings.heartbeat_interval_ms,
+    )  # fmt: skip
+    app = make_app(f"{settings.cluster}-{settings.recovery}", settings.kafka, client_settings(), kinds, replica.read)
+
+    async def turn() -> None:
+        replica.turn()
+
+    async def echo() -> None:
+        replica.echo()
+
+    async def look() -> None:
+        if replica.behind:
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(None, log.offsets, replica.behind, "start")
+            except Retriable:
+                return
+            replica.trimmed(found)
+
+    app.timer(TURN_S)(turn)
+    app.timer(ECHO_MS / 1000)(echo)
+    app.timer(LOOK_AGAIN_S)(look)
+    await app.start()
+    _log.info("recovery runs", kafka=settings.kafka, cluster=settings.cluster, name=settings.recovery)
+    waits = {asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(app.wait_until_stopped())}
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if app.crash_reason is not None:
+        _log.error("the app crashed", reason=repr(app.crash_reason))
+    await asyncio.wait({asyncio.ensure_future(app.stop())}, timeout=STOP_S)
+    return 0 if stopped.is_set() else 1
+
+
+def main() -> int:
+    settings = RecoverySettings()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    return asyncio.run(run(settings))
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stderr.flush()
+    # Client threads may be waiting for a broker that does not answer: nobody waits for them.
+    os._exit(status)

@@ -1,0 +1,174 @@
+"""One recovery replica: records in, proposals out. The core decides; this reads, appends and tells.
+
+Source: PROTOCOL 0.1, 5 and 8. Nothing here waits: appends are answered later, and what was not answered is given back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+import structlog
+
+from schemas import assignments, commands, heartbeats, plans
+from schemas.assignments import Assignment, Change, split_unit_key, unit_key
+from schemas.commands import Command
+from schemas.events import Event as Happened
+from schemas.events import encode as encode_event
+from schemas.heartbeats import Echo
+from schemas.plans import Ended, Plan
+from schemas.topics import ClusterTopics, Partition
+from services.log.backlog import Backlog
+from services.log.protocol import Appender
+from services.recovery.core.recovery import (
+    AssignmentRead,
+    BeatRead,
+    CaughtUp,
+    DecisionRead,
+    EchoRead,
+    Event,
+    Recovery,
+    SchemeAsked,
+    Withdrawn,
+)
+
+ECHO_MS = 50
+"""Between two heartbeats that a replica sends itself: late ones say that the broker or this process is slow."""
+
+_log = structlog.get_logger()
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+class Replica:
+    """Between the log and the core.
+
+    Args:
+        name: never used twice.
+        now_us: monotonic.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topics: ClusterTopics,
+        appender: Appender,
+        backlog: Backlog,
+        beat_ms: int,
+        now_us: Callable[[], int] = _now_us,
+    ) -> None:
+        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000)
+        self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
+        self._generations: dict[str, str] = {}
+        self._echoes = 0
+        self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
+            Partition(topics.heartbeats, 0): self._beat,
+            Partition(topics.assignments, 0): self._assignment,
+            Partition(topics.plans, 0): self._decision,
+            Partition(topics.submit, 0): self._command,
+        }
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return list(self._readers)
+
+    def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        """Takes a record; one that cannot be read is told of and skipped."""
+        try:
+            self._readers[partition](offset, value or b"")
+        except msgspec.DecodeError as error:
+            _log.warning("malformed record skipped", at=f"{partition} {offset}", error=str(error))
+        self._backlog.read(partition, offset)
+        self._begin()
+        self.turn()
+
+    def turn(self) -> None:
+        """What time alone makes due."""
+        self._appender.poll()
+        now = self._now_us()
+        if now >= self.core.next_deadline():
+            self._append(self.core.tick(now))
+
+    def echo(self) -> None:
+        """Sends itself a heartbeat."""
+        self._echoes += 1
+        echo = heartbeats.encode(Echo(self._name, self._echoes))
+        self._appender.append(Partition(self._topics.heartbeats, 0), echo)
+
+    def trimmed(self, starts: Mapping[Partition, int]) -> None:
+        """Heartbeats of the backlog may have gone by age."""
+        self._backlog.trimmed(starts)
+        self._begin()
+
+    @property
+    def behind(self) -> list[Partition]:
+        """What has not been read to its end as it was at the start."""
+        return self._backlog.left
+
+    # -- records ------------------------------------------------------------------------------------------------------
+
+    def _beat(self, offset: int, value: bytes) -> None:
+        record = heartbeats.decode(value)
+        if not isinstance(record, Echo):
+            self._observe(BeatRead(record))
+        elif record.replica == self._name:
+            self._observe(EchoRead())
+
+    def _assignment(self, offset: int, value: bytes) -> None:
+        record = assignments.decode(value)
+        before = {change.unit: self.core.assigned.epoch(change.unit) for change in record.changes}
+        self._observe(AssignmentRead(record, offset))
+        for change in record.changes:
+            if record.author == self._name and before[change.unit] < change.epoch == self.core.assigned.epoch(
+                change.unit
+            ):
+                self._decided(change)
+
+    def _decision(self, offset: int, value: bytes) -> None:
+        decision = plans.decode(value)
+        if isinstance(decision, Plan):
+            self._generations[decision.job] = decision.generation
+        elif isinstance(decision, Ended):
+            self._generations.pop(decision.job, None)
+        self._observe(DecisionRead(decision))
+
+    def _command(self, offset: int, value: bytes) -> None:
+        command = commands.decode(value)
+        if isinstance(command, Command) and command.command == "scheme" and command.job in self._generations:
+            key = unit_key(command.job, self._generations[command.job], command.unit)
+            self._observe(SchemeAsked(key, command.scheme, offset))
+
+    # -- proposals ----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if not self.core.acting and not self._backlog.left:
+            _log.info("caught up", units=len(self.core.assigned.units()))
+            self._observe(CaughtUp())
+
+    def _observe(self, event: Event) -> None:
+        self._append(self.core.observe(event, self._now_us()))
+
+    def _append(self, changes: Iterable[Change]) -> None:
+        proposed = tuple(changes)
+        if not proposed:
+            return
+
+        def answered(error: Exception | None, _offset: int) -> None:
+            if error is not None:
+                self._observe(Withdrawn(proposed))
+
+        time_ms = int(time.time() * 1000)
+        record = assignments.encode(Assignment(self._name, time_ms, proposed))
+        self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
+
+    def _decided(self, change: Change) -> None:
+        """Our proposal counts: tells people."""
+        job, _, unit = split_unit_key(change.unit)
+        copies = ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
+        detail = f"{change.scheme}: {change.reason} ({copies})"
+        _log.info("decided", unit=change.unit, epoch=change.epoch, detail=detail)
+        told = Happened(int(time.time() * 1000), "decided", job, unit, change.epoch, detail=detail)
+        self._appender.append(Partition(self._topics.events, 0), encode_event(told))
