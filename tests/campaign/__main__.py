@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from services.cli.supervisor import EXPECTED
+from services.cli.terminal import console
 from tests.campaign.cluster import cluster_of
 from tests.campaign.kills import Strike, known_points, left_of, rounds_of, run_round, strikes
 from tests.campaign.record import Record, problems, summary, table
@@ -28,7 +28,7 @@ WORKERS = 3
 PASSES = 3
 """What was not reached is tried again in other jobs, so often."""
 INTERRUPTED = 130
-_err = Console(stderr=True, highlight=False)
+_err = console(stderr=True)
 
 
 class OutOfTime(Exception):

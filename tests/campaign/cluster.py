@@ -151,10 +151,19 @@ class RunningJob:
         sources = [TopicSpec(f"{name}-{source}", 2) for source in job.sources]
         sinks = [TopicSpec(f"{name}-{query}", 2 if query in KEYED else 1) for query in job.queries]
         cluster.log.create([*sources, *sinks])
-        self._submit(commands.encode(load(job.text.substitute(name=name), "job.yaml").as_plain()))
-        self.plan: Plan = self.until(lambda: self._decided(Plan), "the job is admitted")
-        self._own = cluster.topics.job(name, self.plan.generation)
-        self._sources = {unit.name for unit in self.plan.units if self._cuts(unit.operators)}
+        self.draining = False
+        self._units: list[str] = []
+        self._sources: set[str] = set()
+        self._own = cluster.topics.job(name, "")
+
+    def submit(self) -> None:
+        """Returns when it is admitted. Raises NotReached."""
+        self._command(commands.encode(load(self.job.text.substitute(name=self.name), "job.yaml").as_plain()))
+        plan: Plan = self.until(lambda: self._decided(Plan), "the job is admitted")
+        self._own = self.cluster.topics.job(self.name, plan.generation)
+        self._units = [unit.name for unit in plan.units]
+        sources = {source.operator for source in plan.sources}
+        self._sources = {unit.name for unit in plan.units if sources & set(unit.operators)}
 
     # -- input --------------------------------------------------------------------------------------------------------
 
@@ -177,6 +186,11 @@ class RunningJob:
             self._pause.wait(LOOK_AGAIN_S)
         return found
 
+    def go_on(self, seconds: float, load: int) -> None:
+        """Lets time pass, under load."""
+        ends = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() >= ends, "time goes on", load=load)
+
     # -- how far it is ------------------------------------------------------------------------------------------------
 
     @property
@@ -188,7 +202,7 @@ class RunningJob:
         """All that was fed is taken in, and every unit has processed it."""
         self.look()
         taken = sum(one.records for unit, one in self._progress.items() if unit in self._sources)
-        known = [self._progress.get(unit.name) for unit in self.plan.units]
+        known = [self._progress.get(unit) for unit in self._units]
         done = min(0 if one is None else one.processed for one in known)
         return taken >= self.fed * len(self.job.sources) and done >= self.batch
 
@@ -207,8 +221,12 @@ class RunningJob:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Returns when the job has ended. Raises NotReached."""
-        self._submit(commands.encode(commands.Command("drain", self.name)))
+        """What is fed from now on is not the job's."""
+        self.draining = True
+        self._command(commands.encode(commands.Command("drain", self.name)))
+
+    def await_end(self) -> None:
+        """Raises NotReached."""
         self.until(lambda: self._decided(Ended), "the job ends")
 
     def replayed(self) -> Report:
@@ -232,7 +250,7 @@ class RunningJob:
         scans: Sequence[Any] = [self.cluster.log.scan(Partition(f"{self.name}-{query}", index)) for index in partitions]
         return [json.loads(message.value() or b"") for scan in scans for message in scan]
 
-    def _submit(self, record: bytes) -> None:
+    def _command(self, record: bytes) -> None:
         self.cluster.appender.append(Partition(self.cluster.topics.submit, 0), record)
         self.cluster.appender.flush(DEADLINE_S)
 
@@ -245,6 +263,3 @@ class RunningJob:
             if decision.job == self.name and isinstance(decision, kind):
                 return decision
         return None
-
-    def _cuts(self, operators: tuple[str, ...]) -> bool:
-        return any(source.operator in operators for source in self.plan.sources)

@@ -20,7 +20,9 @@ from tests.campaign.cluster import DoomedCluster, NotReached, RunningJob
 from tests.campaign.jobs import JOBS
 from tests.support.doomed_worker import AT_PLACEMENT, MOMENTS, POINTS, Doom
 
-RANDOM = "random"
+RANDOM, STARTING, DRAINING = "random", "starting", "draining"
+"""Kills at any time: under load, while a job starts, and while it runs out."""
+AT_RANDOM = (RANDOM,) * 8 + (STARTING, DRAINING)
 FIRE_S = 8.0
 """A point that is not reached for so long is given up."""
 PLACEMENTS = 3
@@ -69,9 +71,9 @@ def strikes(points: Sequence[str], times: int, at_random: int) -> list[Strike]:
         Strike(point, moments[(number + place) % len(moments)])
         for number in range(times)
         for place, point in enumerate(points)
-        if point != RANDOM
+        if point in POINTS
     ]
-    return [*chosen, *[Strike(RANDOM)] * at_random]
+    return [*chosen, *[Strike(AT_RANDOM[number % len(AT_RANDOM)]) for number in range(at_random)]]
 
 
 def left_of(wanted: Sequence[Strike], outcomes: Sequence[Outcome]) -> list[Strike]:
@@ -111,19 +113,24 @@ def run_round(
     done: Callable[[Strike, bool], None] = lambda strike, fired: None,
 ) -> list[Outcome]:
     """One job from its submission to the check of all its rows. What is not exact is left as it is, to be looked at."""
+    ordered = sorted(wanted, key=lambda strike: (strike.point == DRAINING) - (strike.point == STARTING))
     outcomes: list[Outcome] = []
     job = RunningJob(cluster, JOBS[kind], name)
     try:
+        job.submit()
         job.feed()
-        job.until(job.caught_up, "the job runs")
-        for strike in wanted:
+        for strike in ordered:
+            if strike.point not in (STARTING, DRAINING):
+                job.until(job.caught_up, "all that was fed is processed")
             outcomes.append(_strike(job, strike, chance))
             done(strike, outcomes[-1].fired)
-        job.feed()
-        job.drain()
+        if not job.draining:
+            job.feed()
+            job.drain()
+        job.await_end()
         outcomes = _charged(outcomes, job.replayed(), job.problems())
     except (NotReached, CommandFailed) as error:
-        known = outcomes or [Outcome(wanted[0].point, wanted[0].moment, kind, name, fired=False)]
+        known = outcomes or [Outcome(ordered[0].point, ordered[0].moment, kind, name, fired=False)]
         return [*known[:-1], msgspec.structs.replace(known[-1], problem=f"{error}; units {job.where()}")]
     finally:
         cluster.disarm()
@@ -134,18 +141,27 @@ def run_round(
 
 def _strike(job: RunningJob, strike: Strike, chance: random.Random) -> Outcome:
     first = job.batch
-    fired = _at_random(job, chance) if strike.point == RANDOM else _at_point(job, strike, chance)
+    fired = _do(job, strike, chance)
     struck = time.monotonic()
-    job.feed()
-    problem = ""
-    try:
-        job.until(lambda: job.cluster.all_run() and job.caught_up(), "all that was fed is processed")
-    except NotReached as error:
-        problem = f"{error}; units {job.where()}"
+    if strike.point != DRAINING:
+        job.feed()
+        job.until(lambda: job.cluster.all_run() and job.caught_up(), f"after {strike}, all that was fed is processed")
     back_ms = int((time.monotonic() - struck) * 1000)
-    return Outcome(
-        strike.point, strike.moment, job.job.kind, job.name, fired, first, job.batch, back_ms, problem=problem
-    )
+    return Outcome(strike.point, strike.moment, job.job.kind, job.name, fired, first, job.batch, back_ms)
+
+
+def _do(job: RunningJob, strike: Strike, chance: random.Random) -> bool:
+    """True if a worker was killed as was wanted."""
+    match strike.point:
+        case "starting":
+            return _at_any_time(job, chance, 1.5, 0)
+        case "draining":
+            job.drain()
+            return _at_any_time(job, chance, 1.0, 0)
+        case "random":
+            return _at_any_time(job, chance, 0.5, LOAD)
+        case _:
+            return _at_point(job, strike, chance)
 
 
 def _at_point(job: RunningJob, strike: Strike, chance: random.Random) -> bool:
@@ -163,16 +179,13 @@ def _at_point(job: RunningJob, strike: Strike, chance: random.Random) -> bool:
     return cluster.fired
 
 
-def _at_random(job: RunningJob, chance: random.Random) -> bool:
-    """Any worker at any time, now and then another before the first is back."""
-    moment = time.monotonic() + chance.uniform(0.02, 0.5)
-    job.until(lambda: time.monotonic() > moment, "time goes on", load=LOAD)
-    killed = job.cluster.kill(chance)
-    if chance.random() < 0.3:
-        moment = time.monotonic() + chance.uniform(0.0, 1.5)
-        job.until(lambda: time.monotonic() > moment, "time goes on", load=LOAD)
-        job.cluster.kill(chance)
-    return bool(killed)
+def _at_any_time(job: RunningJob, chance: random.Random, seconds: float, load: int) -> bool:
+    """Any worker, and now and then another before the first is back."""
+    killed = False
+    for within_s in (seconds, 1.5)[: 1 + (chance.random() < 0.3)]:
+        job.go_on(chance.uniform(0.0, within_s), load)
+        killed = bool(job.cluster.kill(chance)) or killed
+    return killed
 
 
 def _charged(outcomes: list[Outcome], report: Report, problems: list[str]) -> list[Outcome]:
@@ -210,6 +223,6 @@ def _described(report: Report) -> list[str]:
 def known_points(names: Sequence[str]) -> list[str]:
     """All of them for none. Raises ValueError for one that there is not."""
     for name in names:
-        if name not in POINTS and name != RANDOM:
-            raise ValueError(f"there is no point {name!r}: one of {', '.join(POINTS)}, {RANDOM}")
+        if name not in POINTS:
+            raise ValueError(f"there is no point {name!r}: one of {', '.join(POINTS)}")
     return list(names) or list(POINTS)

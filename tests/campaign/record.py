@@ -40,15 +40,15 @@ class Record:
 
 
 def table(outcomes: Sequence[Outcome]) -> Table:
-    """By point and moment."""
-    columns = ("point", "moment", "times", "fired", "lost", "duplicated", "wrong", "other", "back, median s")
+    """A row for each point."""
+    columns = ("point", "times", "fired", "lost", "duplicated", "wrong", "other", "back, median s")
     drawn = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
-    for point, moment in sorted({(one.point, one.moment) for one in outcomes}):
-        some = [one for one in outcomes if (one.point, one.moment) == (point, moment)]
+    for point in sorted({one.point for one in outcomes}):
+        some = [one for one in outcomes if one.point == point]
         back = median(one.back_ms for one in some) / 1000
-        drawn.add_row(point, moment, *(str(count) for count in _counts(some).values()), f"{back:.1f}")
+        drawn.add_row(point, *(str(count) for count in _counts(some).values()), f"{back:.1f}")
     drawn.add_section()
-    drawn.add_row("all", "", *(str(count) for count in _counts(outcomes).values()), "")
+    drawn.add_row("all", *(str(count) for count in _counts(outcomes).values()), "")
     return drawn
 
 
