@@ -13,6 +13,8 @@ from services.cli.bench.cold import cold
 from services.cli.bench.disk import disk
 from services.cli.bench.figures import Figures, Target, at_least, at_most
 from services.cli.bench.latency import latency
+from services.cli.bench.peers.against import against_peers
+from services.cli.bench.peers.peer import PEERS
 from services.cli.bench.rest import Rest
 from services.cli.bench.restore import restore
 from services.cli.bench.scale import Scale
@@ -132,6 +134,14 @@ MEASURES = (
         {"up_to_admitted_s": at_most(15), "try_s": at_most(2)},
         workers=0,
         alone=True,
+    ),
+    Measure(
+        "peers",
+        "each, and the same on Kafka Streams (exactly once), Bytewax, Quix and Faust, brought when first asked for",
+        against_peers,
+        {f"{figure}_{peer.name}": at_least(1) for peer in PEERS for figure in ("speed_over", "cpu_below")},
+        alone=True,
+        standard=False,
     ),
     Measure(
         "disk",

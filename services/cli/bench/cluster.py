@@ -80,11 +80,14 @@ class BenchCluster:
         read = [TopicSpec(topic, partitions, {"message.timestamp.type": "LogAppendTime"}) for topic in topics]
         self.log.create([*read, *(TopicSpec(f"{topic}-out", partitions) for topic in topics)])
 
-    def preload(self, topic: str, records: int, keys: int, time_ms: TimeOf, partitions: int = 1) -> None:
-        """Record i goes to partition i mod their number."""
+    def preload(
+        self, topic: str, records: int, keys: int, time_ms: TimeOf, partitions: int = 1, *, keyed: bool = False
+    ) -> None:
+        """Record i goes to partition i mod their number. keyed: the user is also its key on Kafka."""
         homes = [Partition(topic, index) for index in range(partitions)]
         for index in range(records):
-            self.appender.append(homes[index % partitions], jobs.record(index, keys, time_ms(index)))
+            key = jobs.key(index, keys) if keyed else None
+            self.appender.append(homes[index % partitions], jobs.record(index, keys, time_ms(index)), key=key)
             if index % POLL_EVERY == 0:
                 self.appender.poll()
         self.appender.flush(DEADLINE_S)

@@ -102,6 +102,10 @@ fault_tolerance: {checkpoint: {interval_ms: $interval_ms}}
 """Its first unit's frames tell when each batch was done, and hardly anything else is to be done with them."""
 
 
+def key(index: int, keys: int) -> bytes:
+    return b"user-%d" % (index * 7919 % keys)
+
+
 def record(index: int, keys: int, time_ms: int) -> bytes:
     """Every key once in each `keys` records, in a scattered order."""
     return b'{"user":"user-%d","amount":%d,"at":%d}' % (index * 7919 % keys, index % 100, time_ms)

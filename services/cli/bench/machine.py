@@ -71,13 +71,13 @@ class Outside:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._busy, self._stolen = _machine_cpu_s()
-        self._own = _trees_cpu_s([os.getpid()])
+        self._own = trees_cpu_s([os.getpid()])
 
     def cores(self, roots: Iterable[int] = ()) -> dict[str, float]:
         """other: used by others. stolen: kept from this machine by its host."""
         took = max(time.monotonic() - self._began, 1e-3)
         busy, stolen = _machine_cpu_s()
-        own = _trees_cpu_s([os.getpid(), *roots]) - self._own
+        own = trees_cpu_s([os.getpid(), *roots]) - self._own
         return {
             "other": round(max(0.0, busy - self._busy - own) / took, 2),
             "stolen": round((stolen - self._stolen) / took, 2),
@@ -99,7 +99,7 @@ def _machine_cpu_s() -> tuple[float, float]:
     return busy / _TICKS_PER_S, ticks[_STOLEN] / _TICKS_PER_S
 
 
-def _trees_cpu_s(roots: Iterable[int]) -> float:
+def trees_cpu_s(roots: Iterable[int]) -> float:
     """CPU seconds of these processes and all that descends from them."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="bench",
         description="Measures a cluster on this machine: a table on stderr, one line of JSON on stdout or in a file.",
     )
-    parser.add_argument("measures", nargs="*", metavar="MEASURE", help="default: all but disk, see --list")
+    parser.add_argument("measures", nargs="*", metavar="MEASURE", help="default: all but disk and peers, see --list")
     parser.add_argument("--list", action="store_true", help="say what each measure is, and its targets")
     parser.add_argument("--runs", type=_positive, help="medians are of so many (default: 3, with --quick 1)")
     parser.add_argument("--records", type=_positive, help=f"preloaded for throughput (default: {Scale().records:,})")

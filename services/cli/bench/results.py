@@ -12,6 +12,7 @@ from rich.table import Table
 from services.cli.bench.catalogue import BY_NAME, Measure
 from services.cli.bench.figures import Figures, medians, rows
 from services.cli.bench.machine import machine, versions
+from services.cli.bench.peers.peer import PEERS
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class Results:
         return json.dumps(
             {
                 "machine": machine(),
-                "versions": versions(),
+                "versions": versions() | (peers() if "peers" in self.runs else {}),
                 "load": {"before": self.before, "during": self.outside},
                 "medians": {name: medians(runs) for name, runs in self.runs.items()},
                 "targets": {
@@ -51,6 +52,11 @@ class Results:
                 "errors": self.errors,
             }
         )
+
+
+def peers() -> dict[str, str]:
+    """Their versions."""
+    return {peer.name: peer.version for peer in PEERS}
 
 
 def listing(measures: Sequence[Measure]) -> Table:

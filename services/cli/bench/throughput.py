@@ -16,7 +16,7 @@ class Throughput:
     """Records a second, from the first batches to the last, and CPU seconds of the workers per million records.
 
     partitions: of the topic, and source tasks. per_ms: records in a millisecond of event time. topics: suffixes of
-    those that share the records.
+    those that share the records. keyed: records have a key on Kafka, which peers need and ours does not look at.
     """
 
     job: Template
@@ -24,13 +24,16 @@ class Throughput:
     partitions: int = 1
     per_ms: int = 1
     topics: tuple[str, ...] = ("",)
+    keyed: bool = False
 
     def __call__(self, cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         topic, each = f"bench-{name}", scale.records // len(self.topics)
         start = int(now_ms()) - scale.records
         for suffix in self.topics:
             cluster.create(topic + suffix, partitions=self.partitions)
-            cluster.preload(topic + suffix, each, self.keys, lambda i: start + i // self.per_ms, self.partitions)
+            cluster.preload(
+                topic + suffix, each, self.keys, lambda i: start + i // self.per_ms, self.partitions, keyed=self.keyed
+            )
         cpu_s = cluster.cpu_s()
         with cluster.running(self.job, topic, name=name, tasks=self.partitions) as job:
             job.await_records(each * len(self.topics))

@@ -1,0 +1,1 @@
+"""Other stream processors, doing what ours does in the same run."""
