@@ -1,0 +1,133 @@
+"""Whole jobs are pure functions of their batches: what every unit sends and delivers is the same to the byte.
+
+In another process with another hash seed, with the frames of several writers in any order and some of them twice, and
+restored before every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.kernel.planning.graph import sink_name
+from tests.support.other_process import OtherProcess
+from tests.support.purity import Rows, job_sends, planned
+
+SOURCES = """
+sources:
+  orders:
+    topic: orders
+    fields: {shop: string?, item: string, amount: int, price: float, at: timestamp}
+    event_time: at
+    late: topic
+    unit: s
+    parallelism: 2
+  visits:
+    topic: visits
+    fields: {shop: string?, host: string, src: int, id: int, at: timestamp}
+    event_time: at
+    unit: s
+    parallelism: 2
+"""
+JOBS = {
+    "totals": """
+name: totals
+operators:
+  priced: {select: [shop, item, amount, "price / amount AS piece", "CAST(item AS INT) AS number"], input: orders}
+  large: {filter: "amount > 1", input: priced}
+  per_shop:
+    aggregate: {n: "count()", total: "sum(piece)", mean: "mean(piece)", newest: "last(item)"}
+    key: [shop]
+    input: large
+    parallelism: 2
+  best: {top: {k: 2, by: total}, input: per_shop}
+  each: {aggregate: {n: "count()", total: "sum(piece)"}, key: [item], input: large, emit: each, parallelism: 2}
+queries: {best: {input: best}, each: {input: each}, large: {input: large}}
+""",
+    "windows": """
+name: windows
+operators:
+  recent:
+    aggregate: {n: "count()", mean: "mean(price)", items: "count_distinct(item)", middle: "quantile(price, 0.5)"}
+    key: [shop]
+    window: {size_s: 5, slide_s: 2}
+    emit: final
+    input: orders
+    parallelism: 2
+  busiest: {top: {k: 2, by: n}, input: recent}
+  touched: {aggregate: {n: "count()"}, key: [item], window: {size_s: 3}, input: orders, parallelism: 3}
+queries: {busiest: {input: busiest}, touched: {input: touched}}
+""",
+    "joins": """
+name: joins
+operators:
+  both: {join: {left: orders, right: visits, "on": [shop], within_s: 2, kind: left}, parallelism: 2}
+  shops: {select: [shop], input: orders}
+  visited: {select: [shop], input: visits}
+  either: {union: [shops, visited]}
+  counted: {aggregate: {n: "count()"}, key: [shop], input: either, parallelism: 2}
+  gaps: {python: "tests.golden.sessions:Gaps", key: [src], input: visits, parallelism: 2}
+queries: {both: {input: both}, counted: {input: counted}, gaps: {input: gaps}}
+""",
+}
+SHOPS = st.sampled_from([None, "", "a", "b", "c", "ä"])
+AT = st.integers(0, 12)
+ORDER: dict[str, st.SearchStrategy[Any]] = {
+    "shop": SHOPS,
+    "item": st.sampled_from(["1", "2", "x"]),
+    "amount": st.integers(0, 9),
+    "price": st.sampled_from([0.0, -0.0, 0.1, 0.2, 0.7, 1e17, -1e17]),
+    "at": AT,
+}
+VISIT: dict[str, st.SearchStrategy[Any]] = {
+    "shop": SHOPS,
+    "host": st.sampled_from(["a.example", "b.example"]),
+    "src": st.integers(0, 3),
+    "id": st.integers(0, 9),
+    "at": AT,
+}
+
+
+def rows(columns: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Rows]:
+    return st.lists(st.fixed_dictionaries(columns), max_size=10)
+
+
+batches = st.lists(st.fixed_dictionaries({"orders": rows(ORDER), "visits": rows(VISIT)}), min_size=1, max_size=4)
+
+
+def job(name: str) -> str:
+    """With those of the sources that it reads."""
+    sources = SOURCES if "visits" in JOBS[name] else SOURCES[: SOURCES.index("  visits:")]
+    return JOBS[name] + sources
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[OtherProcess]:
+    process = OtherProcess(hash_seed=4321)
+    yield process
+    process.close()
+
+
+@pytest.mark.parametrize("name", JOBS)
+@settings(max_examples=12)
+@given(some=batches, disorder=st.integers(0, 2**16))
+def test_payloads_do_not_depend_on_process_order_of_frames_or_restores(
+    other: OtherProcess, name: str, some: list[dict[str, Rows]], disorder: int
+) -> None:
+    here = job_sends(job(name), some, disorder=None, restore=False)
+    assert here == job_sends(job(name), some, disorder=disorder, restore=False), "frames in another order"
+    assert here == job_sends(job(name), some, disorder=disorder, restore=True), "restored before every batch"
+    assert here == other.call(job_sends, job(name), some, disorder, True), "in another process"
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_query_of_these_jobs_delivers_rows(name: str) -> None:
+    order = {"shop": "a", "item": "1", "amount": 2, "price": 0.5, "at": 3}
+    visit = {"shop": "a", "host": "a.example", "src": 0, "id": 0, "at": 3}
+    lines = job_sends(job(name), [{"orders": [order] * 2, "visits": [visit]}], disorder=1, restore=True)
+    delivering = {line.split(",")[0].rpartition("-")[0] for line in lines if "Row(value=" in line}
+    assert delivering == {sink_name(query) for query in planned(job(name)).spec["queries"]}

@@ -1,0 +1,149 @@
+"""Every operator is a pure function of its batches: in another process, with another hash seed, restored or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.kernel.operators.catalogue import KINDS, Stream
+from services.kernel.operators.python import Context, PythonOperator, State
+from tests.support.other_process import OtherProcess
+from tests.support.purity import Rows, operator_sends
+
+FIELDS = {
+    "k": "string?",
+    "n": "int?",
+    "f": "float?",
+    "d": "decimal(20,2)?",
+    "b": "bool?",
+    "t": "timestamp?",
+    "id": "int",
+    "src": "int",
+    "host": "string",
+}
+RIGHT = {"k": "string?", "other": "float?"}
+WINDOWED = Stream({"k": "string", "n": "int", "window_start": "timestamp", "window_end": "timestamp"}, ("k",), True)
+TOTALS = {
+    **{
+        f"{function}_{column}": f"{function}({column})"
+        for function in ("min", "max", "first", "last")
+        for column in "nfdt"
+    },
+    **{f"{function}_{column}": f"{function}({column})" for function in ("sum", "mean") for column in "nfd"},
+    "count": "count()",
+}
+SKETCHES = {"distinct": "count_distinct(k)", "median": "quantile(f, 0.5)"}
+TUMBLING, SLIDING = {"size_s": 4, "slide_s": 4}, {"size_s": 5, "slide_s": 2}
+
+
+def aggregate(emit: str, key: list[str], window: Any = None, **more: str) -> dict[str, Any]:
+    return {
+        "aggregate": TOTALS if emit == "each" else TOTALS | SKETCHES,
+        "key": key,
+        "window": window,
+        "emit": emit,
+        **more,
+    }
+
+
+def join(kind: str) -> dict[str, Any]:
+    return {"join": {"left": "l", "right": "r", "on": ["k"], "within_s": 2, "kind": kind}, "late": "topic"}
+
+
+class HashOrdered(PythonOperator):
+    """Impure: its rows come in the order of a set."""
+
+    output = {"host": "string"}  # noqa: RUF012 - as users write it
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
+        return pl.DataFrame({"host": list(set(batch["host"].to_list()))}, schema={"host": pl.String})
+
+
+CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
+    "filter": ("filter", {"filter": "CAST(k AS INT) > 0 OR n / f > 1"}, [Stream(FIELDS)]),
+    "select": ("select", {"select": ["k", "CAST(k AS INT) AS i", "n / f AS q", "upper(k) AS u"]}, [Stream(FIELDS)]),
+    "updates": ("aggregate", aggregate("updates", ["k", "b"]), [Stream(FIELDS)]),
+    "final": ("aggregate", aggregate("final", []), [Stream(FIELDS)]),
+    "each": ("aggregate", aggregate("each", ["k"]), [Stream(FIELDS)]),
+    "tumbling": ("aggregate", aggregate("final", ["k"], TUMBLING, late="topic"), [Stream(FIELDS)]),
+    "sliding": ("aggregate", aggregate("final", ["host"], SLIDING), [Stream(FIELDS)]),
+    "sliding updates": ("aggregate", aggregate("updates", ["k"], SLIDING, late="topic"), [Stream(FIELDS)]),
+    "inner join": ("join", join("inner"), [Stream(FIELDS), Stream(RIGHT)]),
+    "left join": ("join", join("left"), [Stream(FIELDS), Stream(RIGHT)]),
+    "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
+    "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
+    "top of windows": ("top", {"top": {"k": 2, "by": "n"}}, [WINDOWED]),
+    "union": ("union", {"union": ["l", "r"]}, [Stream(FIELDS), Stream(FIELDS)]),
+    "python": ("python", {"python": "tests.golden.sessions:Gaps", "key": ["src"], "params": {}}, [Stream(FIELDS)]),
+    "python on watermarks": (
+        "python",
+        {"python": "tests.golden.sessions:Visits", "key": ["host"], "params": {"gap_s": 2}},
+        [Stream(FIELDS)],
+    ),
+}
+IMPURE = ("python", {"python": f"{__name__}:HashOrdered", "key": [], "params": {}}, [Stream(FIELDS)])
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "k": st.sampled_from([None, "", "1", "-7", "a", "ä"]),
+    "n": st.none() | st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1),
+    "f": st.none() | st.sampled_from([0.0, -0.0, 0.1, 0.2, 1e17]) | st.floats(),
+    "d": st.none() | st.decimals(-(10**17), 10**17, places=2, allow_nan=False),
+    "b": st.none() | st.booleans(),
+    "t": st.none() | st.datetimes(datetime(1960, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)),
+    "id": st.integers(0, 99),
+    "src": st.integers(0, 3),
+    "host": st.sampled_from(["a.example", "b.example", "c.example", "d.example"]),
+    "other": st.none() | st.floats(),
+}
+
+
+def values(stream: Stream) -> st.SearchStrategy[Rows]:
+    """Rows of one slot in one batch, their times within some seconds."""
+    columns = {name: VALUES[name] for name in stream.fields if name in VALUES}
+    if "k" in columns and not stream.fields["k"].endswith("?"):
+        columns |= {"k": st.sampled_from("abc"), "n": st.integers(-3, 3)}
+    if stream.windowed:
+        start = datetime(1970, 1, 1, tzinfo=UTC)
+        columns |= {"window_start": st.just(start), "window_end": st.just(start.replace(second=4))}
+    times = st.just(4_000_000) if stream.windowed else st.integers(0, 12_000_000)
+    return st.lists(st.fixed_dictionaries({**columns, "_time": times}), max_size=8)
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[OtherProcess]:
+    process = OtherProcess(hash_seed=4321)
+    yield process
+    process.close()
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_the_payloads_are_the_same_in_another_process_and_after_restores(
+    other: OtherProcess, case: str, data: st.DataObject
+) -> None:
+    kind, params, inputs = CASES[case]
+    batches = data.draw(st.lists(st.tuples(*map(values, inputs)), min_size=1, max_size=4))
+    here = operator_sends(kind, params, inputs, batches, restore=False)
+    assert here == operator_sends(kind, params, inputs, batches, restore=True), "restored at every batch"
+    assert here == other.call(operator_sends, kind, params, inputs, batches, True), "in another process"
+
+
+def test_every_operator_of_the_catalogue_is_tried() -> None:
+    assert {kind for kind, *_ in CASES.values()} == set(KINDS)
+
+
+def test_an_operator_that_looks_at_hashes_is_found_out(other: OtherProcess) -> None:
+    """The hash seed of this process may be the other's by chance: of two others they differ."""
+    hosts: Rows = [
+        {name: None for name in "knfdbt"} | {"id": 0, "src": 0, "host": f"{i}", "_time": 0} for i in range(9)
+    ]
+    third = OtherProcess(hash_seed=1)
+    found = [process.call(operator_sends, *IMPURE, [[hosts]], False) for process in (other, third)]
+    third.close()
+    assert found[0] != found[1]
