@@ -48,6 +48,12 @@ class MemoryMessage:
         return list(self._headers) if self._headers else None
 
 
+class _Gap(MemoryMessage):
+    """An offset without a record: on Kafka, a transaction's marker or what was aborted."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class _Stored:
     """One partition: messages[i] has offset start + i."""
@@ -65,7 +71,9 @@ class _Stored:
         return offset
 
     def read(self, begin: int, count: int) -> list[MemoryMessage]:
-        return self.messages[begin - self.start : begin - self.start + count]
+        """The records of `count` offsets from `begin` on."""
+        found = self.messages[begin - self.start : begin - self.start + count]
+        return [message for message in found if not isinstance(message, _Gap)]
 
     def trim(self, upto: int) -> None:
         if upto > self.start:
@@ -117,8 +125,8 @@ class MemoryLog:
         return iter(stored.read(begin, len(stored.messages)))
 
     def last(self, partition: Partition) -> Message | None:
-        stored = self.stored(partition)
-        return stored.messages[-1] if stored.messages else None
+        records = (m for m in reversed(self.stored(partition).messages) if not isinstance(m, _Gap))
+        return next(records, None)
 
     def reader(self, name: str) -> MemoryReader:
         return MemoryReader(self)
@@ -161,6 +169,11 @@ class MemoryLog:
         where = self.route(partition.topic, key) if partition.index < 0 else partition
         time_ms = self._time_ms() if timestamp_ms is None else timestamp_ms
         return self.stored(where).append(time_ms, value, key, headers)
+
+    def skip(self, partition: Partition) -> None:
+        """Leaves an offset without a record."""
+        stored = self.stored(partition)
+        stored.messages.append(_Gap(stored.end, self._time_ms(), None, None, None))
 
     def take_over(self, transactional_id: str, holder: MemoryTransactor) -> None:
         self._holders[transactional_id] = holder
@@ -236,6 +249,10 @@ class MemoryReader:
         if self._errors:
             raise self._errors.pop(next(iter(self._errors)))
 
+    def _visible(self, partition: Partition, end: int) -> int:
+        """How far the partition can be read now: here at once up to its end."""
+        return end
+
     def _read(self, partition: Partition, count: int) -> Chunk | None:
         stored, position = self._log.stored(partition), self._positions[partition]
         end = stored.end
@@ -243,8 +260,9 @@ class MemoryReader:
             self._silent.add(partition)
             self._errors[partition] = _gone(partition, position, stored)
             return None
-        messages = stored.read(position, count)
-        position += len(messages)
+        end = self._visible(partition, end)
+        messages = stored.read(position, min(count, end - position))
+        position = min(position + count, end)
         self._positions[partition] = position
         met = position == end and self._ended.get(partition) != end
         if met:

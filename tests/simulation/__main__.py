@@ -1,0 +1,50 @@
+"""`./scripts/simulate`: replays one seed and tells its story, or runs a campaign of many."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.simulation.campaign import Campaign
+from tests.simulation.history import simulate
+from tests.simulation.scenario import draw
+from tests.simulation.shrinking import shrink
+
+
+def main() -> int:
+    asked = _arguments()
+    if asked.seed is not None:
+        return _one(asked)
+    campaign = Campaign(Path(asked.out), asked.first, asked.seeds, asked.run_s)
+    return campaign.run(asked.workers)
+
+
+def _one(asked: argparse.Namespace) -> int:
+    outcome = simulate(draw(asked.seed, asked.run_s and asked.run_s * 1000))
+    if outcome.wrong and asked.shrink:
+        outcome = shrink(outcome, lambda left: print(f"still fails with {left}", file=sys.stderr))
+    print("\n".join(outcome.story))
+    for line in outcome.wrong:
+        print(f"WRONG {line}")
+    print(
+        f"{outcome.simulated_ms / 1000:.1f} simulated seconds in {outcome.real_s:.1f} s, "
+        f"{len(outcome.scenario.faults)} faults, {outcome.records} records: {'WRONG' if outcome.wrong else 'all holds'}"
+    )
+    return 1 if outcome.wrong else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
+    parser.add_argument("--seed", type=int, help="replay this seed and print its story")
+    parser.add_argument("--shrink", action="store_true", help="with --seed: look for the smallest history that fails")
+    parser.add_argument("--seeds", type=int, default=100, help="campaign: how many seeds")
+    parser.add_argument("--first", type=int, default=0, help="campaign: the first seed")
+    parser.add_argument("--workers", type=int, default=1, help="campaign: processes at once")
+    parser.add_argument("--run-s", type=int, help="simulated seconds with faults; default: drawn from the seed")
+    parser.add_argument("--out", default=".holdfast/simulation", help="campaign: where its record lies, to be resumed")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""The simulated broker: the log in memory, which remembers every record and every trim, and tells its readers of news.
+
+Transactions take up offsets for their markers, as Kafka's do, so offsets of user topics have gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from schemas.topics import Partition, TopicSpec
+from services.log.memory import MemoryLog
+from services.log.protocol import Headers
+from tests.simulation.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A record as it was appended. author: the process that wrote it."""
+
+    time_us: int
+    author: str
+    partition: Partition
+    offset: int
+    value: bytes
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A DeleteRecords. seen: how many of the trace's records were written before it."""
+
+    time_us: int
+    author: str
+    partition: Partition
+    upto: int
+    seen: int
+
+
+class Broker(MemoryLog):
+    """available: False during an outage, when nothing is answered."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        super().__init__(lambda: timeline.time_ms)
+        self._timeline = timeline
+        self.available = True
+        self.author = ""
+        self.written: list[Written] = []
+        self.trims: list[Trimmed] = []
+        self._watchers: dict[Partition, dict[int, Callable[[], None]]] = {}
+        self._tickets = 0
+
+    def put(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers | None,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        where = self.route(partition.topic, key) if partition.index < 0 else partition
+        offset = super().put(where, value, key, headers, timestamp_ms)
+        now_us = self._timeline.now_us
+        self.written.append(Written(now_us, self.author, where, offset, value or b"", headers or ()))
+        self._tell(where)
+        return offset
+
+    def skip(self, partition: Partition) -> None:
+        super().skip(partition)
+        self._tell(partition)
+
+    def trim(self, upto: Mapping[Partition, int]) -> None:
+        super().trim(upto)
+        seen = len(self.written)
+        self.trims += [Trimmed(self._timeline.now_us, self.author, p, offset, seen) for p, offset in upto.items()]
+
+    def create(self, topics: Iterable[TopicSpec]) -> None:
+        super().create(topics)
+        for partition in list(self._watchers):
+            self._tell(partition)
+
+    def watch(self, partition: Partition, tell: Callable[[], None]) -> int:
+        """Calls `tell` when something is appended; returns a ticket for `unwatch`."""
+        self._tickets += 1
+        self._watchers.setdefault(partition, {})[self._tickets] = tell
+        return self._tickets
+
+    def unwatch(self, partition: Partition, ticket: int) -> None:
+        self._watchers.get(partition, {}).pop(ticket, None)
+
+    def _tell(self, partition: Partition) -> None:
+        for tell in list(self._watchers.get(partition, {}).values()):
+            tell()

@@ -1,0 +1,245 @@
+"""The checkers: what must hold of a history, found in everything that was ever written (PROTOCOL 14).
+
+They look at the broker's whole trace after the run, so they see also what was trimmed meanwhile, and they fold it
+themselves: what a worker believed does not count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from schemas import assignments, checkpoints, cuts, delivered, events, plans
+from schemas.checkpoints import Anchor, Marker
+from schemas.cuts import Control, Cut
+from schemas.frames import unpack
+from schemas.plans import Ended, Plan
+from schemas.topics import JobTopics, Partition
+from services.cli.replaying import replay
+from services.kernel.admitted import Admitted
+from services.kernel.assigned import Assigned
+from services.kernel.checkpoint_log import CheckpointLog, Run, restore
+from services.kernel.cuts import CutLog, beginning
+from services.kernel.errors import HoldfastError
+from services.kernel.image import MemoryImage
+from services.kernel.planning.layout import readers
+from services.recovery.core import switching
+from tests.simulation.broker import Trimmed, Written
+from tests.simulation.cluster import TOPICS, Cluster
+from tests.simulation.jobs import NAME
+
+
+@dataclass(slots=True)
+class Generation:
+    """One admitted job, and its checkpoint logs as folded so far."""
+
+    plan: Plan
+    topics: JobTopics
+    ended: str | None = None
+    reading: Mapping[Partition, tuple[str, ...]] = field(default_factory=dict)
+    folds: dict[Partition, CheckpointLog] = field(default_factory=dict)
+
+    def unit_of(self, partition: Partition) -> str:
+        return next(unit.name for unit in self.plan.units if unit.partition == partition.index)
+
+    def fold(self, unit: str) -> CheckpointLog:
+        partition = next(one.partition for one in self.plan.units if one.name == unit)
+        return self.folds[Partition(self.topics.checkpoints, partition)]
+
+
+def check(cluster: Cluster) -> list[str]:
+    """Everything that does not hold, in words."""
+    generations = _generations(cluster.broker.written)
+    found: list[str] = []
+    for checker in (_assignments, _failures, _frames, _deliveries):
+        found += checker(cluster.broker.written)
+    for generation in generations:
+        found += _CheckpointCheck(cluster, generation).run()
+        found += _every_record_is_cut(cluster, generation)
+        found += _same_as_replayed(cluster, generation)
+    return found
+
+
+def _generations(written: list[Written]) -> list[Generation]:
+    admitted, found = Admitted(), {}
+    for one in written:
+        if one.partition.topic != TOPICS.plans:
+            continue
+        decision = plans.decode(one.value)
+        if admitted.read(decision):
+            if isinstance(decision, Plan):
+                topics = TOPICS.job(decision.job, decision.generation)
+                found[decision.generation] = Generation(decision, topics, reading=readers(decision, topics))
+            elif isinstance(decision, Ended):
+                found[decision.generation].ended = decision.reason
+    return list(found.values())
+
+
+# -- the cluster's topics ---------------------------------------------------------------------------------------------
+
+
+def _assignments(written: list[Written]) -> Iterator[str]:
+    """Every valid change is one that the table of transitions makes."""
+    assigned = Assigned()
+    for one in written:
+        if one.partition.topic == TOPICS.assignments:
+            for change in assigned.read(assignments.decode(one.value)):
+                try:
+                    switching.check_invariants(change)
+                except AssertionError as error:
+                    yield f"assignment: {error}"
+
+
+def _failures(written: list[Written]) -> Iterator[str]:
+    """No copy gives up: nothing in these jobs is to fail."""
+    for one in written:
+        if one.partition.topic == TOPICS.events:
+            event = events.decode(one.value)
+            if event.kind == "copy-failed":
+                yield f"failed copy: {event.unit} on {event.worker} #{event.epoch}: {event.detail}"
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def _frames(written: list[Written]) -> Iterator[str]:
+    """Invariant 3: two frames of the same writer, batch and part on a partition are the same."""
+    known: dict[tuple[Partition, int, int, int], tuple[int, int, int]] = {}
+    for one in written:
+        if ".data." in one.partition.topic:
+            header = unpack(one.value)
+            key = (one.partition, header.writer, header.batch, header.part)
+            said = (header.payload_hash, header.parts, header.watermark)
+            if known.setdefault(key, said) != said:
+                yield f"divergence: {one.author} sent batch {header.batch} of writer {header.writer} to {one.partition}"
+
+
+def _deliveries(written: list[Written]) -> Iterator[str]:
+    """Invariants 4 and 5: a unit's delivered position only goes up."""
+    last: dict[Partition, int] = defaultdict(int)
+    for one in written:
+        if one.partition.topic.endswith(".delivered"):
+            batch = delivered.decode(one.value).batch
+            if batch <= last[one.partition]:
+                yield f"delivered: {one.author} committed batch {batch} of {one.partition} behind {last[one.partition]}"
+            last[one.partition] = batch
+
+
+def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[str]:
+    """Invariant 1 for what went in: valid cuts follow each other and reach the ends of the drain."""
+    first = {
+        f"{source.operator}-{index}": {partition: source.first[partition] for partition in owned}
+        for source in generation.plan.sources
+        for index, owned in enumerate(source.owners)
+    }
+    log = CutLog(beginning(first))
+    for one in cluster.broker.written:
+        if one.partition.topic == generation.topics.cuts:
+            record = cuts.decode(one.value)
+            if log.read(one.offset, record) and isinstance(record, Cut) and any(r.lost for r in record.ranges):
+                yield f"lost: {record.task} cut batch {record.batch} as lost"
+            if isinstance(record, Control) and record.kind == "drain" and log.ends is None:
+                yield f"drain: the drain at {record.offset} is not valid"
+    if generation.ended == "drained":
+        for task, ends in (log.ends or {}).items():
+            reached = {r.partition: r.stop for r in log.task(task).ranges}
+            short = {partition: end for partition, end in ends.items() if reached[partition] < end}
+            if short:
+                yield f"not cut: {task} ended at {reached}, short of {short}"
+
+
+def _same_as_replayed(cluster: Cluster, generation: Generation) -> Iterator[str]:
+    """Invariants 1 and 2: sinks and dead letters hold what a replay of the cuts computes, row by row."""
+    try:
+        report = replay(cluster.broker, TOPICS, NAME, generation=generation.plan.generation)
+    except HoldfastError as error:
+        yield f"replay: {error}"
+        return
+    if not report.exact:
+        first = "; ".join(str(difference) for difference in report.differences[:3])
+        yield f"replay differs: rows {report.rows}, dead letters {report.dead_letters}: {first}"
+
+
+# -- checkpoints and trims --------------------------------------------------------------------------------------------
+
+
+class _CheckpointCheck:
+    """Folds the checkpoint logs of a generation along the trace and looks at each trim."""
+
+    def __init__(self, cluster: Cluster, generation: Generation) -> None:
+        self._cluster, self._generation = cluster, generation
+        units = range(len(generation.plan.units))
+        partitions = [Partition(generation.topics.checkpoints, index) for index in units]
+        generation.folds = {partition: CheckpointLog() for partition in partitions}
+        self._records: dict[Partition, list[tuple[int, checkpoints.CheckpointRecord]]] = {p: [] for p in partitions}
+        self._images = {partition: MemoryImage() for partition in partitions}
+        self._acked: dict[tuple[str, Partition], int] = {}
+
+    def run(self) -> Iterator[str]:
+        written, trims = self._cluster.broker.written, self._cluster.broker.trims
+        done = 0
+        for trim in trims:
+            while done < trim.seen:
+                yield from self._record(written[done])
+                done += 1
+            yield from self._trim(trim)
+        for one in written[done:]:
+            yield from self._record(one)
+
+    def _record(self, one: Written) -> Iterator[str]:
+        if one.partition not in self._records:
+            return
+        try:
+            record = checkpoints.decode(one.value)
+        except msgspec.DecodeError:
+            return
+        self._records[one.partition].append((one.offset, record))
+        run = self._generation.folds[one.partition].read(one.offset, record)
+        if run is not None:
+            yield from self._valid(one.partition, run)
+
+    def _valid(self, partition: Partition, run: Run) -> Iterator[str]:
+        for part in run.parts:
+            self._images[partition].apply(checkpoints.unpack(part.entries))
+        unit = self._generation.unit_of(partition)
+        for position in run.marker.positions:
+            key = (unit, Partition(position.topic, position.partition))
+            if position.offset < self._acked.get(key, 0):
+                yield f"ack: {unit} went back on {key[1]} from {self._acked[key]} to {position.offset}"
+            self._acked[key] = position.offset
+
+    def _trim(self, trim: Trimmed) -> Iterator[str]:
+        if trim.partition in self._records:
+            yield from self._checkpoint_trim(trim)
+        elif trim.partition.topic.startswith(f"{self._generation.topics.root}.data."):
+            for unit in self._generation.reading.get(trim.partition, ()):
+                needed = _needed(self._generation.fold(unit).last, trim.partition)
+                if trim.upto > needed:
+                    yield f"trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} needs {needed}"
+
+    def _checkpoint_trim(self, trim: Trimmed) -> Iterator[str]:
+        """Invariant 6: what is left restores the same image as all there ever was."""
+        left = [(offset, record) for offset, record in self._records[trim.partition] if offset >= trim.upto]
+        if not any(isinstance(record, Anchor) and record.upto == trim.upto for _, record in left):
+            yield f"trim: {trim.author} trimmed {trim.partition} to {trim.upto}, which no anchor names"
+        folded, runs = restore(iter(left))
+        image = MemoryImage()
+        for run in runs:
+            for part in run.parts:
+                image.apply(checkpoints.unpack(part.entries))
+        if _entries(image) != _entries(self._images[trim.partition]):
+            yield f"restore: {trim.partition} trimmed to {trim.upto} restores another image"
+        if folded.last_id != self._generation.folds[trim.partition].last_id:
+            yield f"restore: {trim.partition} trimmed to {trim.upto} ends at another marker"
+
+
+def _needed(marker: Marker | None, partition: Partition) -> int:
+    positions = () if marker is None else marker.positions
+    return next((p.offset for p in positions if (p.topic, p.partition) == (partition.topic, partition.index)), 0)
+
+
+def _entries(image: MemoryImage) -> object:
+    return image.slice(b"", 2**62)

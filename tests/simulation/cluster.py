@@ -1,0 +1,154 @@
+"""A simulated cluster: a broker, processes on it that die and come back, a user who feeds and asks."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from schemas import commands
+from schemas.heartbeats import Exit, encode
+from schemas.topics import ClusterTopics, Partition, TopicSpec
+from tests.simulation.broker import Broker
+from tests.simulation.jobs import DrawnJob, Feed
+from tests.simulation.link import Link, LinkAppender
+from tests.simulation.processes import ControllerProcess, Process, ReplicaProcess, WorkerProcess
+from tests.simulation.timeline import Timeline
+
+TOPICS = ClusterTopics("sim")
+NOTICE_US = (2_000, 30_000)
+
+
+class Story:
+    """Who did what at which simulated time."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.lines: list[tuple[int, str]] = []
+
+    def tell(self, what: str) -> None:
+        self.lines.append((self._timeline.now_us, what))
+
+
+class Cluster:
+    """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may."""
+
+    def __init__(self, seed: str, job: DrawnJob, workers: dict[str, str], replicas: int, controllers: int) -> None:
+        self.seed, self.job = seed, job
+        self.timeline = Timeline()
+        self.broker = Broker(self.timeline)
+        self.story = Story(self.timeline)
+        self.processes: dict[str, Process] = {}
+        self.wrong: list[str] = []
+        self._zones = workers
+        self._starts = 0
+        self._slots = 4
+        self.broker.create(TOPICS.specs())
+        self.broker.create([TopicSpec(name, count) for name, count in job.topics.items()])
+        self._user = Link("user", self.broker, self.timeline, Random(f"{seed}/user"))
+        self._hand: LinkAppender = self._user.appender("user")
+        self.roles = (
+            *workers,
+            *(f"recovery-{number}" for number in range(replicas)),
+            *(f"controller-{number}" for number in range(controllers)),
+        )
+        for role in self.roles:
+            self.start(role)
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def start(self, role: str) -> None:
+        """A new incarnation."""
+        self._starts += 1
+        own = f"{role}/{self.timeline.time_ms:013d}-{self._starts:03d}"
+        random = Random(f"{self.seed}/{role}/{self._starts}")
+        if role in self._zones:
+            incarnation = own.partition("/")[2]
+            self.processes[role] = WorkerProcess(
+                role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
+                self._slots,
+            )  # fmt: skip
+        else:
+            kind = ReplicaProcess if role.startswith("recovery") else ControllerProcess
+            self.processes[role] = kind(role, own, self.broker, self.timeline, random, self._raised, TOPICS)
+
+    def crash(self, role: str, restart_ms: int, notice: bool) -> None:
+        """The process is gone; its parent says so, or nobody does, and starts it again later."""
+        process = self.processes[role]
+        if not process.alive:
+            return
+        process.crash()
+        if notice and isinstance(process, WorkerProcess):
+            self.timeline.after(self._user.random.randint(*NOTICE_US), lambda: self._notice(process))
+        self.timeline.after(max(1, restart_ms) * 1000, lambda: self._restart(role, process))
+
+    def _restart(self, role: str, gone: Process) -> None:
+        if self.processes[role] is gone:
+            self.story.tell(f"{role} starts again")
+            self.start(role)
+
+    def _notice(self, process: Process) -> None:
+        record = encode(Exit(process.name, process.own, self.timeline.time_ms, -9))
+        self._hand.append(Partition(TOPICS.heartbeats, 0), record)
+
+    def _raised(self, who: str, error: Exception) -> None:
+        import traceback
+
+        trace = "".join(traceback.format_exception(error)[-6:])
+        self.wrong.append(f"{who} raised {type(error).__name__}: {error}\n{trace}")
+
+    def heal(self) -> None:
+        """Faults end: every process runs and is reached."""
+        self.set_available(True)
+        for role in self.roles:
+            process = self.processes[role]
+            if not process.alive:
+                self.start(role)
+                continue
+            process.link.appended = lambda partition, value: None
+            process.link.slowness, process.step_us = 1, 50
+            process.link.cut(True, True)
+            if isinstance(process, WorkerProcess):
+                process.mute = process.stuck = False
+                process.late_us = 0
+            if process.frozen:
+                process.thaw()
+
+    def set_available(self, available: bool) -> None:
+        self.broker.available = available
+        if available:
+            self._user.kick()
+            for process in self.processes.values():
+                process.link.kick()
+
+    # -- the user -----------------------------------------------------------------------------------------------------
+
+    def submit(self, record: dict[str, Any]) -> None:
+        """A job, or a command."""
+        self._hand.append(Partition(TOPICS.submit, 0), commands.encode(record))
+
+    def feed(self, one: Feed) -> None:
+        """Appends records; in a transaction they come with a marker behind them."""
+        if not self.broker.available:
+            self.timeline.after(50_000, lambda: self.feed(one))
+            return
+        self.broker.author = "user"
+        where = Partition(one.topic, one.partition)
+        for value in one.values:
+            self.broker.put(where, value, None, None)
+        if one.committed:
+            self.broker.skip(where)
+
+    # -- what one sees ------------------------------------------------------------------------------------------------
+
+    def kind_of(self, topic: str) -> str:
+        """What a topic is for: the last word of its name, data for frames, sink for the user's."""
+        if not topic.startswith(f"{TOPICS.prefix}."):
+            return "sink" if topic.startswith("out-") else "source"
+        words = topic.split(".")
+        return "data" if "data" in words else words[-1]
+
+    def workers(self) -> list[WorkerProcess]:
+        return [process for process in self.processes.values() if isinstance(process, WorkerProcess)]
+
+    def replicas(self) -> list[ReplicaProcess]:
+        return [process for process in self.processes.values() if isinstance(process, ReplicaProcess)]

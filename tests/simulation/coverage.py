@@ -1,0 +1,98 @@
+"""Which rows of the transition tables a history has taken, and which faults met which states."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from services.controller.core import life
+from services.recovery.core import changing, switching
+from services.recovery.core.schemes import Rung
+from services.recovery.core.situation import Situation
+from services.worker.core import checkpointing, lifecycle
+
+
+def rows() -> dict[str, list[str]]:
+    """Every row of every table, by table."""
+    return {
+        "copy": [_copy_row(*key) for key in lifecycle.TRANSITIONS],
+        "checkpoint": [
+            *(_checkpoint_row(phase, event) for phase, event in checkpointing.TRANSITIONS),
+            *(f"deciding, MarkerRead {valid}" for valid in (True, False)),
+        ],
+        "switching": [_switching_row(*key) for key in switching.TRANSITIONS],
+        "scheme step": [_step_row(*key) for key in changing.STEPS],
+        "job": [_job_row(*key) for key in life.TRANSITIONS],
+    }
+
+
+def _copy_row(state: Any, event: type, goal: Any) -> str:
+    return f"{state.value}, {event.__name__}" + (f" ({goal.name.lower()})" if goal is not None else "")
+
+
+def _checkpoint_row(phase: Any, event: type) -> str:
+    return f"{phase.value}, {event.__name__}"
+
+
+def _switching_row(stance: Any, sign: Any) -> str:
+    return f"{stance.value}, {sign.value}"
+
+
+def _step_row(rung: Rung, target: Rung) -> str:
+    return f"{rung.name} towards {target.name}"
+
+
+def _job_row(phase: Any, step: Any) -> str:
+    return f"{phase.value}, {step.name.lower()}"
+
+
+@contextmanager
+def observed() -> Iterator[Counter[str]]:
+    """Counts `table: row` while it is open."""
+    taken: Counter[str] = Counter()
+    copy, checkpoint = lifecycle.Lifecycle.handle, checkpointing.Checkpointing.handle
+    job, record = life.Life.handle, switching._record
+
+    def on_copy(self: lifecycle.Lifecycle, event: Any) -> Any:
+        goal = lifecycle.Goal.of(event.flags if isinstance(event, lifecycle.Placed) else self.flags)
+        for key in ((self.state, type(event), goal), (self.state, type(event), None)):
+            if key in lifecycle.TRANSITIONS:
+                taken[f"copy: {_copy_row(*key)}"] += 1
+                break
+        return copy(self, event)
+
+    def on_checkpoint(self: checkpointing.Checkpointing, event: Any) -> Any:
+        before = self.phase
+        actions = checkpoint(self, event)
+        if isinstance(event, checkpointing.MarkerRead) and before is checkpointing.Phase.DECIDING:
+            taken[f"checkpoint: deciding, MarkerRead {event.valid}"] += 1
+        elif actions or self.phase is not before:
+            taken[f"checkpoint: {_checkpoint_row(before, type(event))}"] += 1
+        return actions
+
+    def on_job(self: life.Life, step: Any) -> Any:
+        if (self.phase, step) in life.TRANSITIONS:
+            taken[f"job: {_job_row(self.phase, step)}"] += 1
+        return job(self, step)
+
+    def on_record(situation: Situation, sign: Any, move: Any, *rest: Any) -> Any:
+        taken[f"switching: {_switching_row(situation.stance, sign)}"] += 1
+        rung = Rung.ABSENT if move is switching.Move.ADD else None
+        if move is switching.Move.STEP or sign is switching.Sign.SECONDARY_UNWANTED:
+            rung = Rung.of(situation.secondary.flags)
+        if rung is not None:
+            taken[f"scheme step: {_step_row(rung, situation.target)}"] += 1
+        return record(situation, sign, move, *rest)
+
+    with ExitStack() as stack:
+        for target, name, instead in (
+            (lifecycle.Lifecycle, "handle", on_copy),
+            (checkpointing.Checkpointing, "handle", on_checkpoint),
+            (life.Life, "handle", on_job),
+            (switching, "_record", on_record),
+        ):
+            stack.enter_context(mock.patch.object(target, name, instead))
+        yield taken

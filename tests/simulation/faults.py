@@ -1,0 +1,232 @@
+"""What goes wrong: faults drawn from a seed, and how each is done to a cluster.
+
+Source: PROTOCOL 13. To add a kind of fault, add one row to KINDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from schemas.topics import Partition
+from services.recovery.core.schemes import SCHEMES
+from tests.simulation.cluster import Cluster
+from tests.simulation.jobs import NAME, DrawnJob
+from tests.simulation.processes import Process, WorkerProcess
+
+MIN_RESTART_MS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault. target: names of processes. ms: how long, or until the restart. detail, count: as the kind has it."""
+
+    at_ms: int
+    kind: str
+    target: tuple[str, ...] = ()
+    ms: int = 0
+    detail: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        parts = [self.kind, *self.target, self.detail, f"x{self.count}" if self.count != 1 else ""]
+        return " ".join(part for part in parts if part) + (f" for {self.ms} ms" if self.ms else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Whom a fault can hit."""
+
+    workers: tuple[str, ...]
+    replicas: tuple[str, ...]
+    controllers: tuple[str, ...]
+    units: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.workers + self.replicas + self.controllers
+
+
+# -- how a fault is done ----------------------------------------------------------------------------------------------
+
+
+def _crash(cluster: Cluster, fault: Fault) -> None:
+    """detail "silent": nobody reports the exit."""
+    for name in fault.target:
+        cluster.crash(name, fault.ms, notice=fault.detail != "silent")
+
+
+def _crash_at(cluster: Cluster, fault: Fault) -> None:
+    """At the count-th record that arrives on a topic of that kind."""
+    name = fault.target[0]
+    process = cluster.processes.get(name)
+    if process is None or not process.alive:
+        return
+    left = fault.count
+
+    def appended(partition: Partition, value: bytes) -> None:
+        nonlocal left
+        if cluster.kind_of(partition.topic) == fault.detail:
+            left -= 1
+            if left == 0:
+                cluster.story.tell(f"{name} dies at a record of {fault.detail}")
+                cluster.crash(name, fault.ms, notice=True)
+
+    process.link.appended = appended
+
+
+def _during(begin: Callable[[Process], None], end: Callable[[Process], None]) -> Callable[[Cluster, Fault], None]:
+    """Something that begins, and ends after fault.ms, unless the process is gone by then."""
+
+    def do(cluster: Cluster, fault: Fault) -> None:
+        for name in fault.target:
+            process = cluster.processes.get(name)
+            if process is not None and process.alive:
+                begin(process)
+                cluster.timeline.after(fault.ms * 1000, lambda process=process: end(process))  # type: ignore[misc]
+
+    return do
+
+
+def _slow(process: Process) -> None:
+    process.link.slowness, process.step_us = 10, 2_000
+
+
+def _fast(process: Process) -> None:
+    process.link.slowness, process.step_us = 1, 50
+
+
+def _set_stuck(stuck: bool) -> Callable[[Process], None]:
+    def do(process: Process) -> None:
+        assert isinstance(process, WorkerProcess)
+        process.stuck = stuck
+
+    return do
+
+
+def _set_mute(mute: bool) -> Callable[[Process], None]:
+    def do(process: Process) -> None:
+        assert isinstance(process, WorkerProcess)
+        process.mute = mute
+
+    return do
+
+
+def _set_late(late_us: int) -> Callable[[Process], None]:
+    def do(process: Process) -> None:
+        assert isinstance(process, WorkerProcess)
+        process.late_us = late_us
+
+    return do
+
+
+def _cut(cluster: Cluster, fault: Fault) -> None:
+    """detail: both, out (what it sends is lost) or in (what it asks for is)."""
+    sends, hears = fault.detail == "in", fault.detail == "out"
+    _during(lambda p: p.link.cut(sends, hears), lambda p: p.link.cut(True, True))(cluster, fault)
+
+
+def _outage(cluster: Cluster, fault: Fault) -> None:
+    cluster.set_available(False)
+    cluster.timeline.after(fault.ms * 1000, lambda: cluster.set_available(True))
+
+
+def _clock(cluster: Cluster, fault: Fault) -> None:
+    for name in fault.target:
+        if name in cluster.processes:
+            cluster.processes[name].clock_ahead_ms += fault.count
+
+
+def _command(cluster: Cluster, fault: Fault) -> None:
+    """detail: the command, for `scheme` with unit and scheme. count: it is sent so often."""
+    command, *rest = fault.detail.split(" ")
+    record: dict[str, str] = {"command": command, "job": NAME}
+    if rest:
+        record |= {"unit": rest[0], "scheme": rest[1]}
+    for _ in range(fault.count):
+        cluster.submit(record)
+
+
+def _resubmit(cluster: Cluster, fault: Fault) -> None:
+    cluster.submit(cluster.job.spec)
+
+
+def _stale(cluster: Cluster, fault: Fault) -> None:
+    """An old record of a decided topic is there once more, as a producer without idempotence leaves it."""
+    old = [w for w in cluster.broker.written if cluster.kind_of(w.partition.topic) == fault.detail]
+    if old and cluster.broker.available:
+        one = old[-1 - min(fault.count, len(old) - 1)]
+        if cluster.broker.has(one.partition):
+            cluster.broker.author = "stale"
+            cluster.broker.put(one.partition, one.value, None, None)
+
+
+KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
+    "crash": _crash,
+    "crash-at": _crash_at,
+    "stall": _during(lambda p: p.freeze(), lambda p: p.thaw()),
+    "slow": _during(_slow, _fast),
+    "stuck-loop": _during(_set_stuck(True), _set_stuck(False)),
+    "lost-heartbeats": _during(_set_mute(True), _set_mute(False)),
+    "late-heartbeats": _during(_set_late(250_000), _set_late(0)),
+    "cut": _cut,
+    "outage": _outage,
+    "clock": _clock,
+    "command": _command,
+    "resubmit": _resubmit,
+    "stale": _stale,
+}
+
+
+# -- how faults are drawn ---------------------------------------------------------------------------------------------
+
+RECORDS = ("checkpoints", "checkpoints", "cuts", "data", "delivered", "progress", "assignments")
+
+
+def draw_faults(random: Random, roles: Roles, job: DrawnJob, from_ms: int, until_ms: int) -> list[Fault]:
+    """A few faults, in bursts more often than alone."""
+    faults: list[Fault] = []
+    at_ms = from_ms
+    while True:
+        at_ms += random.randint(0, 300) if random.random() < 0.4 else int(random.expovariate(1 / 2_500))
+        if at_ms >= until_ms:
+            return faults
+        faults.append(_draw(random, at_ms, roles))
+
+
+def _draw(random: Random, at_ms: int, roles: Roles) -> Fault:
+    """Lengths from a blink to beyond the fail-stop time-out."""
+    ms = random.choice((random.randint(MIN_RESTART_MS, 400), random.randint(200, 1_500), random.randint(1_000, 6_000)))
+    worker, anyone = (random.choice(roles.workers),), (random.choice(roles.all),)
+    others = tuple(random.sample(roles.workers, random.randint(1, len(roles.workers))))
+    notice = random.choice(("", "", "silent"))
+    drawn: tuple[tuple[float, Callable[[], Fault]], ...] = (
+        (6, lambda: Fault(at_ms, "crash", worker, ms, notice)),
+        (6, lambda: Fault(at_ms, "crash-at", worker, ms, random.choice(RECORDS), random.randint(1, 12))),
+        (1, lambda: Fault(at_ms, "crash", others, ms, notice)),
+        (2, lambda: Fault(at_ms, "crash", (random.choice(roles.replicas + roles.controllers),), ms)),
+        (6, lambda: Fault(at_ms, "stall", worker, ms)),
+        (1, lambda: Fault(at_ms, "stall", others, ms)),
+        (1, lambda: Fault(at_ms, "stall", anyone, ms)),
+        (1, lambda: Fault(at_ms, "slow", anyone, ms)),
+        (1, lambda: Fault(at_ms, "stuck-loop", worker, ms)),
+        (2, lambda: Fault(at_ms, "lost-heartbeats", worker, ms)),
+        (1, lambda: Fault(at_ms, "late-heartbeats", worker, ms)),
+        (3, lambda: Fault(at_ms, "cut", worker, ms, random.choice(("both", "in", "out")))),
+        (1, lambda: Fault(at_ms, "cut", anyone, ms, random.choice(("both", "in", "out")))),
+        (1, lambda: Fault(at_ms, "outage", (), min(ms, 2_000))),
+        (1, lambda: Fault(at_ms, "clock", anyone, 0, "", random.choice((-3_600_000, -500, 500, 3_600_000)))),
+        (4, lambda: Fault(at_ms, "command", (), 0, _draw_scheme(random, roles), random.choice((1, 1, 2)))),
+        (1, lambda: Fault(at_ms, "command", (), 0, random.choice(("pause", "resume")), random.choice((1, 2)))),
+        (0.1, lambda: Fault(at_ms, "command", (), 0, "cancel", random.choice((1, 2)))),
+        (1, lambda: Fault(at_ms, "resubmit")),
+        (2, lambda: Fault(at_ms, "stale", (), 0, random.choice(("assignments", "cuts", "checkpoints", "submit",
+                                                                "plans")), random.randint(0, 30))),
+    )  # fmt: skip
+    weights = [weight for weight, _ in drawn]
+    return random.choices([make for _, make in drawn], weights)[0]()
+
+
+def _draw_scheme(random: Random, roles: Roles) -> str:
+    return f"scheme {random.choice(roles.units)} {random.choice(list(SCHEMES))}"

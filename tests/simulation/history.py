@@ -1,0 +1,193 @@
+"""One history: a scenario carried out, and what the checkers say of it.
+
+While faults come nothing is expected but safety. Then everything is healed, and the job must become protected, run out
+and end, each within a bound of simulated time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from unittest import mock
+
+import structlog
+
+from schemas import plans
+from schemas.plans import Ended, Plan, Rejection
+from schemas.topics import Partition
+from services.kernel.admitted import Admitted
+from services.recovery import replica
+from tests.simulation.checks import check
+from tests.simulation.cluster import TOPICS, Cluster
+from tests.simulation.coverage import observed
+from tests.simulation.faults import KINDS, Fault
+from tests.simulation.jobs import NAME, Feed
+from tests.simulation.scenario import Scenario
+from tests.simulation.story import tell
+
+PROTECTED_WITHIN_MS = 30_000
+ENDED_WITHIN_MS = 60_000
+LOOK_MS = 100
+
+
+@dataclass(slots=True)
+class Outcome:
+    """wrong: what broke, empty when all held. story: lines of what happened. taken: rows of transition tables.
+
+    met: which fault met a copy, or a unit, in which state.
+    """
+
+    scenario: Scenario
+    wrong: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    simulated_ms: int = 0
+    real_s: float = 0.0
+    records: int = 0
+    taken: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def kind(self) -> str:
+        """What broke first, without the particulars."""
+        return self.wrong[0].split(":")[0] if self.wrong else ""
+
+
+class History:
+    """Carries out one scenario."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.cluster = Cluster(scenario.seed, scenario.job, scenario.workers, scenario.replicas, scenario.controllers)
+        self.met: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Until the job has ended, or something is wrong."""
+        cluster, timeline = self.cluster, self.cluster.timeline
+        cluster.submit(self.scenario.job.spec)
+        for fed in self.scenario.feed:
+            timeline.at(fed.at_ms * 1000, lambda fed=fed: self._feed(fed))  # type: ignore[misc]
+        for fault in self.scenario.faults:
+            timeline.at(fault.at_ms * 1000, lambda fault=fault: self._do(fault))  # type: ignore[misc]
+        timeline.run(self.scenario.run_ms * 1000, self._broken)
+        if not cluster.wrong:
+            self._end()
+
+    def _end(self) -> None:
+        cluster = self.cluster
+        cluster.heal()
+        cluster.story.tell("all faults end")
+        if not self._ended() and self._within(PROTECTED_WITHIN_MS, self._protected, "protected again"):
+            cluster.submit({"command": "drain", "job": NAME})
+        if not cluster.wrong:
+            self._within(ENDED_WITHIN_MS, self._ended, "ended")
+
+    def _within(self, ms: int, reached: object, what: str) -> bool:
+        timeline = self.cluster.timeline
+        until_us = timeline.now_us + ms * 1000
+        while timeline.now_us < until_us and not self.cluster.wrong:
+            timeline.run(timeline.now_us + LOOK_MS * 1000, self._broken)
+            if reached():  # type: ignore[operator]
+                return True
+        if not self.cluster.wrong:
+            self.cluster.wrong.append(f"liveness: not {what} {ms} ms after the last fault\n{self._stands()}")
+        return False
+
+    def _stands(self) -> str:
+        lines = [
+            f"  {worker.name} {copy.unit.rpartition('/')[2]}: {copy.state} epoch {copy.epoch} batch {copy.batch} "
+            f"durable {copy.durable} {copy.error}"
+            for worker in self.cluster.workers()
+            if worker.alive and worker.worker is not None
+            for copy in worker.worker.copies()
+        ]
+        for process in self.cluster.replicas():
+            if process.replica is not None:
+                lines.append(f"  {process.name} unprotected: {process.replica.core.unprotected()}")
+        return "\n".join(lines)
+
+    def _broken(self) -> bool:
+        return bool(self.cluster.wrong)
+
+    def _feed(self, fed: Feed) -> None:
+        self.cluster.feed(fed)
+
+    def _do(self, fault: Fault) -> None:
+        self.cluster.story.tell(f"FAULT {fault}")
+        self.met.update({f"{fault.kind}: {state}" for state in self._states(fault)})
+        KINDS[fault.kind](self.cluster, fault)
+
+    def _states(self, fault: Fault) -> Iterator[str]:
+        """Where the copies on its targets stand; of a fault without a target, those on all workers."""
+        for worker in self.cluster.workers():
+            if worker.worker is not None and worker.alive and (worker.name in fault.target or not fault.target):
+                yield from (f"copy {copy.state}" for copy in worker.worker.copies())
+
+    # -- what is expected ---------------------------------------------------------------------------------------------
+
+    def _admitted(self) -> tuple[Admitted, list[Plan]]:
+        admitted, made = Admitted(), []
+        for message in self.cluster.broker.scan(Partition(TOPICS.plans, 0)):
+            decision = plans.decode(message.value() or b"")
+            if admitted.read(decision) and isinstance(decision, Plan):
+                made.append(decision)
+        return admitted, made
+
+    def _protected(self) -> bool:
+        """Every unit of every job is placed, and its copies are where its scheme wants them."""
+        admitted, made = self._admitted()
+        running = [plan for plan in made if admitted.ended(plan.generation) is None]
+        if not made or (not running and not self._ended()):
+            return False
+        for one in (process.replica for process in self.cluster.replicas()):
+            if one is None or not one.core.acting or one.core.unprotected():
+                return False
+            placed = one.core.assigned.units()
+            wanted = {f"{plan.job}@{plan.generation}/{unit.name}" for plan in running for unit in plan.units}
+            if not wanted <= {unit for unit, change in placed.items() if change.copies}:
+                return False
+        return True
+
+    def _ended(self) -> bool:
+        """Every job that was ever submitted is over."""
+        over: Admitted = Admitted()
+        generations = set()
+        for message in self.cluster.broker.scan(Partition(TOPICS.plans, 0)):
+            decision = plans.decode(message.value() or b"")
+            over.read(decision)
+            if isinstance(decision, Plan | Rejection | Ended):
+                generations.add(decision.generation)
+        return bool(generations) and all(over.ended(g) or over.rejection(g) for g in generations)
+
+
+class _Clock:
+    """Stands in for `time` where a process asks it for the time of day."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._timeline = cluster.timeline
+
+    def time(self) -> float:
+        return self._timeline.time_ms / 1000
+
+
+def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None = None) -> Outcome:
+    """Carries out a scenario and checks it. mutation: open while the cluster runs, and closed when it is checked."""
+    mutation = mutation or nullcontext()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    started = time.perf_counter()
+    history = History(scenario)
+    with observed() as taken, mock.patch.object(replica, "time", _Clock(history.cluster)), mutation:
+        history.run()
+    cluster = history.cluster
+    outcome = Outcome(scenario, list(cluster.wrong), taken=taken, met=history.met)
+    outcome.simulated_ms = cluster.timeline.now_ms
+    if not outcome.wrong:
+        outcome.wrong += check(cluster)
+    outcome.records = len(cluster.broker.written)
+    outcome.story = tell(cluster)
+    outcome.real_s = time.perf_counter() - started
+    return outcome

@@ -1,0 +1,264 @@
+"""Jobs and their records, drawn from a seed: small graphs of the real operators, with late, bad and skewed records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import msgspec
+
+from schemas.decided import Id
+from services.kernel.errors import JobRejected
+from services.kernel.planning.loading import interpret
+from services.kernel.planning.plan import make_plan
+from services.recovery.core.schemes import SCHEMES
+from tests.simulation.timeline import EPOCH_MS
+
+NAME = "job"
+MAX_UNITS = 8
+Fields = dict[str, str]
+SOURCE_FIELDS: Fields = {"k": "string?", "x": "int", "y": "float?", "at": "timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Records that a user appends to one partition at one time."""
+
+    at_ms: int
+    topic: str
+    partition: int
+    values: tuple[bytes, ...]
+    committed: bool = False
+    """In a transaction: then a marker follows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnJob:
+    """A job file as it is submitted, the user's topics by partition count, and the units that it is cut into."""
+
+    spec: dict[str, Any]
+    topics: dict[str, int]
+    units: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Stream:
+    name: str
+    fields: Fields
+    windowed: bool = False
+    keyed: list[str] = field(default_factory=list)
+
+
+class _Drawing:
+    """One job on its way to be drawn."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.operators: dict[str, dict[str, Any]] = {}
+        self.streams: list[_Stream] = []
+        self.read: set[str] = set()
+
+    def sources(self) -> tuple[dict[str, Any], dict[str, int]]:
+        sources, topics = {}, {}
+        for index in range(self.random.choice((1, 1, 2))):
+            name = f"s{index}"
+            tasks = self.random.choice((1, 1, 2, 3))
+            topics[f"in-{name}"] = tasks * self.random.choice((1, 1, 2))
+            sources[name] = {
+                "topic": f"in-{name}",
+                "fields": SOURCE_FIELDS,
+                "event_time": "at",
+                "unit": "ms",
+                "allowed_lateness_s": self.random.choice((0, 1, 2)),
+                "idle_after_s": self.random.choice((2, 30, None)),
+                "parallelism": tasks,
+            }
+            self.streams.append(_Stream(name, dict(SOURCE_FIELDS)))
+        return sources, topics
+
+    def add(self) -> None:
+        """One more operator on streams that are there, mostly ones that nobody reads yet."""
+        draw = self.random.choice((self._filter, self._select, self._totals, self._windows, self._join, self._union,
+                                   self._top))  # fmt: skip
+        drawn = draw(f"o{len(self.operators)}")
+        if drawn is None:
+            return
+        spec, stream = drawn
+        if self.random.random() < 0.5 and "top" not in spec:
+            spec["parallelism"] = self.random.choice((1, 2, 2, 3))
+        self.operators[stream.name] = spec
+        self.streams.append(stream)
+
+    def unread(self) -> list[_Stream]:
+        return [stream for stream in self.streams if stream.name not in self.read]
+
+    def _input(self, *needed: str) -> _Stream | None:
+        fitting = [s for s in self.streams if set(needed) <= set(s.fields)]
+        fresh = [s for s in fitting if s.name not in self.read]
+        if not fitting:
+            return None
+        chosen = self.random.choice(fresh if fresh and self.random.random() < 0.7 else fitting)
+        self.read.add(chosen.name)
+        return chosen
+
+    def _filter(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        taken = self._input("x")
+        if taken is None:
+            return None
+        condition = self.random.choice(("x % 3 <> 1", "x > 20", "k IS NOT NULL" if "k" in taken.fields else "x < 90"))
+        return {"filter": condition, "input": taken.name}, _Stream(name, taken.fields, taken.windowed)
+
+    def _select(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        taken = self._input("k", "x")
+        if taken is None:
+            return None
+        spec = {"select": ["k", "x + 1 AS x", "x / 7 AS y"], "input": taken.name}
+        return spec, _Stream(name, {"k": taken.fields["k"], "x": "int", "y": "float?"})
+
+    def _totals(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        taken = self._input("k", "x")
+        if taken is None:
+            return None
+        means = {"mean": "mean(y)"} if "y" in taken.fields else {}
+        spec = {
+            "aggregate": {"n": "count()", "x": "sum(x)", "last": "last(x)", **means},
+            "key": ["k"],
+            "input": taken.name,
+            "emit": self.random.choice(("updates", "each")),
+        }
+        return spec, _Stream(name, {"k": "string?", "x": "int", "n": "int"})
+
+    def _windows(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        taken = self._input("k", "x")
+        if taken is None:
+            return None
+        size_s = self.random.choice((1, 2, 5))
+        window = {"size_s": size_s} | ({"slide_s": size_s / 2} if self.random.random() < 0.3 else {})
+        spec = {
+            "aggregate": {"x": "sum(x)", "n": "count()", "most": "max(x)"},
+            "key": ["k"],
+            "input": taken.name,
+            "window": window,
+            "emit": self.random.choice(("final", "final", "updates")),
+        }
+        return spec, _Stream(name, {"k": "string?", "x": "int", "n": "int"}, windowed=spec["emit"] == "final")
+
+    def _join(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        sides = [self._input("k", "x"), self._input("k", "x")]
+        left, right = sides
+        if left is None or right is None or left.name == right.name:
+            return None
+        kind = self.random.choice(("inner", "left"))
+        joined = {"left": left.name, "right": right.name, "on": ["k"], "within_s": 0.5, "kind": kind}
+        return {"join": joined}, _Stream(name, {"k": "string?"})
+
+    def _union(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        first = self._input("k", "x")
+        same = [s for s in self.streams if first is not None and s.fields == first.fields and s is not first]
+        if first is None or not same or self.random.random() < 0.3:
+            return None
+        second = self.random.choice(same)
+        self.read.add(second.name)
+        return {"union": [first.name, second.name]}, _Stream(name, first.fields)
+
+    def _top(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        windowed = [s for s in self.streams if s.windowed and "x" in s.fields]
+        if not windowed:
+            return None
+        taken = self.random.choice(windowed)
+        self.read.add(taken.name)
+        return {"top": {"k": 2, "by": "x"}, "input": taken.name}, _Stream(name, taken.fields)
+
+
+def draw_job(random: Random) -> DrawnJob:
+    """A job that can be planned."""
+    while True:
+        spec, topics = _draw(random)
+        units = _units(spec, topics)
+        if 0 < len(units) <= MAX_UNITS:
+            return DrawnJob(spec, topics, units)
+
+
+def _units(spec: dict[str, Any], topics: dict[str, int]) -> tuple[str, ...]:
+    """None if the job would be rejected."""
+    first = {topic: dict.fromkeys(range(count), 0) for topic, count in topics.items()}
+    try:
+        plan = make_plan(
+            interpret(spec),
+            generation="0-000000",
+            id=Id("draw", 1),
+            topics=topics,
+            first=first,
+            prefix="draw",
+            versions={},
+            allow=[],
+        )
+    except JobRejected:
+        return ()
+    return tuple(unit.name for unit in plan.units)
+
+
+def _draw(random: Random) -> tuple[dict[str, Any], dict[str, int]]:
+    drawing = _Drawing(random)
+    sources, topics = drawing.sources()
+    for _ in range(random.choice((1, 2, 3, 4))):
+        drawing.add()
+    queries = {}
+    for index, stream in enumerate(drawing.unread() or drawing.streams[-1:]):
+        topics[f"out-{index}"] = random.choice((1, 2))
+        queries[f"q{index}"] = {"input": stream.name, "sink": {"topic": f"out-{index}"}}
+    spec = {
+        "name": NAME,
+        "keep_cuts": True,
+        "sources": sources,
+        "operators": drawing.operators,
+        "queries": queries,
+        "batch_interval_ms": random.choice((20, 50, 100, 200, 200)),
+        "fault_tolerance": _fault_tolerance(random, [*sources, *drawing.operators]),
+        "dead_letter_share": 1.0,
+    }
+    return spec, topics
+
+
+def _fault_tolerance(random: Random, operators: list[str]) -> dict[str, Any]:
+    schemes = list(SCHEMES)
+    return {
+        "default": {"scheme": random.choice(schemes)},
+        "units": {name: {"scheme": random.choice(schemes)} for name in operators if random.random() < 0.3},
+        "checkpoint": {"interval_ms": random.choice((50, 100, 300, 500))},
+        "fail_stop_timeout_s": random.choice((1, 2, 4)),
+        "hybrid": {"inputs": random.choice(("held", "held", "paused"))},
+    }
+
+
+def draw_feed(random: Random, job: DrawnJob, until_ms: int) -> list[Feed]:
+    """What the user appends until then: mostly steady, skewed, some of it late or broken."""
+    feed = []
+    keys = [f"k{i}" for i in range(random.choice((2, 5, 20)))]
+    for source in job.spec["sources"].values():
+        every_ms = random.choice((50, 100, 200, 400))
+        most = 2 if any("join" in spec for spec in job.spec["operators"].values()) else random.choice((2, 5, 20))
+        quiet_from = random.randint(0, 2 * until_ms)
+        at_ms = random.randint(0, 500)
+        while at_ms < until_ms:
+            if not quiet_from < at_ms < quiet_from + 3_000:
+                partition = random.randrange(job.topics[source["topic"]])
+                values = tuple(_record(random, keys, at_ms) for _ in range(random.randint(1, most)))
+                feed.append(Feed(at_ms, source["topic"], partition, values, random.random() < 0.2))
+            at_ms += random.randint(1, 2 * every_ms)
+    return sorted(feed, key=lambda one: one.at_ms)
+
+
+def _record(random: Random, keys: list[str], at_ms: int) -> bytes:
+    kind = random.random()
+    if kind < 0.02:
+        return random.choice((b"", b"{", b'{"k": 1}', b'{"k": "a", "x": "no", "at": 3}', b"\xff\x00"))
+    late_ms = random.choice((3_000, 10_000)) if kind < 0.07 else random.randint(0, 300)
+    record = {
+        "k": None if random.random() < 0.03 else keys[min(int(random.expovariate(0.5)), len(keys) - 1)],
+        "x": random.randint(0, 100),
+        "y": None if random.random() < 0.1 else random.random(),
+        "at": EPOCH_MS + at_ms - late_ms,
+    }
+    return msgspec.json.encode(record)

@@ -1,0 +1,276 @@
+"""The processes of a simulated cluster: the real cores and shells, turned by the timeline instead of a thread.
+
+A process may crash, freeze, be slow, or be cut off. What it does, it does at one moment of simulated time, and what it
+asked for reaches the broker later.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from random import Random
+
+from schemas.heartbeats import Heartbeat, encode
+from schemas.topics import ClusterTopics, Partition
+from services.controller.conductor import Conductor
+from services.controller.core.controller import Controller
+from services.controller.polling import Polling
+from services.kernel.errors import Retriable
+from services.kernel.image import MemoryImage
+from services.log.backlog import Backlog
+from services.recovery.replica import ECHO_MS, Replica
+from services.worker.loop import Identity, Worker
+from tests.simulation.broker import Broker
+from tests.simulation.link import Link, LinkBlocking
+from tests.simulation.timeline import Timeline
+
+VERSIONS = {"holdfast": "simulated"}
+BEAT_US = 100_000
+MAX_IDLE_US = 20_000
+RETRY_US = 200_000
+
+Failed = Callable[[str, Exception], None]
+"""Told of a process that raised what it must not raise."""
+
+
+class Process(ABC):
+    """One incarnation of a process.
+
+    name: of its role, kept over restarts. own: unique.
+    """
+
+    def __init__(self, name: str, own: str, broker: Broker, timeline: Timeline, random: Random, failed: Failed) -> None:
+        self.name, self.own, self.timeline, self.random = name, own, timeline, random
+        self.link = Link(own, broker, timeline, random)
+        self.link.wake = self.wake
+        self.alive, self.frozen = True, False
+        self.clock_ahead_ms = 0
+        self._failed = failed
+        self._turn_at: int | None = None
+        self._turns = 0
+        self._lag_us = 0
+        self.step_us = random.choice((1, 5, 20, 50, 200))
+        self.begin()
+
+    # -- what happens to it -------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        self.alive = False
+        self.link.die()
+
+    def freeze(self) -> None:
+        self.frozen = True
+        self.link.freeze()
+
+    def thaw(self) -> None:
+        if self.alive:
+            self.frozen = False
+            self.link.thaw()
+            self.wake()
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def clock_us(self) -> int:
+        """Monotonic; goes on a little each time it is asked, as work takes time."""
+        self._lag_us += self.step_us
+        return self.timeline.now_us + self._lag_us
+
+    def clock_ms(self) -> float:
+        return self.clock_us() / 1000
+
+    def time_ms(self) -> int:
+        return self.timeline.time_ms + self.clock_ahead_ms
+
+    def wake(self) -> None:
+        """Something came: its next turn is soon."""
+        self._turn_in(self.random.randint(20, 500))
+
+    def _turn_in(self, delay_us: int) -> None:
+        when_us = self.timeline.now_us + delay_us
+        if self._turn_at is None or when_us < self._turn_at:
+            self._turn_at = when_us
+            self._turns += 1
+            turn = self._turns
+            self.timeline.at(when_us, lambda: self._turn(turn))
+
+    def _turn(self, turn: int) -> None:
+        if turn != self._turns or not self.alive:
+            return
+        self._turn_at = None
+        if self.frozen:
+            return
+        self._lag_us = 0
+        try:
+            wait_us = self.turn()
+        except Exception as error:
+            self._failed(self.own, error)
+            self.crash()
+            return
+        self._turn_in(self._lag_us * self.link.slowness + wait_us)
+
+    def begin(self) -> None:
+        try:
+            self.start()
+        except Retriable:
+            self.timeline.after(RETRY_US, lambda: self.begin() if self.alive else None)
+        else:
+            self.wake()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Opens what it needs; Retriable: once more, later."""
+
+    @abstractmethod
+    def turn(self) -> int:
+        """One turn; how long it may then wait, in microseconds."""
+
+
+class WorkerProcess(Process):
+    """A worker. mute: its heartbeats are lost; late_us: they come so much later. stuck: its loop does not turn."""
+
+    def __init__(
+        self,
+        name: str,
+        own: str,
+        broker: Broker,
+        timeline: Timeline,
+        random: Random,
+        failed: Failed,
+        topics: ClusterTopics,
+        zone: str,
+        slots: int,
+    ) -> None:
+        self._topics, self._zone, self._slots = topics, zone, slots
+        self.mute = self.stuck = False
+        self.late_us = 0
+        self._beats = 0
+        self.worker: Worker | None = None
+        super().__init__(name, own, broker, timeline, random, failed)
+
+    def start(self) -> None:
+        self.worker = Worker(
+            Identity(self.name, self.own, self._zone, self._slots),
+            self.link,
+            self._topics,
+            clock_ms=self.clock_ms,
+            time_ms=self.time_ms,
+            versions=VERSIONS,
+            image=lambda _: MemoryImage(),
+            deliveries=LinkBlocking(self.link),
+            restores=LinkBlocking(self.link),
+        )
+        self._signs = self.link.appender("heartbeats")
+        self.timeline.after(self.random.randint(0, BEAT_US), self._beat)
+
+    def turn(self) -> int:
+        assert self.worker is not None
+        if self.stuck:
+            return MAX_IDLE_US
+        self.link.wait_us = 0
+        came = self.worker.turn()
+        return self.random.randint(50, 300) if came else max(200, min(2 * self.link.wait_us, MAX_IDLE_US))
+
+    def _beat(self) -> None:
+        if not self.alive:
+            return
+        self.timeline.after(BEAT_US + self.random.randint(0, 2_000), self._beat)
+        if self.frozen or self.mute or self.worker is None:
+            return
+        self._signs.poll()
+        self._beats += 1
+        record = encode(
+            Heartbeat(
+                worker=self.name,
+                incarnation=self.own,
+                time_ms=self.time_ms(),
+                sequence=self._beats,
+                zone=self._zone,
+                slots=self._slots,
+                loops=self.worker.turns,
+                decided=self.worker.decided,
+                versions=VERSIONS,
+                copies=self.worker.copies(),
+            )
+        )
+        partition = Partition(self._topics.heartbeats, 0)
+        self.timeline.after(self.late_us, lambda: self._signs.append(partition, record))
+
+
+class ReplicaProcess(Process):
+    """A recovery replica."""
+
+    def __init__(
+        self,
+        name: str,
+        own: str,
+        broker: Broker,
+        timeline: Timeline,
+        random: Random,
+        failed: Failed,
+        topics: ClusterTopics,
+    ) -> None:
+        self._topics = topics
+        self.replica: Replica | None = None
+        super().__init__(name, own, broker, timeline, random, failed)
+
+    def start(self) -> None:
+        kinds = [Partition(name, 0) for name in (
+            self._topics.heartbeats, self._topics.assignments, self._topics.plans, self._topics.submit)]  # fmt: skip
+        backlog = Backlog.of(self.link, kinds)
+        self._reader = self.link.reader("replica")
+        self._reader.assign(self.link.offsets(kinds, "start"))
+        self.replica = Replica(
+            self.own,
+            self._topics,
+            self.link.appender("replica"),
+            backlog,
+            BEAT_US // 1000,
+            now_us=self.clock_us,
+        )
+        self.timeline.after(ECHO_MS * 1000, self._echo)
+
+    def turn(self) -> int:
+        assert self.replica is not None
+        for chunk in self._reader.poll(0):
+            for message in chunk.messages:
+                self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())
+        self.replica.turn()
+        self.replica.core.check_invariants()
+        return 10_000
+
+    def _echo(self) -> None:
+        if self.alive and self.replica is not None:
+            self.timeline.after(ECHO_MS * 1000, self._echo)
+            if not self.frozen:
+                self.replica.echo()
+
+
+class ControllerProcess(Process):
+    """A replica of the controller."""
+
+    def __init__(
+        self,
+        name: str,
+        own: str,
+        broker: Broker,
+        timeline: Timeline,
+        random: Random,
+        failed: Failed,
+        topics: ClusterTopics,
+    ) -> None:
+        self._topics = topics
+        self.core: Controller | None = None
+        super().__init__(name, own, broker, timeline, random, failed)
+
+    def start(self) -> None:
+        self.core = Controller(self.own)
+        conductor = Conductor(
+            self.link, self._topics, self.core, self.time_ms, versions=VERSIONS, allow=["tests.simulation"]
+        )
+        self._polling = Polling(conductor, self.link, self.time_ms)
+
+    def turn(self) -> int:
+        assert self.core is not None
+        came = self._polling.turn()
+        self.core.check_invariants()
+        return 1_000 if came else MAX_IDLE_US

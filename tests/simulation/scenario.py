@@ -1,0 +1,43 @@
+"""What a history is made of: a cluster, a job, its records and faults. All of it is drawn from one seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.simulation.faults import Fault, Roles, draw_faults
+from tests.simulation.jobs import DrawnJob, Feed, draw_feed, draw_job
+
+FIRST_FAULT_MS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """workers: name and zone. run_ms: until then faults come, afterwards all is well."""
+
+    seed: str
+    job: DrawnJob
+    workers: dict[str, str]
+    replicas: int
+    controllers: int
+    feed: tuple[Feed, ...]
+    faults: tuple[Fault, ...]
+    run_ms: int
+
+
+def draw(seed: int, run_ms: int | None = None) -> Scenario:
+    """The scenario of a seed."""
+    random = Random(f"{seed}/scenario")
+    job = draw_job(random)
+    workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
+    replicas, controllers = random.choice((1, 1, 2)), random.choice((1, 1, 2))
+    length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))
+    roles = Roles(
+        tuple(workers),
+        tuple(f"recovery-{number}" for number in range(replicas)),
+        tuple(f"controller-{number}" for number in range(controllers)),
+        job.units,
+    )
+    feed = draw_feed(Random(f"{seed}/feed"), job, length_ms)
+    faults = draw_faults(Random(f"{seed}/faults"), roles, job, FIRST_FAULT_MS, length_ms)
+    return Scenario(str(seed), job, workers, replicas, controllers, tuple(feed), tuple(faults), length_ms)

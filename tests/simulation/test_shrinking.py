@@ -1,0 +1,13 @@
+"""The shrinker on its own."""
+
+from __future__ import annotations
+
+from tests.simulation.shrinking import fewer
+
+
+def test_what_is_left_are_the_items_without_which_it_does_not_fail() -> None:
+    assert fewer(range(20), lambda some: {3, 17} <= set(some)) == [3, 17]
+
+
+def test_nothing_is_left_if_it_fails_anyway() -> None:
+    assert list(fewer([1, 2, 3], lambda some: True)) == []

@@ -1,0 +1,46 @@
+"""The simulated clock: what is to happen when. Nothing waits; what falls on one moment happens in the order asked."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+Deed = Callable[[], None]
+
+EPOCH_MS = 1_700_000_000_000
+"""Time of day when a history begins."""
+
+
+class Timeline:
+    """Time in microseconds since the beginning."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self._due: list[tuple[int, int, Deed]] = []
+        self._asked = 0
+
+    @property
+    def now_ms(self) -> int:
+        return self.now_us // 1000
+
+    @property
+    def time_ms(self) -> int:
+        """Time of day."""
+        return EPOCH_MS + self.now_ms
+
+    def after(self, delay_us: int, deed: Deed) -> None:
+        """Does it so much later."""
+        self.at(self.now_us + max(0, delay_us), deed)
+
+    def at(self, when_us: int, deed: Deed) -> None:
+        self._asked += 1
+        heapq.heappush(self._due, (when_us, self._asked, deed))
+
+    def run(self, until_us: int, stop: Callable[[], bool] = lambda: False) -> None:
+        """Lets time pass until then, or until `stop` holds after something happened."""
+        while self._due and self._due[0][0] <= until_us:
+            self.now_us, _, deed = heapq.heappop(self._due)
+            deed()
+            if stop():
+                return
+        self.now_us = max(self.now_us, until_us)
