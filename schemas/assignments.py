@@ -49,6 +49,11 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: int = -1
 
     @property
+    def committer(self) -> Copy | None:
+        """The copy in charge."""
+        return next((copy for copy in self.copies if copy.flags.commit), None)
+
+    @property
     def well_formed(self) -> bool:
         """Unplaced, or one copy a worker and `commit` at exactly one of them."""
         workers = {copy.worker for copy in self.copies}

@@ -72,7 +72,7 @@ class Supervisor:
         self.topics = ClusterTopics(settings.cluster)
         self.state = "starting"
         self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
-        self.recovery = self._member("recovery", "services.recovery", lambda run: {}, new_incarnation)
+        self.recovery = self._member("recovery", "services.recovery", self._recovery_of, new_incarnation)
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
         self._changed = changed
         self._queue: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
@@ -241,7 +241,7 @@ class Supervisor:
 
     def _ended(self, member: Member, run: str, status: int) -> None:
         """From the thread that saw it: nothing comes before the notice."""
-        if self._notices is not None and member in self.workers:
+        if self._notices is not None and member in self.workers and self.settings.exit_notices:
             self._notices.ended(member.name, run, status)
         self._queue.put(_Ended(member, status))
         if not self._stopping.is_set():
@@ -269,6 +269,13 @@ class Supervisor:
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
         }
         return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run}, new_incarnation)
+
+    def _recovery_of(self, run: str) -> dict[str, str]:
+        return {
+            "HOLDFAST_RECOVERY": f"recovery-{run}",
+            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
+            "HOLDFAST_METRICS_PORT": str(self.settings.metrics_port),
+        }
 
     def _member(
         self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]

@@ -43,11 +43,14 @@ async def run(settings: RecoverySettings) -> int:
         Partition(topics.assignments, 0): "assignments",
         Partition(topics.plans, 0): "plans",
         Partition(topics.submit, 0): "submit",
+        Partition(topics.events, 0): "events",
     }
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), Backlog.of(log, kinds),
         settings.heartbeat_interval_ms,
     )  # fmt: skip
+    if settings.metrics_port:
+        replica.meters.serve(settings.metrics_port)
     app = make_app(f"{settings.cluster}-{settings.recovery}", settings.kafka, client_settings(), kinds, replica.read)
 
     async def turn() -> None:

@@ -15,6 +15,7 @@ from schemas import assignments, commands, heartbeats, plans
 from schemas.assignments import Assignment, Change, split_unit_key, unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
+from schemas.events import decode as decode_event
 from schemas.events import encode as encode_event
 from schemas.heartbeats import Echo
 from schemas.plans import Ended, Plan
@@ -32,6 +33,8 @@ from services.recovery.core.recovery import (
     SchemeAsked,
     Withdrawn,
 )
+from services.recovery.core.switching import follows_failure
+from services.recovery.meters import Meters
 
 ECHO_MS = 50
 """Between two heartbeats that a replica sends itself: late ones say that the broker or this process is slow."""
@@ -41,6 +44,10 @@ _log = structlog.get_logger()
 
 def _now_us() -> int:
     return time.monotonic_ns() // 1000
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 class Replica:
@@ -63,12 +70,15 @@ class Replica:
         self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000)
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
+        self._signs_ms: dict[str, int] = {}
         self._echoes = 0
+        self.meters = Meters(self.core, _now_ms())
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
             Partition(topics.heartbeats, 0): self._beat,
             Partition(topics.assignments, 0): self._assignment,
             Partition(topics.plans, 0): self._decision,
             Partition(topics.submit, 0): self._command,
+            Partition(topics.events, 0): self._happened,
         }
 
     @property
@@ -80,6 +90,7 @@ class Replica:
         try:
             self._readers[partition](offset, value or b"")
         except msgspec.DecodeError as error:
+            self.meters.skipped.labels(partition.topic).inc()
             _log.warning("malformed record skipped", at=f"{partition} {offset}", error=str(error))
         self._backlog.read(partition, offset)
         self._begin()
@@ -114,18 +125,17 @@ class Replica:
         record = heartbeats.decode(value)
         if not isinstance(record, Echo):
             self._observe(BeatRead(record))
+            self._signs_ms[record.worker] = record.time_ms
         elif record.replica == self._name:
             self._observe(EchoRead())
 
     def _assignment(self, offset: int, value: bytes) -> None:
         record = assignments.decode(value)
-        before = {change.unit: self.core.assigned.epoch(change.unit) for change in record.changes}
+        before = {change.unit: self.core.assigned.of(change.unit) for change in record.changes}
         self._observe(AssignmentRead(record, offset))
         for change in record.changes:
-            if record.author == self._name and before[change.unit] < change.epoch == self.core.assigned.epoch(
-                change.unit
-            ):
-                self._decided(change)
+            if record.author == self._name and self.core.assigned.of(change.unit) is change:
+                self._decided(before[change.unit], change)
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = plans.decode(value)
@@ -140,6 +150,9 @@ class Replica:
         if isinstance(command, Command) and command.command == "scheme" and command.job in self._generations:
             key = unit_key(command.job, self._generations[command.job], command.unit)
             self._observe(SchemeAsked(key, command.scheme, offset))
+
+    def _happened(self, offset: int, value: bytes) -> None:
+        self.meters.count(decode_event(value))
 
     # -- proposals ----------------------------------------------------------------------------------------------------
 
@@ -160,15 +173,18 @@ class Replica:
             if error is not None:
                 self._observe(Withdrawn(proposed))
 
-        time_ms = int(time.time() * 1000)
-        record = assignments.encode(Assignment(self._name, time_ms, proposed))
+        record = assignments.encode(Assignment(self._name, _now_ms(), proposed))
         self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
 
-    def _decided(self, change: Change) -> None:
+    def _decided(self, before: Change | None, change: Change) -> None:
         """Our proposal counts: tells people."""
         job, _, unit = split_unit_key(change.unit)
         copies = ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
         detail = f"{change.scheme}: {change.reason} ({copies})"
         _log.info("decided", unit=change.unit, epoch=change.epoch, detail=detail)
-        told = Happened(int(time.time() * 1000), "decided", job, unit, change.epoch, detail=detail)
+        now_ms = _now_ms()
+        phases = {}
+        if before is not None and before.committer is not None and follows_failure(change):
+            phases["detection"] = float(max(now_ms - self._signs_ms[before.committer.worker], 0))
+        told = Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases)
         self._appender.append(Partition(self._topics.events, 0), encode_event(told))

@@ -21,4 +21,7 @@ class RecoverySettings(BaseSettings):
     replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
     min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
+    metrics_port: int = Field(
+        0, ge=0, le=65_535, description="of http://127.0.0.1:<port>/metrics for Prometheus; 0: none"
+    )
     log_level: str = Field("info")

@@ -33,6 +33,7 @@ from services.worker.job import JobView
 from services.worker.restoring import Rebuilt, rebuild
 from services.worker.running import Running
 from services.worker.surroundings import Surroundings
+from services.worker.takeover import Takeover
 
 MAX_REBUILDS = 20
 
@@ -51,15 +52,15 @@ class UnitCopy:
         self._holds = self._receiving = False
         self._attempt = 0
         self._rebuilds = 0
-        self._placed_ms = self._running_ms = 0.0
-        self._announced = False
+        self._takeover: Takeover | None = None
 
     # -- events from outside ------------------------------------------------------------------------------------------
 
     def place(self, epoch: int, flags: Flags) -> None:
-        if flags.process and (self.core.state is State.NEW or not self.core.flags.process):
-            self._placed_ms = self._around.clock_ms()
-            self._announced = False
+        if not flags.commit:
+            self._takeover = None
+        elif self.core.state is State.NEW or not self.core.flags.commit:
+            self._takeover = Takeover(self._around.clock_ms())
         self._handle(lifecycle.Placed(epoch, flags))
 
     def unplace(self) -> None:
@@ -90,8 +91,9 @@ class UnitCopy:
         worked = self._guard(lambda: running.step(now_ms))
         if worked:
             self._rebuilds = 0
-            if not self._announced:
-                self._announce()
+        if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
+            self._happened("unit-active", phases=self._takeover.phases)
+            self._takeover = None
         if running.finished:
             self._handle(lifecycle.Finished())
         return bool(worked)
@@ -134,15 +136,12 @@ class UnitCopy:
         assert self._rebuilt is not None
         self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around)
         self._rebuilt = None
-        self._running_ms = self._around.clock_ms()
         self._around.control.add(self, self.running.control_positions())
         self._receive()
 
     def _flag(self) -> None:
         assert self.running is not None
         self.running.place(self.core.epoch, self.core.flags)
-        if not self._announced:
-            self._running_ms = self._around.clock_ms()
         self._receive()
 
     def _receive(self) -> None:
@@ -189,6 +188,8 @@ class UnitCopy:
 
     def _close_inputs(self) -> None:
         self._attempt += 1
+        if self._takeover is not None:
+            self._takeover = Takeover(self._takeover.placed_ms)
         self._around.data.remove(self)
         self._around.control.remove(self)
         self._receiving = False
@@ -257,18 +258,6 @@ class UnitCopy:
             self._handle(lifecycle.OutputIndefinite())
         else:
             self._handle(lifecycle.Broke(str(error)))
-
-    def _announce(self) -> None:
-        """The first batch after a placement is done: how long each phase took."""
-        self._announced = True
-        now = self._around.clock_ms()
-        self._happened(
-            "unit-active",
-            phases={
-                "activation": round(self._running_ms - self._placed_ms, 1),
-                "replay": round(now - self._running_ms, 1),
-            },
-        )
 
     def _happened(self, kind: str, detail: str = "", phases: dict[str, float] | None = None) -> None:
         self._around.happened(

@@ -18,7 +18,10 @@ from services.log.protocol import Appender
 
 
 class Outbox:
-    """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy."""
+    """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy.
+
+    done: how many batches were acknowledged as a whole so far.
+    """
 
     def __init__(
         self, layout: UnitLayout, generation: int, epoch: int, appender: Appender, max_frame_bytes: int
@@ -33,7 +36,7 @@ class Outbox:
         self._generation = generation
         self.epoch = epoch
         self._unacknowledged: OrderedDict[int, int] = OrderedDict()
-        self.frames = 0
+        self.done = 0
         self.error: Exception | None = None
 
     def send(self, batch: int, sent: Sequence[Sent]) -> None:
@@ -49,7 +52,6 @@ class Outbox:
     def append(self, batch: int, partition: Partition, value: bytes, key: bytes | None = None) -> None:
         """Appends one record that must be acknowledged before a marker for `batch`."""
         self._unacknowledged[batch] = self._unacknowledged.get(batch, 0) + 1
-        self.frames += 1
         self._appender.append(partition, value, key=key, done=lambda error, _: self._acknowledge(batch, error))
 
     def acknowledged(self, processed: int) -> int:
@@ -70,3 +72,4 @@ class Outbox:
             self._unacknowledged[batch] = left
         else:
             self._unacknowledged.pop(batch, None)
+            self.done += 1

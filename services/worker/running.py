@@ -177,6 +177,13 @@ class Running:
         return follows or self._cutter.deciding or self._checkpointer.deciding
 
     @property
+    def out(self) -> int:
+        """What has left it so far: transactions committed, or else batches whose frames are acknowledged."""
+        if self.layout.unit.delivers:
+            return 0 if self._delivery is None else self._delivery.transactions
+        return self._outbox.done
+
+    @property
     def busy(self) -> bool:
         """There is work that needs no input."""
         return self._checkpointer.working or (self._flags.process and self._ready() and not self._backlogged())

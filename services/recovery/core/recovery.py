@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from schemas.assignments import Assignment, Change
+from schemas.assignments import Assignment, Change, Copy
 from schemas.heartbeats import Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Ended, Plan
 from services.kernel.admitted import Admitted
@@ -170,7 +170,7 @@ class Recovery:
         if isinstance(record, Heartbeat):
             for report in record.copies:
                 change = self.assigned.of(report.unit)
-                if change is not None and _in_charge(change) == (record.worker, record.incarnation):
+                if change is not None and _run_of(change.committer) == (record.worker, record.incarnation):
                     self._covering.see(change, report)
         return self._propose(named)
 
@@ -195,7 +195,7 @@ class Recovery:
         primary = before.copies[0] if before is not None and before.copies else None
         if self.acting and primary is not None and primary.flags.commit and after.copies:
             was = primary.worker, primary.incarnation
-            if _in_charge(after) != was:
+            if _run_of(after.committer) != was:
                 self.detector.accuse(*was)
 
     def _decided(self, decision: Decision) -> list[str]:
@@ -285,9 +285,8 @@ class Recovery:
                 yield max(wait_us, 0)
 
 
-def _in_charge(change: Change | None) -> tuple[str, str] | None:
-    copies = () if change is None else change.copies
-    return next(((copy.worker, copy.incarnation) for copy in copies if copy.flags.commit), None)
+def _run_of(copy: Copy | None) -> tuple[str, str] | None:
+    return None if copy is None else (copy.worker, copy.incarnation)
 
 
 def _candidate(beat: Heartbeat) -> Candidate:

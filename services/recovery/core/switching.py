@@ -37,6 +37,10 @@ class Sign(Enum):
     STEP_DUE = "the next step towards the scheme is safe"
 
 
+FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
+"""Signs that the copy in charge has failed."""
+
+
 def _two(s: Situation) -> bool:
     return len(s.change.copies) == 2
 
@@ -214,6 +218,11 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     after, move = TRANSITIONS[before, sign]
     copies = MOVES[move](situation, rooms)
     return None if copies is None else _record(situation, sign, move, copies, after)
+
+
+def follows_failure(change: Change) -> bool:
+    """Whether the copy in charge before it had failed."""
+    return any(change.reason.startswith(f"{sign.value}: ") for sign in FAILURES)
 
 
 def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:

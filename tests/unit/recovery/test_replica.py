@@ -1,0 +1,111 @@
+"""The shell of a replica on a log in memory: what it tells people and Prometheus of a takeover."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from schemas import assignments, commands, events, heartbeats, plans
+from schemas.assignments import PRIMARY, Assignment, Change, Copy
+from schemas.events import Event
+from schemas.heartbeats import CopyState, Exit, Heartbeat
+from schemas.topics import ClusterTopics, Partition
+from services.cli.ports import choose_pair
+from services.log.backlog import Backlog
+from services.log.memory import MemoryLog
+from services.recovery.core.schemes import Rung
+from services.recovery.replica import Replica
+from tests.unit.recovery.world import UNIT, plan
+
+TOPICS = ClusterTopics()
+NOW_MS = 5_000
+
+
+class Shell:
+    """A replica fed from a log; time stands still unless moved."""
+
+    def __init__(self) -> None:
+        self.now_us = 1_000_000
+        self.log = MemoryLog(lambda: NOW_MS)
+        self.log.create(TOPICS.specs())
+        names = (TOPICS.heartbeats, TOPICS.assignments, TOPICS.plans, TOPICS.submit, TOPICS.events)
+        self._read = {Partition(name, 0): 0 for name in names}
+        self.replica = Replica(
+            "r1", TOPICS, self.log.appender("r1"), Backlog.of(self.log, self._read), 100, lambda: self.now_us
+        )
+
+    def append(self, topic: str, value: bytes) -> None:
+        self.log.appender("test").append(Partition(topic, 0), value)
+        self.turn()
+
+    def turn(self) -> None:
+        """Until nothing new is in the log."""
+        found = True
+        while found:
+            found = False
+            for partition, start in self._read.items():
+                for message in self.log.scan(partition, start):
+                    self._read[partition] = message.offset() + 1
+                    self.replica.read(partition, message.offset(), NOW_MS, message.value())
+                    found = True
+
+    def events(self) -> Iterator[Event]:
+        for message in self.log.scan(Partition(TOPICS.events, 0)):
+            yield events.decode(message.value() or b"")
+
+
+def beat(worker: str, *copies: CopyState) -> bytes:
+    return heartbeats.encode(Heartbeat(worker, "1", NOW_MS, 1, zone=worker, slots=8, decided=10, copies=copies))
+
+
+@pytest.fixture
+def shell() -> Shell:
+    """A unit with a hot standby, both at work."""
+    made = Shell()
+    made.append(TOPICS.plans, plans.encode(plan({"u-0": "hybrid"})))
+    copies = Copy("w1", "1", PRIMARY), Copy("w2", "1", Rung.HOT.flags)
+    placed = Assignment("controller", NOW_MS, (Change(UNIT, 1, copies, "hybrid", "placed", 3),))
+    made.append(TOPICS.assignments, assignments.encode(placed))
+    made.append(TOPICS.heartbeats, beat("w1", CopyState(UNIT, 1, "running", 5)))
+    made.append(TOPICS.heartbeats, beat("w2", CopyState(UNIT, 1, "synced", 4)))
+    return made
+
+
+def test_an_exit_notice_is_answered_at_once_and_told_with_its_detection_time(shell: Shell) -> None:
+    shell.append(TOPICS.heartbeats, heartbeats.encode(Exit("w1", "1", NOW_MS, -9)))
+    decided = [one for one in shell.events() if one.kind == "decided"]
+    assert [(one.unit, one.epoch) for one in decided] == [("u-0", 2)]
+    assert decided[0].phases_ms.keys() == {"detection"}
+    assert "the primary is gone" in decided[0].detail
+
+
+def test_a_change_that_follows_no_failure_has_no_detection_time(shell: Shell) -> None:
+    command = commands.Command("scheme", "job", unit="u-0", scheme="active-standby")
+    for _ in range(5):  # the first ones lie before the job in `jobs.submit`
+        shell.append(TOPICS.submit, commands.encode(command))
+    decided = [one for one in shell.events() if one.kind == "decided"]
+    assert decided
+    assert all(not one.phases_ms for one in decided)
+
+
+def test_prometheus_sees_phases_units_and_what_was_skipped(shell: Shell) -> None:
+    port = choose_pair()
+    shell.replica.meters.serve(port)
+    soon = 2**42
+    shell.append(TOPICS.events, events.encode(Event(soon, "unit-active", phases_ms={"replay": 30.0})))
+    shell.append(TOPICS.events, events.encode(Event(1, "unit-active", phases_ms={"replay": 30.0})))
+    shell.append(TOPICS.heartbeats, b"{")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        found = answer.read().decode()
+    assert 'holdfast_takeover_phase_seconds_count{phase="replay"} 1.0' in found, "history is not counted again"
+    assert 'holdfast_units{scheme="hybrid"} 1.0' in found
+    assert 'holdfast_skipped_records_total{topic="holdfast.heartbeats"} 1.0' in found
+    assert "holdfast_workers 2.0" in found
+
+
+def test_a_port_that_is_taken_is_no_reason_to_stop(shell: Shell) -> None:
+    port = choose_pair()
+    shell.replica.meters.serve(port)
+    shell.replica.meters.serve(port)

@@ -1,0 +1,42 @@
+"""How long a copy takes that was put in charge, by phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.worker.takeover import Takeover
+
+
+@dataclass
+class Copy:
+    out: int = 0
+    busy: bool = False
+
+
+def test_each_phase_ends_when_what_it_waits_for_is_there() -> None:
+    copy, takeover = Copy(out=7, busy=True), Takeover(placed_ms=100)
+    assert not takeover.look(copy, 130)
+    assert takeover.phases == {"activation": 30}
+    copy.busy = False
+    assert not takeover.look(copy, 150)
+    assert takeover.phases == {"activation": 30, "replay": 20}, "replay is counted from when it works"
+    copy.out += 1
+    assert takeover.look(copy, 190)
+    assert takeover.phases == {"activation": 30, "replay": 20, "first_output": 90}
+
+
+def test_what_went_out_before_is_no_output_of_the_takeover() -> None:
+    copy, takeover = Copy(out=7), Takeover(placed_ms=0)
+    assert not takeover.look(copy, 1)
+    assert not takeover.look(copy, 5_000)
+    assert "first_output" not in takeover.phases
+
+
+def test_the_first_output_may_come_before_all_is_replayed() -> None:
+    copy, takeover = Copy(busy=True), Takeover(placed_ms=0)
+    takeover.look(copy, 1)
+    copy.out = 1
+    assert not takeover.look(copy, 2)
+    copy.busy = False
+    assert takeover.look(copy, 9)
+    assert takeover.phases == {"activation": 1, "replay": 8, "first_output": 2}
