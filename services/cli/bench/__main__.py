@@ -22,6 +22,10 @@ INTERRUPTED = 130
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["failover"]:
+        from services.cli.bench.failover.command import main as failover
+
+        return failover(sys.argv[2:])
     options = parse()
     if options.only_list:
         console().print(listing(MEASURES))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 
 from schemas import commands
 from schemas.topics import ClusterTopics, Partition, TopicSpec
@@ -41,9 +43,9 @@ class BenchCluster:
         self.topics = ClusterTopics()
         self._log: KafkaLog | None = None
 
-    def start(self, workers: int) -> None:
-        """Raises MeasureFailed."""
-        run_command("up", "--detach", "--workers", str(workers), "--data-dir", str(self.folder))
+    def start(self, workers: int, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+        """variables: of its environment, over ours. Raises MeasureFailed."""
+        run_command("up", "--detach", "--workers", str(workers), "--data-dir", str(self.folder), variables=variables)
         cluster = self.files.cluster()
         assert cluster is not None
         self.bootstrap_servers = cluster.bootstrap_servers
@@ -142,10 +144,15 @@ def folder_of_its_own(say: Callable[[str], None]) -> Iterator[BenchCluster]:
             signal.signal(signal.SIGINT, former)
 
 
-def run_command(*words: str) -> str:
+def run_command(*words: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
     """What `holdfast` prints, in a process group of its own: Ctrl-C is ours to handle. Raises MeasureFailed."""
     process = subprocess.Popen(
-        [HOLDFAST, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [HOLDFAST, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **variables},
     )
     try:
         out, err = process.communicate(timeout=DEADLINE_S)

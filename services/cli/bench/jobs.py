@@ -100,6 +100,18 @@ fault_tolerance: {checkpoint: {interval_ms: $interval_ms}}
 """
 )
 """Its first unit's frames tell when each batch was done, and hardly anything else is to be done with them."""
+FAILOVER = Template(
+    _EVENTS
+    + """
+operators:
+  count: {aggregate: {n: "count()", sent: "max(amount)"}, key: [user], input: events}
+  largest: {aggregate: {n: "max(n)", sent: "max(sent)"}, key: [user], input: count}
+queries: {counts: {input: largest, sink: {topic: $topic-out}}}
+placement: {units: [[events], [count], [largest], [counts]]}
+fault_tolerance: {default: {scheme: $scheme}}
+"""
+)
+"""Source, two units with state, sink, on a worker each."""
 
 
 def key(index: int, keys: int) -> bytes:

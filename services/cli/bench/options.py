@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bench",
         description="Measures a cluster on this machine: a table on stderr, one line of JSON on stdout or in a file.",
+        epilog="`failover`, a bench of its own, kills and stalls workers under each scheme: see `failover --help`.",
     )
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help="default: all but disk and peers, see --list")
     parser.add_argument("--list", action="store_true", help="say what each measure is, and its targets")

@@ -1,0 +1,137 @@
+"""The command ./scripts/bench failover: goes on where it was stopped, reports what was made so far."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from services.cli.bench.cluster import folder_of_its_own
+from services.cli.bench.failover.rounds import run_round
+from services.cli.bench.failover.strikes import (
+    FAULTS,
+    FULL,
+    QUICK,
+    Outcome,
+    Row,
+    Strike,
+    left_of,
+    report,
+    rounds,
+    strikes,
+)
+from services.cli.bench.figures import shown
+from services.cli.bench.followed import MeasureFailed
+from services.cli.bench.machine import machine, resting, versions
+from services.cli.terminal import console
+from services.kernel.errors import HoldfastError
+from services.recovery.core.schemes import SCHEMES
+
+RECORD = Path(".holdfast") / "bench-failover.jsonl"
+MOST_A_ROUND = 25
+INTERRUPTED = 130
+_err = console(stderr=True)
+
+
+def main(words: Sequence[str]) -> int:
+    options = _options(words)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if options.restart:
+        options.record.unlink(missing_ok=True)
+    wanted = strikes(QUICK if options.quick else FULL, options.scheme, options.fault)
+    made = _made(options.record)
+    status = 0
+    try:
+        _run(wanted, made, options.record)
+    except KeyboardInterrupt:
+        _err.print("stopped; started again it goes on from here")
+        status = INTERRUPTED
+    except (MeasureFailed, HoldfastError) as error:
+        _err.print(f"error: {error}; started again it goes on from here", markup=False)
+        status = 1
+    asked = [one for one in made if one.scheme in options.scheme and one.fault in options.fault]
+    found = report(asked)
+    if found:
+        _err.print(_table(found))
+        print(json.dumps(_summary(found, asked)))
+    return status or int(not all(row.exact for row in found))
+
+
+def _run(wanted: Sequence[Strike], made: list[Outcome], record: Path) -> None:
+    """Appends to `made` and to the record."""
+    chance = random.Random(len(made))
+    left = left_of(wanted, made)
+    columns = (TextColumn("strikes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=_err) as bar:
+        task = bar.add_task("", total=len(wanted), completed=len(wanted) - len(left))
+        for number, some in enumerate(rounds(left, MOST_A_ROUND, chance)):
+            bar.update(task, description=f"{some[0].scheme}, {some[0].fault}")
+            with folder_of_its_own(lambda text: _err.print(text, markup=False)) as cluster:
+                name = f"failover-{number}"
+                outcomes = run_round(cluster, name, some, chance, lambda _: bar.advance(task))
+            made += outcomes
+            _add(record, outcomes)
+
+
+def _made(record: Path) -> list[Outcome]:
+    lines = record.read_bytes().splitlines() if record.exists() else []
+    return [msgspec.json.decode(line, type=Outcome) for line in lines]
+
+
+def _add(record: Path, outcomes: Iterable[Outcome]) -> None:
+    record.parent.mkdir(parents=True, exist_ok=True)
+    with record.open("ab") as file:
+        file.writelines(msgspec.json.encode(one) + b"\n" for one in outcomes)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table("scheme", "fault", "unit", "times", "p50 ms", "p95", "p99", "max", "target", "met?", "exact")
+    for row in rows:
+        target = ", ".join(f"{name} {bound}" for name, bound in row.bounds.items())
+        met = "" if row.met is None else "yes" if row.met else "NO"
+        numbers = [shown(row.measured[name]) for name in ("p50", "p95", "p99", "max")]
+        times, exact = str(row.times), "yes" if row.exact else "NO"
+        style = "red" if row.met is False or not row.exact else None
+        table.add_row(row.scheme, row.fault, row.place, times, *numbers, target, met, exact, style=style)
+    return table
+
+
+def _summary(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    counted = {name: sum(getattr(one, name) for one in outcomes) for name in ("rows", "lost", "duplicated", "wrong")}
+    lines = [
+        {"scheme": row.scheme, "fault": row.fault, "unit": row.place, "times": row.times, **row.measured}
+        | {"targets": {name: str(bound) for name, bound in row.bounds.items()}, "met": row.met}
+        for row in rows
+    ]
+    return {"machine": machine(), "versions": versions(), "load": resting(0.5), **counted, "results": lines}
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    listed = "; ".join(f"{fault}: {what}" for fault, what in FAULTS.items())
+    parser = argparse.ArgumentParser(
+        prog="bench failover",
+        description="Strikes the worker in charge of a unit again and again, at 2,000 records/s with 10,000 keys "
+        "through source, two units with state and sink, and measures from the signal to the first new result (for a "
+        "stall: the longest silence; for active replication between other units: how much longer than before). Every "
+        "row is checked by replay. Started again it goes on where it was.",
+        epilog=f"faults: {listed}.",
+    )
+    parser.add_argument("--scheme", nargs="+", choices=list(SCHEMES), default=list(SCHEMES), metavar="SCHEME")
+    parser.add_argument("--fault", nargs="+", choices=list(FAULTS), default=list(FAULTS), metavar="FAULT")
+    parser.add_argument("--quick", action="store_true", help="a few of each: whether it works, hardly how fast")
+    parser.add_argument("--restart", action="store_true", help="forget what was measured before")
+    parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help=f"default: {RECORD}")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

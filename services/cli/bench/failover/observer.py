@@ -1,0 +1,76 @@
+"""Watches a cluster as a recovery replica would, and decides nothing: who runs what, and whether all is protected."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import msgspec
+
+from schemas import assignments, heartbeats, plans
+from schemas.heartbeats import Echo
+from schemas.topics import ClusterTopics, Partition
+from services.log.protocol import Log, Message
+from services.recovery.core.recovery import AssignmentRead, BeatRead, DecisionRead, Recovery
+
+POLL_S = 0.05
+
+
+class Observer:
+    """Reads in a thread of its own, from entering to leaving."""
+
+    def __init__(self, log: Log, topics: ClusterTopics) -> None:
+        self._topics = topics
+        self._core = Recovery()
+        self._lock = threading.Lock()
+        self._reader = log.reader("observer")
+        self._reader.assign({Partition(name, 0): 0 for name in (topics.heartbeats, topics.assignments, topics.plans)})
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+
+    def __enter__(self) -> Observer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._reader.close()
+
+    def committers(self) -> dict[str, str]:
+        """The worker in charge of each unit, by the unit's name."""
+        with self._lock:
+            placed = self._core.assigned.units()
+        return {key.rpartition("/")[2]: c.committer.worker for key, c in placed.items() if c.committer is not None}
+
+    def protected(self) -> bool:
+        """Every unit has its copies where its scheme wants them, and they answer."""
+        with self._lock:
+            self._core.tick(time.monotonic_ns() // 1000)
+            placed = [change for change in self._core.assigned.units().values() if change.copies]
+            return bool(placed) and not self._core.unprotected()
+
+    def workers(self) -> int:
+        """How many answer."""
+        with self._lock:
+            self._core.tick(time.monotonic_ns() // 1000)
+            return sum(1 for _ in self._core.detector.alive())
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            for chunk in self._reader.poll(POLL_S):
+                with self._lock:
+                    for message in chunk.messages:
+                        self._take(chunk.partition.topic, message)
+
+    def _take(self, topic: str, message: Message) -> None:
+        now_us, value = time.monotonic_ns() // 1000, message.value() or b""
+        try:
+            if topic == self._topics.assignments:
+                self._core.observe(AssignmentRead(assignments.decode(value), message.offset()), now_us)
+            elif topic == self._topics.plans:
+                self._core.observe(DecisionRead(plans.decode(value)), now_us)
+            elif not isinstance(record := heartbeats.decode(value), Echo):
+                self._core.observe(BeatRead(record), now_us)
+        except msgspec.DecodeError:
+            return  # the replicas tell of it

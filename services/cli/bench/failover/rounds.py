@@ -1,0 +1,124 @@
+"""A round: a cluster and a job with one scheme, struck again and again under load, every row checked at the end."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from services.cli.bench import jobs
+from services.cli.bench.cluster import BenchCluster, now_ms
+from services.cli.bench.failover.arrivals import Arrivals
+from services.cli.bench.failover.observer import Observer
+from services.cli.bench.failover.strikes import KILL_UNNOTICED, OPERATORS, STALL, Outcome, Strike
+from services.cli.bench.feeder import Feeder
+from services.cli.bench.followed import Followed
+from services.cli.replaying import Report, replay
+
+WORKERS = 4
+RATE_PER_S = 2_000
+KEYS = 10_000
+STALL_S = 5.0
+WARM_UP_S = 6.0
+"""Every key was there once."""
+LOOK_S = 2.0
+"""Silences are looked for so long before a signal and, when it is over, after it."""
+
+
+def run_round(
+    cluster: BenchCluster, name: str, some: Sequence[Strike], chance: random.Random, done: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """Raises MeasureFailed if a cluster does not become protected again."""
+    scheme = some[0].scheme
+    quiet = {"HOLDFAST_EXIT_NOTICES": "false"} if some[0].fault == KILL_UNNOTICED else {}
+    cluster.start(WORKERS, quiet)
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    outcomes: list[Outcome] = []
+    with cluster.running(jobs.FAILOVER, topic, name=name, scheme=scheme) as job:
+        job.await_running()
+        observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
+        feeder = Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, _record)
+        with observer, arrivals, feeder:
+            struck = Struck(cluster, job, observer, arrivals, chance)
+            job.watch(WARM_UP_S)
+            for number, strike in enumerate(some):
+                outcomes.append(struck.strike(strike, list(OPERATORS)[number % len(OPERATORS)]))
+                done(outcomes[-1])
+            struck.settle()
+        job.await_records(len(feeder.sent_ms))
+        job.watch(0.5)  # the last rows
+        outcomes[-1] = _checked(outcomes[-1], replay(cluster.log, cluster.topics, job.plan.job))
+    return outcomes
+
+
+def _record(index: int) -> bytes:
+    at = int(now_ms())
+    return b'{"user":"user-%d","amount":%d,"at":%d}' % (index % KEYS, at, at)
+
+
+def _checked(last: Outcome, found: Report) -> Outcome:
+    rows = found.rows
+    return msgspec.structs.replace(
+        last, rows=rows.results, lost=rows.lost, duplicated=rows.duplicated, wrong=rows.wrong
+    )
+
+
+class Struck:
+    """Makes strikes and measures what comes of them."""
+
+    def __init__(
+        self, cluster: BenchCluster, job: Followed, observer: Observer, arrivals: Arrivals, chance: random.Random
+    ) -> None:
+        self._cluster, self._job, self._observer = cluster, job, observer
+        self._arrivals, self._chance = arrivals, chance
+
+    def strike(self, strike: Strike, operator: str) -> Outcome:
+        """The worker in charge of the operator's unit. Raises MeasureFailed."""
+        self.settle()
+        self._job.watch(LOOK_S + self._chance.uniform(0, 0.5))  # anywhere between two checkpoints
+        pid = self._cluster.workers()[self._observer.committers()[self._unit(operator)]]
+        signal_ms = now_ms()
+        before_ms = self._arrivals.silence(signal_ms - 1000 * LOOK_S, signal_ms)
+        if strike.fault == STALL:
+            self._stall(pid)
+        else:
+            os.kill(pid, signal.SIGKILL)
+        over_ms = now_ms()
+        self._until(lambda: self._arrivals.first_after(signal_ms) is not None, "no result comes")
+        first_ms = self._arrivals.first_after(signal_ms)
+        assert first_ms is not None
+        self.settle()
+        back_ms = now_ms()
+        return Outcome(
+            strike.scheme,
+            strike.fault,
+            operator,
+            takeover_ms=round(first_ms - signal_ms, 1),
+            silence_ms=round(self._arrivals.silence(signal_ms, min(over_ms + 1000 * LOOK_S, back_ms)), 1),
+            before_ms=round(before_ms, 1),
+            back_ms=round(back_ms - signal_ms),
+        )
+
+    def settle(self) -> None:
+        """Until all workers answer and all units are protected."""
+        self._until(lambda: self._observer.workers() == WORKERS and self._observer.protected(), "not protected again")
+
+    def _unit(self, operator: str) -> str:
+        """By the operator's name or kind."""
+        kinds = {one.name: one.kind for one in self._job.plan.operators}
+        found = (u.name for u in self._job.plan.units for o in u.operators if operator in (o, kinds[o]))
+        return next(found)
+
+    def _stall(self, pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self._job.watch(STALL_S)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def _until(self, reached: Callable[[], bool], otherwise: str) -> None:
+        self._job.until(reached, otherwise, 60.0)
