@@ -30,7 +30,8 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     """Sent every heartbeat interval by a thread of its own.
 
     loops counts turns of the worker's loop; decided is the offset of the last assignment it has read. cpu is the
-    process's CPU seconds so far, rss_bytes its resident memory.
+    process's CPU seconds so far, rss_bytes its resident memory. hosts: which units it takes, those of the kernel
+    or those of Spark (`spark`).
     """
 
     worker: str
@@ -46,6 +47,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     rss_bytes: int = 0
     versions: dict[str, str] = {}
     copies: tuple[CopyState, ...] = ()
+    hosts: str = ""
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):

@@ -188,13 +188,24 @@ class Python(Hosted):
     """`package.module:Class`."""
 
 
+class SparkSql(JobPart):
+    """What Spark computes, in its own SQL."""
+
+    sql: Text
+    """A query whose table `input` is the operator's input."""
+
+
 class Spark(Hosted):
-    """A function from DataFrame to DataFrame, run by Structured Streaming."""
+    """A function from DataFrame to DataFrame, or a query, run by Structured Streaming."""
 
     kind: ClassVar[str] = "spark"
 
-    spark: Entry
-    """`package.module:function`."""
+    spark: Entry | SparkSql
+    """`package.module:function`, called with the input and the params; its module must be on the workers' allow-list.
+    Or `{sql: "SELECT ... FROM input ..."}`."""
+    emit: Literal["final", "updates"] = "final"
+    """final: Spark's append mode, a row once it cannot change any more; updates: its update mode, the newest value of
+    each group that was touched."""
 
 
 OPERATORS: dict[str, type[OperatorSpec]] = {

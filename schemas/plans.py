@@ -17,6 +17,7 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """One operator of the DAG, sources and sinks included.
 
     kind: source, filter, select, aggregate, join, top, union, python, spark, sink. A sink is called `sink-<query>`.
+    spark: the task of the kernel that brings back what a Spark driver has committed; it has no inputs.
     params: what the job file says of it, defaults filled in.
     fields: type text by column of the output. row_key: columns that identify an output row, empty = rows only added.
     """
@@ -46,7 +47,10 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A unit: task `index` of each of `operators`, in topological order. partition: its checkpoint partition."""
+    """A unit: task `index` of each of `operators`, in topological order. partition: its checkpoint partition.
+
+    host: what kind of process takes it: a worker, or a Spark driver (`spark`).
+    """
 
     name: str
     index: int
@@ -55,6 +59,7 @@ class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: str = "none"
     delivers: bool = False
     """It may write sink rows or dead letters, so it owns a transactional id."""
+    host: str = ""
 
 
 class SourcePlan(msgspec.Struct, frozen=True):
@@ -67,6 +72,44 @@ class SourcePlan(msgspec.Struct, frozen=True):
     topic: str
     owners: tuple[tuple[int, ...], ...]
     first: dict[int, int]
+
+
+class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a Spark driver runs: the unit that hosts it, what it reads, what it computes.
+
+    topic: of JSON records, the user's own or one that sink task `input-<operator>` writes. fields: type text by column
+    of the input. first: offset from which each partition is read. writers: units that write the topic; the
+    user's own has none. event_time, unit, lateness_s: of the input, as a source declares them.
+    output: type text by column. time: column of the output that says when it happened; empty: the time of the
+    micro-batch. timed: Spark has a watermark for that column. holds: rows wait in Spark for others, such as those of an
+    open window; closes: a watermark at the end of the stream brings them out.
+    """
+
+    operator: str
+    unit: str
+    topic: str
+    fields: dict[str, str]
+    first: dict[int, int]
+    output: dict[str, str]
+    entry: str = ""
+    sql: str = ""
+    params: dict[str, Any] = {}
+    emit: str = "final"
+    writers: tuple[str, ...] = ()
+    event_time: str = ""
+    unit_of_time: str = ""
+    lateness_s: float = 0.0
+    time: str = ""
+    timed: bool = False
+    holds: bool = False
+    closes: bool = False
+    mode: str = "micro-batch"
+    reason: str = ""
+
+    @property
+    def first_positions(self) -> dict[str, dict[int, int]]:
+        """Where reading begins, by topic and partition."""
+        return {self.topic: self.first}
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
@@ -85,6 +128,7 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type"):
     versions: dict[str, str]
     warnings: tuple[str, ...] = ()
     prev: Id | None = None
+    spark: tuple[SparkPlan, ...] = ()
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -146,6 +146,14 @@ class JobTopics:
         """The topic of one operator's output under one partitioning."""
         return f"{self.root}.data.{operator}.{number}"
 
+    def commits(self, operator: str) -> str:
+        """The output of a Spark operator and the commits that say what of it counts."""
+        return f"{self.root}.commits.{operator}"
+
+    def rows(self, operator: str) -> str:
+        """The plain input of a Spark operator that does not stand directly behind a source."""
+        return f"{self.root}.rows.{operator}"
+
     def transactional_id(self, unit: str) -> str:
         """One id a unit: sink rows, dead letters and the position commit together."""
         return f"{self.root}.{unit}"

@@ -30,9 +30,12 @@ class ArtifactsMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
+    """alone: without what it depends on."""
+
     organisation: str
     module: str
     revision: str
+    alone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,8 @@ def _resolve(wanted: ArtifactSet, staging: Path) -> Path:
 
 def _ivy_module(wanted: ArtifactSet) -> str:
     dependencies = "".join(
-        f'<dependency org="{c.organisation}" name="{c.module}" rev="{c.revision}" conf="default"/>'
+        f'<dependency org="{c.organisation}" name="{c.module}" rev="{c.revision}" conf="default"'
+        f' transitive="{"false" if c.alone else "true"}"/>'
         for c in wanted.coordinates
     )
     info = f'<info organisation="holdfast" module="{wanted.name}"/>'

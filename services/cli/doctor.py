@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 import re
 import resource
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -52,7 +54,7 @@ def examine(settings: Settings) -> list[Finding]:
 def checks(settings: Settings) -> Sequence[Check]:
     """Java, the broker's jars and its ports only matter where Kafka is embedded."""
     kafka: tuple[Check, ...] = (kafka_answers,) if settings.kafka else (java, broker_jars, kafka_ports)
-    return (python, *kafka, disk, open_files, memory, variables)
+    return (python, *kafka, spark, disk, open_files, memory, variables)
 
 
 def python(_: Settings) -> Finding:
@@ -77,6 +79,20 @@ def broker_jars(_: Settings) -> Finding:
         return Finding("broker's jars", Verdict.OK, f"{len(wanted.sums)} in {wanted.directory}, sums as recorded")
     more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     return Finding("broker's jars", Verdict.FAIL, wrong[0] + more, "run ./scripts/setup, it fetches them anew")
+
+
+def spark(_: Settings) -> Finding:
+    """Only jobs with Spark operators need it."""
+    if importlib.util.find_spec("pyspark") is None:
+        return Finding("Spark", Verdict.WARN, "pyspark is not installed", "run ./scripts/setup to use spark operators")
+    try:
+        find_java()
+    except JavaMissing as missing:
+        return Finding("Spark", Verdict.WARN, "no Java 17 or newer, which spark operators need", str(missing))
+    wanted = read_set("spark")
+    if wrong := faults(wanted, wanted.directory):
+        return Finding("Spark", Verdict.WARN, f"its Kafka connector: {wrong[0]}", "run ./scripts/setup")
+    return Finding("Spark", Verdict.OK, f"pyspark {version('pyspark')}, {len(wanted.sums)} jars of its Kafka connector")
 
 
 def kafka_ports(settings: Settings) -> Finding:

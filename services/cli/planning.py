@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from schemas.decided import Id
-from schemas.job_operators import Python
 from schemas.jobs import JobSpec
 from schemas.plans import Plan
 from schemas.topics import TopicSpec
 from services.cli.cluster_files import ClusterFiles
 from services.cli.terminal import USAGE, CommandFailed
 from services.cli.whereabouts import data_directory, load_settings
+from services.controller.spark_analysis import Describer
 from services.kernel.errors import JobRejected
+from services.kernel.planning.checking import entry_of
 from services.kernel.planning.loading import interpret
 from services.kernel.planning.plan import make_plan
 from services.kernel.planning.reading import read
@@ -49,7 +50,7 @@ def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
     """Modules that the local cluster's workers take; where nobody has said anything, those of the job."""
     cluster = ClusterFiles(data_directory(data_dir)).running()
     listed = (load_settings(data_dir).plugins if cluster is None else cluster.plugins).split(",")
-    modules = [operator.python.split(":")[0] for operator in spec.operators.values() if isinstance(operator, Python)]
+    modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
     return [module.strip() for module in listed if module.strip()] or ([] if cluster is not None else modules)
 
 
@@ -73,6 +74,7 @@ def plan(spec: JobSpec, present: dict[str, int] | None, prefix: str, allow: Sequ
         prefix=prefix,
         versions={},
         allow=allow,
+        describe=Describer(allow),
     )
 
 

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.controller.settings import ControllerSettings
 from services.log.client_settings import CLIENT_PREFIX, client_settings
+from services.spark.settings import SparkSettings
 from services.worker.settings import WorkerSettings
 
 PREFIX = "HOLDFAST_"
@@ -48,7 +49,9 @@ class Settings(BaseSettings):
     metrics_port: int = Field(
         0, ge=0, le=65_535, description="of http://127.0.0.1:<port>/metrics for Prometheus; 0: none"
     )
-    plugins: str = Field("", description="modules that python operators may come from, comma separated")
+    plugins: str = Field("", description="modules that operators may come from, comma separated")
+    spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
+    spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much services log")
 
     @model_validator(mode="after")
@@ -91,7 +94,7 @@ def described(settings: Settings) -> list[Setting]:
 
 def unknown_variables() -> dict[str, str | None]:
     """HOLDFAST_* variables that nothing reads, each with the one that may be meant."""
-    models: tuple[type[BaseSettings], ...] = (Settings, ControllerSettings, WorkerSettings)
+    models: tuple[type[BaseSettings], ...] = (Settings, ControllerSettings, WorkerSettings, SparkSettings)
     known = OF_SCRIPTS | {f"{PREFIX}{name.upper()}" for model in models for name in model.model_fields}
     unknown = sorted(
         name

@@ -22,7 +22,7 @@ from types import FrameType
 import msgspec
 
 from schemas.topics import ClusterTopics
-from services.cli.artifacts import ArtifactsMissing
+from services.cli.artifacts import ArtifactSet, ArtifactsMissing, ensure
 from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
 from services.cli.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
 from services.cli.java import JavaMissing
@@ -31,6 +31,7 @@ from services.cli.notices import Notices
 from services.cli.readiness import Readiness
 from services.cli.restarts import Restarts
 from services.cli.settings import Settings
+from services.cli.spark_members import SparkDemand
 from services.kernel.errors import HoldfastError
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
@@ -40,6 +41,7 @@ from services.worker.settings import new_incarnation
 READY_S = 60.0
 TICK_S = 0.25
 LOGS_S = 10.0
+AGAIN_S = 30.0
 ZONES = 3
 
 EXPECTED = (AlreadyRunning, ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
@@ -74,6 +76,9 @@ class Supervisor:
         self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
         self.recovery = self._member("recovery", "services.recovery", self._recovery_of, new_incarnation)
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
+        self.drivers: list[Member] = []
+        self._demand: SparkDemand | None = None
+        self._looked_at_plans = 0.0
         self._changed = changed
         self._queue: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -118,11 +123,13 @@ class Supervisor:
         self._stopping.set()
         self.state = "stopping"
         self._changed()
-        for group in (self.workers, [self.recovery, self.controller]):
+        for group in ([*self.drivers, *self.workers], [self.recovery, self.controller]):
             for member in group:
                 member.ask_to_stop()
             for member in group:
                 member.stop()
+        if self._demand is not None:
+            self._demand.close()
         if self._notices is not None:
             self._notices.close()
         if self._log is not None:
@@ -134,7 +141,12 @@ class Supervisor:
 
     @property
     def members(self) -> list[Member]:
-        return [self.controller, self.recovery, *self.workers]
+        return [self.controller, self.recovery, *self.hosts]
+
+    @property
+    def hosts(self) -> list[Member]:
+        """Whatever takes units."""
+        return [*self.workers, *self.drivers]
 
     @property
     def cluster(self) -> Cluster:
@@ -170,6 +182,7 @@ class Supervisor:
             self._await(readiness, deadline)
         finally:
             readiness.close()
+        self._demand = SparkDemand(log, self.topics)
         self.state = "ready"
         self._publish()
 
@@ -206,6 +219,7 @@ class Supervisor:
 
     def _turn(self, timeout_s: float) -> None:
         """Takes what has ended, starts what is due, and waits for the next of either."""
+        self._provide_drivers()
         for member in self.members:
             if member.due is not None and member.due <= time.monotonic() and not self._stopping.is_set():
                 member.start()
@@ -216,6 +230,25 @@ class Supervisor:
             ended = self._queue.get(timeout=wait) if wait else self._queue.get_nowait()
             if ended is not None and not self._stopping.is_set():
                 self._restart(ended)
+
+    def _provide_drivers(self) -> None:
+        """As many Spark drivers as the jobs need; none is ended while any job needs one."""
+        if self._demand is None or time.monotonic() - self._looked_at_plans < TICK_S:
+            return
+        self._looked_at_plans = time.monotonic()
+        wanted = self._demand.drivers()
+        while len(self.drivers) < wanted:
+            try:
+                self.drivers.append(self._driver(len(self.drivers) + 1, ensure("spark")))
+            except EXPECTED as error:
+                self._looked_at_plans += AGAIN_S
+                _say(f"no Spark driver can be started: {error}")
+                return
+        if not wanted and self.drivers:
+            gone, self.drivers = self.drivers, []
+            for driver in gone:
+                driver.stop()
+            self._publish()
 
     def _restart(self, ended: _Ended) -> None:
         if ended.member is not None:
@@ -241,7 +274,7 @@ class Supervisor:
 
     def _ended(self, member: Member, run: str, status: int) -> None:
         """From the thread that saw it: nothing comes before the notice."""
-        if self._notices is not None and member in self.workers and self.settings.exit_notices:
+        if self._notices is not None and member in self.hosts and self.settings.exit_notices:
             self._notices.ended(member.name, run, status)
         self._queue.put(_Ended(member, status))
         if not self._stopping.is_set():
@@ -249,7 +282,7 @@ class Supervisor:
         shutil.rmtree(self._state_dir / member.name / run, ignore_errors=True)
 
     def _publish(self) -> None:
-        self.files.write_workers([self._process(member) for member in self.workers])
+        self.files.write_workers([self._process(member) for member in self.hosts])
         self.files.write_cluster(self.cluster)
         self._changed()
 
@@ -277,6 +310,19 @@ class Supervisor:
             "HOLDFAST_METRICS_PORT": str(self.settings.metrics_port),
         }
 
+    def _driver(self, number: int, jars: ArtifactSet) -> Member:
+        name = f"spark-{number}"
+        own = {
+            "HOLDFAST_DRIVER": name,
+            "HOLDFAST_ZONE": self._zone(number),
+            "HOLDFAST_SPARK_DIR": str(self.files.data_dir / "spark"),
+            "HOLDFAST_SPARK_JARS": ",".join(str(jars.directory / jar) for jar in sorted(jars.sums)),
+            "HOLDFAST_SPARK_MASTER": self.settings.spark_master,
+            "HOLDFAST_SPARK_MEMORY": self.settings.spark_memory,
+            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
+        }
+        return self._member(name, "services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run}, new_incarnation)
+
     def _member(
         self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]
     ) -> Member:
@@ -291,7 +337,7 @@ class Supervisor:
         return self.settings.zone or f"zone-{(number - 1) % ZONES + 1}"
 
     def zone_of(self, worker: Member) -> str:
-        return self._zone(self.workers.index(worker) + 1)
+        return self._zone(int(worker.name.rpartition("-")[2]))
 
     def _process(self, worker: Member) -> WorkerProcess:
         return WorkerProcess(worker.name, worker.run, worker.pid, self.zone_of(worker), worker.restarts)

@@ -18,6 +18,7 @@ from schemas.decided import Id
 from schemas.jobs import JobSpec
 from schemas.plans import Plan, Problem
 from schemas.topics import Partition
+from services.controller.spark_analysis import Describer
 from services.kernel.errors import JobRejected, Retriable
 from services.kernel.planning.loading import interpret
 from services.kernel.planning.plan import make_plan
@@ -52,6 +53,7 @@ class Drafter:
                 prefix=self._prefix,
                 versions=self._versions,
                 allow=self._allow,
+                describe=Describer(self._allow),
             )
         except (JobRejected, Retriable):
             raise

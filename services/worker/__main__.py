@@ -16,9 +16,9 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
 from services.log.client_settings import client_settings
+from services.log.heartbeats import HeartbeatThread
 from services.log.kafka import KafkaLog
 from services.worker.blocking import BlockingThread
-from services.worker.heartbeat import HeartbeatThread
 from services.worker.loop import Identity, Worker
 from services.worker.rocks import RocksImage
 from services.worker.settings import WorkerSettings

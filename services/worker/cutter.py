@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from schemas import cuts
-from schemas.checkpoints import CutsSnapshot, Marker
+from schemas.checkpoints import CutsSnapshot, Marker, TaskCuts
 from schemas.cuts import Cut, Range
 from schemas.topics import Partition
 from services.kernel.cuts import CutLog, beginning
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan
 from services.kernel.watermark import while_idle
 from services.worker.core.cutting import Sight, due, wait_ms
+from services.worker.feed import Feed
 from services.worker.job import JobView
+from services.worker.recut_source import RecutFeed
 from services.worker.source import SourceFeed
 from services.worker.surroundings import Surroundings
 
@@ -32,7 +34,7 @@ class Cutter:
         self._log = CutLog(known or beginning(_first_offsets(job)))
         batch = 0 if marker is None else marker.b
         self.feeds = {
-            task.name: SourceFeed(task, self._log.task(task.name), batch, job.plan.spec["sources"][task.operator.name])
+            task.name: _feed(job, task, self._log.task(task.name), batch)
             for task in layout.tasks
             if task.source is not None
         }
@@ -100,7 +102,7 @@ class Cutter:
         rhythm = self._job.rhythm
         return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=100.0)
 
-    def _sight(self, feed: SourceFeed, now_ms: float) -> Sight:
+    def _sight(self, feed: Feed, now_ms: float) -> Sight:
         state, ends = self._log.task(feed.task.name), self._ends(feed)
         return Sight(
             batch=state.batch,
@@ -116,10 +118,10 @@ class Cutter:
             at_end=ends is not None and feed.at_end(ends),
         )
 
-    def _ends(self, feed: SourceFeed) -> dict[int, int] | None:
+    def _ends(self, feed: Feed) -> dict[int, int] | None:
         return None if self._log.ends is None else self._log.ends.get(feed.task.name, {})
 
-    def _append(self, name: str, feed: SourceFeed, now_ms: float) -> None:
+    def _append(self, name: str, feed: Feed, now_ms: float) -> None:
         rhythm, before = self._job.rhythm, self._log.task(name)
         ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, self._ends(feed))
         idle = feed.idle(now_ms)
@@ -137,11 +139,18 @@ class Cutter:
         self._deciding.add(name)
         self._around.appender.append(self._partition, cuts.encode(cut))
 
-    def _watermark(self, name: str, feed: SourceFeed, ranges: Sequence[Range], idle: bool, now_ms: float) -> int:
+    def _watermark(self, name: str, feed: Feed, ranges: Sequence[Range], idle: bool, now_ms: float) -> int:
         if not idle:
             return feed.watermark(ranges, now_ms)
         others = {task: state for task, state in self._log.tasks.items() if task != name}
         return while_idle(self._log.task(name), others, int((now_ms - feed.last_cut_ms) * 1000))
+
+
+def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int) -> Feed:
+    """Of a source, or of what a Spark driver commits."""
+    if task.operator.kind == "spark":
+        return RecutFeed(task, state, batch, spark_plan(job.plan, task.operator.name).first_positions)
+    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name])
 
 
 def _first_offsets(job: JobView) -> Mapping[str, Mapping[int, int]]:

@@ -43,6 +43,7 @@ class Identity:
     incarnation: str
     zone: str = ""
     slots: int = 8
+    hosts: str = ""
 
 
 class Worker:

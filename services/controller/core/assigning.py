@@ -18,6 +18,8 @@ from services.kernel.placing import Candidate, place
 
 NO_WORKER = "no worker is alive: start one with `holdfast up --workers N`"
 
+NO_DRIVER = "no Spark driver is alive yet: `holdfast up` starts one when a job needs it, which takes some seconds"
+
 
 @dataclass(slots=True)
 class Assigning:
@@ -87,10 +89,14 @@ class Assigning:
                     homeless[unit] = lost
         if not homeless:
             return tuple(changes), self._missing(job, now_ms)
-        candidates, waiting = self._candidates(job, now_ms)
-        places = place(list(homeless), candidates, self._held())
-        changes += [self._change(unit, to.worker, to.incarnation, homeless[unit]) for unit, to in places.items()]
-        return tuple(changes), "" if places else waiting
+        missing = []
+        for host in dict.fromkeys(job.hosts[unit] for unit in homeless):
+            units = [unit for unit in homeless if job.hosts[unit] == host]
+            candidates, waiting = self._candidates(job, host, now_ms)
+            places = place(units, candidates, self._held())
+            changes += [self._change(unit, to.worker, to.incarnation, homeless[unit]) for unit, to in places.items()]
+            missing += [] if places else [waiting]
+        return tuple(changes), "; ".join(missing)
 
     def _next(self, unit: str, copy: Copy, now_ms: int) -> Change | None:
         """To the worker's next incarnation, if it has returned."""
@@ -107,12 +113,13 @@ class Assigning:
     def _change(self, unit: str, worker: str, incarnation: str, reason: str) -> Change:
         return Change(unit, self.assigned.epoch(unit) + 1, (Copy(worker, incarnation, PRIMARY),), reason=reason)
 
-    def _candidates(self, job: Job, now_ms: int) -> tuple[list[Candidate], str]:
-        """Workers that may take units of the job, and what to say if there are none."""
-        alive = [seen for seen in self.fleet.alive(now_ms) if self.fleet.silent_ms(seen.worker) < job.fail_stop_ms]
+    def _candidates(self, job: Job, host: str, now_ms: int) -> tuple[list[Candidate], str]:
+        """Workers, or Spark drivers, that may take units of the job, and what to say if there are none."""
+        fit = (seen for seen in self.fleet.alive(now_ms) if seen.hosts == host)
+        alive = [seen for seen in fit if self.fleet.silent_ms(seen.worker) < job.fail_stop_ms]
         pinned = dict(job.plan.versions) if job.plan is not None else {}
         fitting = [seen for seen in alive if not seen.versions or dict(seen.versions) == pinned]
-        waiting = NO_WORKER if not alive else _other_versions(alive[0], pinned)
+        waiting = (NO_DRIVER if host else NO_WORKER) if not alive else _other_versions(alive[0], pinned)
         return [Candidate(seen.worker, seen.incarnation, seen.zone, seen.slots) for seen in fitting], waiting
 
     def _missing(self, job: Job, now_ms: int) -> str:

@@ -20,7 +20,7 @@ GAP_BEATS, GAP_MS = 5, 1_000
 
 @dataclass(slots=True)
 class Seen:
-    """The newest incarnation of a worker. heard_ms: on the fleet's clock; last_ms: time of day."""
+    """The newest incarnation of a worker. heard_ms: on the fleet's clock; last_ms: time of day. hosts: which units."""
 
     worker: str
     incarnation: str
@@ -31,6 +31,7 @@ class Seen:
     heard_ms: int = 0
     last_ms: int = 0
     exited: bool = False
+    hosts: str = ""
 
 
 class Fleet:
@@ -82,6 +83,7 @@ class Fleet:
             copies={copy.unit: copy for copy in beat.copies},
             heard_ms=self._clock_ms,
             last_ms=now_ms,
+            hosts=beat.hosts,
         )
         self._workers[beat.worker] = seen
         return known is None or known.incarnation != seen.incarnation or _reached(known) != _reached(seen)

@@ -28,7 +28,8 @@ class Control:
 class Job:
     """One generation of a job.
 
-    value: its record on `jobs.submit`, None until it is read. units: unit by key, once a plan is valid.
+    value: its record on `jobs.submit`, None until it is read. units: unit by key, once a plan is valid; hosts: the kind
+    of process that takes it.
     proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
     was_up: all units served at some time. ran_out: units that have processed their end.
     """
@@ -39,6 +40,7 @@ class Job:
     life: Life = field(default_factory=lambda: Life(""))
     plan: Plan | None = None
     units: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     proposal: Decision | None = None
     # What users asked for.
@@ -91,6 +93,7 @@ class Job:
     def admit(self, plan: Plan) -> None:
         self.plan = plan
         self.units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in plan.units}
+        self.hosts = {unit_key(plan.job, plan.generation, unit.name): unit.host for unit in plan.units}
 
     def refuse(self, problems: tuple[Problem, ...], in_use: Job | None, id: Id) -> None:
         every = problems if in_use is None else (_name_in_use(self.name, in_use), *problems)

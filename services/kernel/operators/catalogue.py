@@ -35,11 +35,15 @@ _SECOND_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What an operator puts out. windowed: rows are final results of windows, each row once."""
+    """What an operator puts out. windowed: rows are final results of windows, each row once.
+
+    hosted: what Spark says of the plan of an operator that it runs, fields of a SparkPlan by name.
+    """
 
     fields: Fields
     row_key: tuple[str, ...] = ()
     windowed: bool = False
+    hosted: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -286,6 +290,9 @@ def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
     Raises:
         JobRejected: with all its problems, paths relative to the operator.
     """
+    if kind == "spark":
+        problem = Problem("spark", "Spark operators run on a cluster only", "start one with `holdfast up`, and submit")
+        raise JobRejected([problem])
     return KINDS[kind].describe(params, inputs)
 
 

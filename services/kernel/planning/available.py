@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 
-from schemas.job_operators import Spark
 from schemas.jobs import JobSpec
-from schemas.plans import Problem
 
 SCHEMES = frozenset(
     {
@@ -52,13 +50,6 @@ _NO_EFFECT = (
 def scheme(wanted: str) -> str:
     """The scheme that a unit really gets."""
     return wanted if wanted in SCHEMES else "none"
-
-
-def missing_problems(spec: JobSpec) -> Iterator[Problem]:
-    """What cannot be computed yet."""
-    for name, operator in spec.operators.items():
-        if isinstance(operator, Spark):
-            yield Problem(f"operators.{name}.spark", "spark operators are not available yet", "use python")
 
 
 def ignored_warnings(spec: JobSpec) -> Iterator[str]:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.job_operators import Aggregate, Join, Python, Top
+from schemas.job_operators import Aggregate, Join, OperatorSpec, Python, Spark, Top
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
-from services.kernel.planning import available, source_streams
+from services.kernel.planning import available, source_streams, spark_inputs
 from services.kernel.planning.graph import (
     Graph,
     cycle_problems,
@@ -56,7 +56,7 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     graph = Graph.of(spec)
     checked = Checked(spec, graph)
     checked.problems += [*name_problems(spec), *input_problems(spec, graph), *cycle_problems(graph)]
-    checked.problems += [*available.missing_problems(spec), *_module_problems(spec, allow), *_key_problems(spec)]
+    checked.problems += [*spark_inputs.name_problems(spec), *_module_problems(spec, allow), *_key_problems(spec)]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
     checked.problems += source_streams.source_problems(spec)
@@ -88,6 +88,8 @@ def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describ
     if isinstance(operator, Top):
         # A ranking must know which rows replace which; the plan of an operator does not show its inputs' keys.
         checked.params[name]["input_row_key"] = list(inputs[0].row_key)
+    if isinstance(operator, Spark):
+        checked.params[name] |= spark_inputs.event_time(checked.spec, checked.graph, checked.streams, name)
     try:
         checked.streams[name] = describe(operator.kind, checked.params[name], inputs)
     except JobRejected as error:
@@ -115,14 +117,22 @@ def _late(checked: Checked, name: str) -> str:
     return "topic" if keeps else "drop"
 
 
+def entry_of(operator: OperatorSpec) -> str:
+    """The `module:name` that the user brings; empty: none."""
+    code = operator.python if isinstance(operator, Python) else getattr(operator, Spark.kind, "")
+    return code if isinstance(code, str) else ""
+
+
 def _module_problems(spec: JobSpec, allow: Sequence[str]) -> Iterator[Problem]:
     for name, operator in spec.operators.items():
-        if not isinstance(operator, Python):
+        entry = entry_of(operator)
+        if not entry:
             continue
-        module = operator.python.split(":")[0]
+        module = entry.split(":")[0]
         if not any(module == one or module.startswith(f"{one}.") for one in allow):
             hint = did_you_mean(module, allow) or f"start the workers with HOLDFAST_PLUGINS={module}"
-            yield Problem(f"operators.{name}.python", f"module {module} is not on the workers' allow-list", hint)
+            message = f"module {module} is not on the workers' allow-list"
+            yield Problem(f"operators.{name}.{operator.kind}", message, hint)
 
 
 def _key_problems(spec: JobSpec) -> Iterator[Problem]:

@@ -48,6 +48,11 @@ class Graph:
             slots.setdefault(sink_name(name), (Slot(query.input, f"queries.{name}.input"),))
         return cls(slots, tuple(_order(slots)), _upstream(slots, map(sink_name, spec.queries)))
 
+    @classmethod
+    def over(cls, slots: Mapping[str, tuple[Slot, ...]], ends: Iterable[str]) -> Graph:
+        """The DAG of these inputs. ends: that for which all is computed."""
+        return cls(slots, tuple(_order(slots)), _upstream(slots, ends))
+
     def upstream(self, name: str) -> frozenset[str]:
         """Everything that `name` depends on, and itself."""
         return _upstream(self.slots, [name])

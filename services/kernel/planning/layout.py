@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, UnitPlan
+from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
 from schemas.topics import JobTopics, Partition
 
 
@@ -81,7 +81,7 @@ def task_name(operator: str, index: int) -> str:
 
 
 def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
-    """Every unit by name.
+    """Every unit of the workers by name.
 
     Raises:
         ValueError: the plan was made under another prefix or generation than `topics`.
@@ -90,6 +90,7 @@ def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
     return {
         unit.name: UnitLayout(unit, tuple(graph.task(name, unit.index) for name in unit.operators))
         for unit in plan.units
+        if not unit.host
     }
 
 
@@ -106,9 +107,26 @@ def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
 
 
 def data_topics(plan: Plan) -> dict[str, int]:
-    """Partitions of each data topic: as many as the reading operator has tasks."""
-    tasks = {operator.name: operator.parallelism for operator in plan.operators}
-    return {edge.topic: tasks[edge.consumer] for edge in plan.edges if edge.topic is not None}
+    """Partitions of each topic between operators: as many as the reading operator has tasks."""
+    operators = {operator.name: operator for operator in plan.operators}
+    between = {edge.topic: operators[edge.consumer].parallelism for edge in plan.edges if edge.topic is not None}
+    rows = {operator.params["topic"]: operator.params["partitions"] for operator in _inputs_of_spark(plan)}
+    return between | rows | dict.fromkeys(commit_logs(plan), 1)
+
+
+def commit_logs(plan: Plan) -> dict[str, str]:
+    """The operator of each commit log, by topic."""
+    return {one.topic: one.operator for one in plan.sources if one.operator in {spark.operator for spark in plan.spark}}
+
+
+def spark_plan(plan: Plan, operator: str) -> SparkPlan:
+    """Raises StopIteration for an operator that Spark does not run."""
+    return next(one for one in plan.spark if one.operator == operator)
+
+
+def _inputs_of_spark(plan: Plan) -> list[OperatorPlan]:
+    topics = {spark.topic for spark in plan.spark if spark.writers}
+    return [one for one in plan.operators if one.kind == "sink" and one.params["topic"] in topics]
 
 
 def writers(routing: str, reader: int, writing: int, reading: int) -> tuple[int, ...]:

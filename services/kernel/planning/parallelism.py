@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.job_operators import Aggregate, Top
+from schemas.job_operators import Aggregate, Spark, Top
 from schemas.plans import Problem
 from services.kernel.planning.checking import Checked
 
@@ -28,7 +28,7 @@ def _of(checked: Checked, name: str, widest: int) -> int:
     if name not in checked.spec.operators:
         return widest
     operator = checked.spec.operators[name]
-    if isinstance(operator, Aggregate) and not operator.key:
+    if isinstance(operator, Spark) or (isinstance(operator, Aggregate) and not operator.key):
         return 1
     return operator.parallelism or (1 if isinstance(operator, Top) else widest)
 

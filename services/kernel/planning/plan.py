@@ -14,10 +14,11 @@ from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
 from schemas.topics import JobTopics
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
-from services.kernel.planning import parallelism, units, user_topics
+from services.kernel.planning import hosting, parallelism, units, user_topics
 from services.kernel.planning.checking import Checked, Describe, check, resolve
 from services.kernel.planning.fusing import Fused, fuse
 from services.kernel.planning.graph import sink_name
+from services.kernel.planning.spark_inputs import operators
 from services.kernel.planning.wiring import edges, frames_per_batch, links
 
 FRAMES_PER_S = 5000
@@ -68,11 +69,12 @@ def make_plan(
         spec=spec.as_plain(),
         operators=draft.operators(),
         edges=draft.edges,
-        units=draft.units,
+        units=(*draft.units, *draft.drivers),
         sources=draft.sources(),
         sink_partitions=draft.sink_partitions,
         interval_ms=draft.interval_ms,
         versions=dict(versions),
+        spark=draft.spark,
         warnings=(*checked.warnings, *draft.warnings()),
     )
 
@@ -87,7 +89,9 @@ class _Draft:
         first: Mapping[str, Mapping[int, int]],
         names: JobTopics,
     ) -> None:
-        self._checked, self._spec, self._topics, self._first = checked, checked.spec, topics, first
+        self._spec, self._topics, self._first = checked.spec, topics, first
+        asked, checked = checked, hosting.in_place(checked, names)
+        self._checked, self._names = checked, names
         self.tasks = parallelism.tasks(checked)
         found = links(checked, self.tasks)
         placed = [[resolve(name, self._spec) for name in unit] for unit in self._spec.placement.units]
@@ -97,6 +101,11 @@ class _Draft:
         self.sink_partitions = {
             user_topics.sink_topic(self._spec, query): self._sink_partitions(query) for query in self._spec.queries
         }
+        self._schemes = {name: units.scheme_of(checked, name) for name in operators(self._spec)}
+        sinks = [name for name in self.tasks if self._is_input_of_spark(name)]
+        rows = {name: self._rows_partitions(name) for name in sinks}
+        self.drivers = tuple(hosting.unit_plans(asked, self.tasks, self._schemes, len(self.units)))
+        self.spark = tuple(hosting.spark_plans(asked, self.tasks, self.units, first, rows, names))
         self._frames = frames_per_batch(self.edges, self.tasks)
         self.interval_ms = max(self._spec.batch_interval_ms, -(-self._frames * 1000 // FRAMES_PER_S))
 
@@ -118,7 +127,8 @@ class _Draft:
 
     def _params(self, name: str) -> dict[str, Any]:
         if name in self._checked.params:
-            return self._checked.params[name]
+            params = self._checked.params[name]
+            return params | {"partitions": self._rows_partitions(name)} if self._is_input_of_spark(name) else params
         query = next(query for query in self._spec.queries if sink_name(query) == name)
         topic, sink = user_topics.sink_topic(self._spec, query), self._spec.queries[query].sink
         return {
@@ -134,8 +144,16 @@ class _Draft:
         wanted = self.tasks[sink_name(query)] if sink is None or sink.partitions is None else sink.partitions
         return wanted if self._topics is None else self._topics.get(topic, wanted)
 
+    def _is_input_of_spark(self, name: str) -> bool:
+        return self._checked.kind(name) == "sink" and name in self._checked.params
+
+    def _rows_partitions(self, sink: str) -> int:
+        """Of the topic from which Spark reads the rows of an operator."""
+        return max(hosting.MIN_PARTITIONS, self.tasks[sink])
+
     def sources(self) -> tuple[SourcePlan, ...]:
-        return tuple(self._source(name) for name in self.tasks if name in self._spec.sources)
+        read = tuple(self._source(name) for name in self.tasks if name in self._spec.sources)
+        return (*read, *hosting.source_plans(self._spec, self.tasks, self._names))
 
     def _source(self, name: str) -> SourcePlan:
         topic = user_topics.source_topic(self._spec, name)
@@ -152,6 +170,7 @@ class _Draft:
 
     def warnings(self) -> Iterator[str]:
         yield from self._fused.warnings
+        yield from hosting.warnings(self._checked, self._schemes, self.tasks)
         if self._topics is not None:
             yield from user_topics.partition_warnings(self._spec, self._topics)
         if self.interval_ms > self._spec.batch_interval_ms:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.plans import Edge, OperatorPlan, Plan
+from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
 from schemas.topics import JobTopics
-from services.kernel.planning.layout import data_topics, task_name
+from services.kernel.planning.layout import commit_logs, data_topics, task_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
             for unit in plan.units
         ],
         "topics": [
-            *({"topic": one.topic, "partitions": len(one.first), "use": "source"} for one in plan.sources),
+            *({"topic": one.topic, "partitions": len(one.first), "use": "source"} for one in user_sources(plan)),
             *({"topic": name, "partitions": n, "use": "sink"} for name, n in plan.sink_partitions.items()),
             *(
                 {"topic": one.name, "partitions": one.partitions, "use": "internal"}
@@ -47,6 +47,12 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
         "interval_ms": plan.interval_ms,
         "warnings": list(plan.warnings),
     }
+
+
+def user_sources(plan: Plan) -> list[SourcePlan | SparkPlan]:
+    """Whatever reads a topic of the user."""
+    logs = commit_logs(plan)
+    return [one for one in plan.sources if one.topic not in logs] + [one for one in plan.spark if not one.writers]
 
 
 def _operator(plan: Plan, operator: OperatorPlan) -> dict[str, Any]:

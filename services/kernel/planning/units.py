@@ -41,13 +41,19 @@ def _wanted(spec: JobSpec, unit: str, group: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(by_operator[operator] for operator in group if operator in by_operator))
 
 
+def scheme_of(checked: Checked, operator: str) -> str:
+    """The scheme that the file wants for a Spark operator's driver."""
+    by_operator = {resolve(name, checked.spec): one.scheme for name, one in checked.spec.fault_tolerance.units.items()}
+    return available.scheme(by_operator.get(operator, checked.spec.fault_tolerance.default.scheme))
+
+
 def _operators(spec: JobSpec) -> set[str]:
     return {*spec.sources, *spec.operators, *map(sink_name, spec.queries)}
 
 
 def _delivers(checked: Checked, operator: str) -> bool:
     """It writes sink rows, or may write dead letters."""
-    if checked.kind(operator) in ("source", "sink", "python"):
+    if checked.kind(operator) in ("source", "sink", "python", "spark"):
         return True
     return checked.params[operator].get("late") == "topic"
 

@@ -255,11 +255,12 @@ class Recovery:
         return Situation(change, self._offsets[unit], known, self._asked[unit], self.detector, self._covering)
 
     def _room_for(self, situation: Situation) -> Callable[[], Room]:
-        """Workers with the versions of the unit's job, and what all of them hold or were asked to hold."""
+        """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold."""
 
         def room() -> Room:
             pinned = dict(situation.terms.versions)
-            fitting = [b for b in self.detector.alive() if not b.versions or dict(b.versions) == pinned]
+            hosts = [b for b in self.detector.alive() if b.hosts == situation.terms.host]
+            fitting = [b for b in hosts if not b.versions or dict(b.versions) == pinned]
             made = Room((_candidate(beat) for beat in fitting), self.detector.zones())
             for unit, change in {**self.assigned.units(), **self._proposed}.items():
                 for index, copy in enumerate(change.copies):

@@ -29,7 +29,7 @@ class Terms:
     """Of one unit.
 
     misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
-    versions: a worker that takes a copy has them.
+    versions: a worker that takes a copy has them. host: the kind of process that takes one.
     """
 
     asked: Asked
@@ -37,6 +37,7 @@ class Terms:
     fail_stop_us: int = int(FAIL_STOP_S * 1_000_000)
     inputs_held: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
+    host: str = ""
 
     def target(self, scheme: str) -> Rung:
         """Where the secondary is to stand while all is well."""
@@ -61,6 +62,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
             fail_stop_us=int(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
             inputs_held=inputs == "held",
             versions=plan.versions,
+            host=unit.host,
         )
         for unit in plan.units
     }

@@ -58,10 +58,16 @@ def keep(name: str = "s", **more: Any) -> dict[str, Any]:
         (job({"s": keep("s")}), "operators.s", "is the name of a source, too", "rename one of them"),
         (job({"sink-q": keep()}), "operators.sink-q", "is the name of the sink of query q", "rename it"),
         (
-            job({"o": {"spark": "mine:f", "input": "s"}}),
+            job({"o": {"spark": "other:f", "input": "s"}}),
             "operators.o.spark",
-            "spark operators are not available yet",
-            "use python",
+            "module other is not on the workers' allow-list",
+            "start the workers with HOLDFAST_PLUGINS=other",
+        ),
+        (
+            job({"o": {"spark": "mine:f", "input": "s"}, "input-o": {"filter": "x > 1", "input": "o"}}),
+            "operators.input-o",
+            "is a name that Spark operator o needs",
+            "rename it",
         ),
         (
             job({"o": {"python": "others.code:F", "input": "s"}}),
@@ -226,7 +232,7 @@ def test_all_problems_come_at_once_without_those_that_follow_from_others() -> No
         {
             "a": keep("nowhere"),
             "b": keep("a"),
-            "c": {"spark": "mine:f", "input": "s"},
+            "c": {"spark": "other:f", "input": "s"},
             "d": {"top": {"k": 1, "by": "x"}, "input": "b"},
         }
     )

@@ -10,11 +10,11 @@ import resource
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
-from schemas.heartbeats import Heartbeat, encode
+from schemas.heartbeats import CopyState, Heartbeat, encode
 from schemas.topics import Partition
 from services.log.protocol import Appender
-from services.worker.loop import Identity, Worker
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -30,19 +30,45 @@ def cpu_seconds() -> float:
     return round(usage.ru_utime + usage.ru_stime, 3)
 
 
+class Identity(Protocol):
+    """One incarnation of a worker or a Spark driver; hosts: the units it takes."""
+
+    @property
+    def worker(self) -> str: ...
+    @property
+    def incarnation(self) -> str: ...
+    @property
+    def zone(self) -> str: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def hosts(self) -> str: ...
+
+
+class Host(Protocol):
+    """What sends heartbeats. turns: of its loop; decided: offset of the last assignment it has read."""
+
+    turns: int
+    decided: int
+
+    @property
+    def identity(self) -> Identity: ...
+    def copies(self) -> tuple[CopyState, ...]: ...
+
+
 class HeartbeatThread:
     """Sends a heartbeat every interval until stopped."""
 
     def __init__(
         self,
-        worker: Worker,
+        host: Host,
         appender: Appender,
         partition: Partition,
         interval_ms: int,
         versions: Mapping[str, str],
         time_ms: Callable[[], int],
     ) -> None:
-        self._worker, self._appender, self._partition = worker, appender, partition
+        self._host, self._appender, self._partition = host, appender, partition
         self._interval_s = interval_ms / 1000
         self._versions = dict(versions)
         self._time_ms = time_ms
@@ -59,7 +85,7 @@ class HeartbeatThread:
 
     def _work(self) -> None:
         while not self._stop.is_set():
-            self._appender.append(self._partition, encode(self._beat(self._worker.identity)))
+            self._appender.append(self._partition, encode(self._beat(self._host.identity)))
             self._appender.poll()
             self._stop.wait(self._interval_s)
 
@@ -73,10 +99,11 @@ class HeartbeatThread:
             pid=os.getpid(),
             zone=identity.zone,
             slots=identity.slots,
-            loops=self._worker.turns,
-            decided=self._worker.decided,
+            loops=self._host.turns,
+            decided=self._host.decided,
             cpu=cpu_seconds(),
             rss_bytes=resident_bytes(),
             versions=self._versions,
-            copies=self._worker.copies(),
+            copies=self._host.copies(),
+            hosts=identity.hosts,
         )

@@ -1,0 +1,56 @@
+"""What is asked of Spark before a job is admitted, and what it answers: between a planner and services/spark/analysis.
+
+Source: issue "Heavy operators run on Spark": what a function raises, or an unsupported plan, rejects the job.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.plans import Problem, SparkPlan
+from schemas.reading import Strict
+
+
+class Question(msgspec.Struct, frozen=True):
+    """operator: its plan without output. allow: modules it may come from, None: any. path: where they are found."""
+
+    operator: SparkPlan
+    allow: tuple[str, ...] | None
+    path: tuple[str, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The output's type text by column, and fields of a SparkPlan; or what is wrong, with paths below the operator."""
+
+    output: dict[str, str] = {}
+    time: str = ""
+    timed: bool = False
+    holds: bool = False
+    closes: bool = False
+    mode: str = "micro-batch"
+    reason: str = ""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def hosted(self) -> dict[str, object]:
+        """What a plan keeps of it besides the output."""
+        names = ("time", "timed", "holds", "closes", "mode", "reason")
+        return {name: getattr(self, name) for name in names}
+
+
+_question = Strict(msgspec.json.Decoder(Question).decode)
+_answer = Strict(msgspec.json.Decoder(Answer).decode)
+
+
+def decode_question(data: bytes) -> Question:
+    """Raises msgspec.DecodeError on anything else."""
+    return _question.decode(data)
+
+
+def decode_answer(data: bytes) -> Answer:
+    """Raises msgspec.DecodeError on anything else."""
+    return _answer.decode(data)
+
+
+def encode(record: Question | Answer) -> bytes:
+    return msgspec.json.encode(record)

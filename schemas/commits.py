@@ -1,0 +1,76 @@
+"""Records of a Spark operator's commit log: which of its output counts, and who may add to it.
+
+Source: PROTOCOL 12. Frames lie in the same partition, each behind the last valid commit and before the one that names
+it; a frame begins with its version byte, a record of this module with a brace.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from schemas.decided import Id
+from schemas.reading import Strict
+
+Positions = dict[str, dict[int, int]]
+"""Offset of the next record by topic and partition."""
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Fence(msgspec.Struct, frozen=True, tag="fence", tag_field="type", omit_defaults=True):
+    """From here on no commit of an earlier epoch is valid; valid iff `epoch` is above every fence before it."""
+
+    epoch: Count
+    id: Id
+    time_ms: int = 0
+
+
+class Named(msgspec.Struct, frozen=True, array_like=True):
+    """A frame that counts: its offset in this partition, and how many rows it holds."""
+
+    offset: Count
+    rows: Count
+
+
+class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_defaults=True):
+    """Micro-batch k: what it took in, [start, stop) of every input partition, and the frames that are its output.
+
+    watermark: microseconds since 1970; no later row is older, or it is late. attempt: which run of the micro-batch in
+    this epoch. records: taken in. final: the job drains, and nothing follows.
+    """
+
+    epoch: Count
+    k: Count
+    attempt: Count
+    start: Positions
+    stop: Positions
+    frames: tuple[Named, ...]
+    watermark: int
+    id: Id
+    prev: Id | None = None
+    records: int = 0
+    final: bool = False
+    time_ms: int = 0
+
+
+CommitRecord = Fence | Commit
+
+_decoder: Strict[CommitRecord] = Strict(msgspec.json.Decoder(CommitRecord).decode)
+_encoder = msgspec.json.Encoder()
+
+
+def is_frame(value: bytes) -> bool:
+    """Whether a record of the partition is a frame, and not one of this module."""
+    return value[:1] != b"{"
+
+
+def decode(data: bytes) -> CommitRecord:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decoder.decode(data)
+
+
+def encode(record: CommitRecord) -> bytes:
+    return _encoder.encode(record)

@@ -1,0 +1,92 @@
+"""Asks Spark, in a process of its own, what it makes of an operator; the rest of the catalogue needs no asking.
+
+Source: issue "Heavy operators run on Spark". The process ends with its answer: a JVM is there only while a job is
+admitted, and the user's code cannot do anything to the controller.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from schemas.analysis import Answer, Question, decode_answer, encode
+from schemas.plans import Problem, SparkPlan
+from services.kernel.errors import JobRejected
+from services.kernel.operators import catalogue
+from services.kernel.operators.catalogue import Stream
+
+ANSWER_S = 180.0
+_LINES = 3
+
+HOW = "see `holdfast doctor`"
+
+
+@dataclass(frozen=True, slots=True)
+class Describer:
+    """What an operator makes of its inputs, Spark's included.
+
+    Args:
+        allow: modules that Spark operators may come from; None: any.
+    """
+
+    allow: Sequence[str] | None
+
+    def __call__(self, kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
+        """Raises JobRejected with all problems, paths relative to the operator."""
+        if kind != "spark":
+            return catalogue.describe(kind, params, inputs)
+        found = ask(_question(params, inputs[0], self.allow))
+        if found.problems:
+            raise JobRejected(found.problems)
+        return _stream(params, found)
+
+
+def _question(params: Mapping[str, Any], given: Stream, allow: Sequence[str] | None) -> Question:
+    code = params["spark"]
+    plan = SparkPlan(
+        operator="",
+        unit="",
+        topic="",
+        fields=dict(given.fields),
+        first={},
+        output={},
+        entry=code if isinstance(code, str) else "",
+        sql="" if isinstance(code, str) else code["sql"],
+        params=params.get("params") or {},
+        emit=params.get("emit") or "final",
+        event_time=params["event_time"],
+        unit_of_time=params["unit_of_time"],
+        lateness_s=params["lateness_s"],
+    )
+    return Question(plan, None if allow is None else tuple(allow), tuple(sys.path))
+
+
+def _stream(params: Mapping[str, Any], found: Answer) -> Stream:
+    """A row of a closed window comes once, and its key and window tell it from others."""
+    bounds = ("window_start", "window_end")
+    windowed = params.get("emit") != "updates" and found.holds and all(name in found.output for name in bounds)
+    key = tuple(params.get("key") or ())
+    whole = windowed and all(name in found.output for name in key)
+    return Stream(dict(found.output), (*key, *bounds) if key and whole else (), windowed, found.hosted)
+
+
+def ask(question: Question) -> Answer:
+    """Raises JobRejected when Spark cannot answer, with what to do."""
+    command = [sys.executable, "-m", "services.spark.analysis"]
+    try:
+        done = subprocess.run(command, input=encode(question), capture_output=True, timeout=ANSWER_S)
+        return decode_answer(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise _refused(f"Spark did not answer within {ANSWER_S:g} s") from None
+    except msgspec.DecodeError:
+        said = done.stderr.decode(errors="replace").strip().splitlines()[-_LINES:]
+        raise _refused(f"Spark could not be asked: {' / '.join(said) or 'no reason given'}") from None
+
+
+def _refused(message: str) -> JobRejected:
+    return JobRejected([Problem("spark", message, HOW)])

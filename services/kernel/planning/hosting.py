@@ -1,0 +1,145 @@
+"""Spark operators in a plan: what a driver runs, and what stands in the workers' graph in its place.
+
+Source: PROTOCOL 12. Behind a JSON source Spark reads the user's topic itself; elsewhere a sink task `input-<operator>`
+writes the rows as plain JSON. What the driver commits comes back by a task that reads the commit log, as a source does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from schemas.job_operators import SparkSql
+from schemas.jobs import JobSpec
+from schemas.plans import SourcePlan, SparkPlan, UnitPlan
+from schemas.topics import JobTopics
+from services.kernel.planning.checking import Checked
+from services.kernel.planning.graph import Graph, Slot, sink_name
+from services.kernel.planning.layout import task_name
+from services.kernel.planning.spark_inputs import directly_behind, event_time, operators
+
+HOST = "spark"
+MIN_PARTITIONS = 2
+"""Of the rows that a sink task writes for Spark: so many of its tasks read at once."""
+
+_SCHEMES = {
+    "hybrid": "passive-hot",
+    "active-standby": "passive-hot",
+    "active-replication": "passive-hot",
+}
+"""A driver takes over by starting its query, so two never compute at once, and going back would be a second outage."""
+
+
+def input_name(operator: str) -> str:
+    return f"input-{operator}"
+
+
+def unit_name(operator: str) -> str:
+    return task_name(f"spark-{operator}", 0)
+
+
+def in_place(checked: Checked, topics: JobTopics) -> Checked:
+    """The job as workers see it: a Spark operator has no inputs, and what it needs of theirs goes to a sink."""
+    spec, graph = checked.spec, checked.graph
+    hosted = [name for name in operators(spec) if name in graph.needed]
+    if not hosted:
+        return checked
+    slots = {name: graph.slots[name] for name in graph.order if name in graph.needed}
+    slots |= dict.fromkeys(hosted, ())
+    streams, params = dict(checked.streams), dict(checked.params)
+    ends = [sink_name(query) for query in spec.queries]
+    for name in hosted:
+        if not directly_behind(spec, name):
+            producer, sink = operators(spec)[name].input, input_name(name)
+            ends.append(sink)
+            slots[sink] = (Slot(producer, f"operators.{name}.input"),)
+            streams[sink] = streams[producer]
+            params[sink] = {"query": sink, "topic": topics.rows(name), "format": "json", "commit_interval_ms": 0}
+    return replace(checked, graph=Graph.over(slots, ends), streams=streams, params=params)
+
+
+def source_plans(spec: JobSpec, tasks: Mapping[str, int], topics: JobTopics) -> Iterator[SourcePlan]:
+    """The commit logs, read like topics of the user."""
+    for name in operators(spec):
+        if name in tasks:
+            yield SourcePlan(name, topics.commits(name), ((0,),), {0: 0})
+
+
+def spark_plans(
+    checked: Checked,
+    tasks: Mapping[str, int],
+    units: tuple[UnitPlan, ...],
+    first: Mapping[str, Mapping[int, int]],
+    partitions: Mapping[str, int],
+    topics: JobTopics,
+) -> Iterator[SparkPlan]:
+    """What drivers run. units: of the workers. partitions: of the topic that each sink task for Spark writes."""
+    for name, operator in operators(checked.spec).items():
+        if name in tasks:
+            sql = operator.spark.sql if isinstance(operator.spark, SparkSql) else ""
+            yield SparkPlan(
+                operator=name,
+                unit=unit_name(name),
+                fields=dict(checked.streams[operator.input].fields),
+                output=dict(checked.streams[name].fields),
+                entry="" if isinstance(operator.spark, SparkSql) else operator.spark,
+                sql=sql,
+                params=operator.params,
+                emit=operator.emit,
+                **_read(checked, name, units, first, partitions, topics),
+                **found_by_spark(checked, name),
+            )
+
+
+def found_by_spark(checked: Checked, name: str) -> dict[str, Any]:
+    """What the analysis said of the operator's plan."""
+    return dict(checked.streams[name].hosted or {})
+
+
+def _read(
+    checked: Checked,
+    name: str,
+    units: tuple[UnitPlan, ...],
+    first: Mapping[str, Mapping[int, int]],
+    partitions: Mapping[str, int],
+    topics: JobTopics,
+) -> dict[str, Any]:
+    spec = checked.spec
+    time = event_time(spec, checked.graph, checked.streams, name)
+    if not directly_behind(spec, name):
+        sink = input_name(name)
+        writers = tuple(unit.name for unit in units if sink in unit.operators)
+        first_of_rows = dict.fromkeys(range(partitions[sink]), 0)
+        return {"topic": topics.rows(name), "first": first_of_rows, "writers": writers, **time}
+    topic = spec.sources[operators(spec)[name].input].topic or ""
+    return {"topic": topic, "first": dict(first.get(topic, {})), **time}
+
+
+def unit_plans(
+    checked: Checked, tasks: Mapping[str, int], schemes: Mapping[str, str], behind: int
+) -> Iterator[UnitPlan]:
+    """One unit a Spark operator. schemes: wanted by the file, by operator. behind: units of the workers before them."""
+    hosted = [name for name in operators(checked.spec) if name in tasks]
+    for number, name in enumerate(hosted):
+        wanted = schemes[name]
+        yield UnitPlan(
+            name=unit_name(name),
+            index=0,
+            operators=(f"spark-{name}",),
+            partition=behind + number,
+            scheme=_SCHEMES.get(wanted, wanted),
+            host=HOST,
+        )
+
+
+def warnings(checked: Checked, schemes: Mapping[str, str], tasks: Mapping[str, int]) -> Iterator[str]:
+    """What a user of Spark operators should know before it runs."""
+    for name in operators(checked.spec):
+        if name not in tasks:
+            continue
+        if (wanted := schemes[name]) in _SCHEMES:
+            yield f"operators.{name}: its driver runs as {_SCHEMES[wanted]}, not {wanted}: a standby starts the query"
+        found = found_by_spark(checked, name)
+        if found.get("holds") and not found.get("closes"):
+            yield f"operators.{name}: no watermark on event time, so `cancel --drain` leaves what Spark holds unsaid"

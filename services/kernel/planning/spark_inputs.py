@@ -1,0 +1,51 @@
+"""What the Spark operators of a job read.
+
+Source: PROTOCOL 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemas.job_operators import Spark
+from schemas.jobs import JobSpec
+from schemas.plans import Problem
+from services.kernel.fields import required
+from services.kernel.operators.catalogue import Stream
+from services.kernel.planning.graph import Graph
+
+
+def operators(spec: JobSpec) -> dict[str, Spark]:
+    return {name: one for name, one in spec.operators.items() if isinstance(one, Spark)}
+
+
+def directly_behind(spec: JobSpec, name: str) -> bool:
+    """Whether Spark can read the user's topic itself."""
+    source = spec.sources.get(operators(spec)[name].input)
+    return source is not None and source.format == "json"
+
+
+def name_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Names that a Spark operator takes for itself."""
+    for name in operators(spec):
+        for taken in (f"input-{name}", f"spark-{name}"):
+            for section, names in (("sources", spec.sources), ("operators", spec.operators)):
+                if taken in names:
+                    yield Problem(f"{section}.{taken}", f"is a name that Spark operator {name} needs", "rename it")
+
+
+def event_time(spec: JobSpec, graph: Graph, streams: Mapping[str, Stream], name: str) -> dict[str, Any]:
+    """The column of an operator's input that says when it happened, as far as the job says so: event_time,
+    unit_of_time and lateness_s of a SparkPlan."""
+    given = operators(spec)[name].input
+    if (source := spec.sources.get(given)) is not None:
+        unit = source.unit or "" if source.format == "json" else ""
+        return {"event_time": source.event_time or "", "unit_of_time": unit, "lateness_s": source.allowed_lateness_s}
+    fields = streams[given].fields
+    upstream = [source for one, source in spec.sources.items() if one in graph.upstream(name)]
+    names = {one.event_time for one in upstream}
+    column = "window_end" if "window_end" in fields else next(iter(names)) if len(names) == 1 else None
+    known = column is not None and required(fields.get(column, "")) == "timestamp"
+    lateness_s = max((one.allowed_lateness_s for one in upstream), default=0.0)
+    return {"event_time": column if known else "", "unit_of_time": "", "lateness_s": lateness_s}

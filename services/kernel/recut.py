@@ -1,0 +1,102 @@
+"""From the commit log of a Spark operator to the micro-batches that count, with their rows.
+
+Source: PROTOCOL 12: what the valid commits name is emitted, and nothing else; so a micro-batch that ran twice, a task
+that was retried, or a driver that woke too late cannot double or mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from schemas.commits import Commit, CommitRecord, decode, is_frame
+from schemas.frames import HEADER_BYTES, unpack
+from services.kernel.commits import CommitLog
+from services.kernel.errors import StateCorrupted
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """A valid commit at `offset`, and the payloads of its frames in the order in which it names them."""
+
+    offset: int
+    commit: Commit
+    payloads: tuple[memoryview, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(frame.rows for frame in self.commit.frames)
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self.payloads))
+
+
+class Recut:
+    """Reads one partition in offset order.
+
+    Args:
+        start: the first offset that no cut has taken; a cut ends just behind a valid commit.
+        first: where the plan says that Spark begins to read.
+    """
+
+    def __init__(self, start: int, first: Mapping[str, Mapping[int, int]]) -> None:
+        self._start, self._first = start, first
+        self._log: CommitLog | None = CommitLog(first) if start == 0 else None
+        self._frames: dict[int, bytes] = {}
+
+    @property
+    def position(self) -> int:
+        """Where reading begins: at the commit behind which the start lies, which says what a next one must be."""
+        return max(0, self._start - 1)
+
+    def read(self, offset: int, value: bytes) -> MicroBatch | None:
+        """Takes a record; the micro-batch that it makes valid, if it does.
+
+        Raises:
+            StateCorrupted: the log does not hold what the cuts or commits name.
+        """
+        if self._log is None:
+            self._begin(offset, value)
+            return None
+        if offset < self._log.upto:
+            return None
+        if is_frame(value):
+            self._frames[offset] = value
+            return None
+        return self._decide(self._log, offset, value)
+
+    def _begin(self, offset: int, value: bytes) -> None:
+        if offset < self.position:
+            return
+        record = None if offset != self.position or is_frame(value) else _decoded(value)
+        if not isinstance(record, Commit):
+            raise StateCorrupted(f"a cut ends at {self._start}, but no commit lies just before it")
+        self._log = CommitLog(self._first, offset, record)
+
+    def _decide(self, log: CommitLog, offset: int, value: bytes) -> MicroBatch | None:
+        record, epoch = _decoded(value), log.epoch
+        if record is None or not log.read(offset, record):
+            return None
+        if not isinstance(record, Commit):
+            if log.epoch > epoch:
+                self._frames.clear()  # of drivers that can commit no more
+            return None
+        missing = [frame.offset for frame in record.frames if frame.offset not in self._frames]
+        if missing:
+            raise StateCorrupted(f"commit {record.k} at {offset} names no frames at {missing}")
+        payloads = tuple(memoryview(self._frames[frame.offset])[HEADER_BYTES:] for frame in record.frames)
+        for frame in record.frames:
+            unpack(self._frames[frame.offset])
+        self._frames.clear()
+        return MicroBatch(offset, record, payloads)
+
+
+def _decoded(value: bytes) -> CommitRecord | None:
+    """A record that cannot be read is as invalid as one that does not fit."""
+    try:
+        return decode(value)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,1 @@
+"""Hosts heavy operators on Spark Structured Streaming."""

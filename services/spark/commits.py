@@ -1,0 +1,93 @@
+"""A driver's door to the commit log: it appends, and acts only on what it reads back.
+
+Source: PROTOCOL 12 and 0.1.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from schemas.commits import CommitRecord, decode, encode, is_frame
+from schemas.topics import Partition
+from services.kernel.commits import CommitLog
+from services.kernel.errors import Fenced, Retriable
+from services.log.protocol import Log
+
+ANSWER_S = 60.0
+
+
+class Commits:
+    """The commit log of one operator as one driver sees it; its methods may be called from several threads."""
+
+    def __init__(self, log: Log, topic: str, first: Mapping[str, Mapping[int, int]], name: str) -> None:
+        self.fold = CommitLog(first)
+        self._partition = Partition(topic, 0)
+        self._reader = log.reader(f"commits-{name}")
+        self._appender = log.appender(f"commits-{name}")
+        self._lock = threading.RLock()
+        self._reader.assign({self._partition: 0})
+        self._end = -1
+        self._next = 0
+
+    def follow(self, timeout_s: float) -> None:
+        """Reads what has come."""
+        with self._lock:
+            for chunk in self._reader.poll(timeout_s):
+                for message in chunk.messages:
+                    self._take(message.offset(), message.value() or b"")
+                if chunk.end is not None:
+                    self._end = max(self._end, chunk.end)
+
+    def propose(self, record: CommitRecord) -> None:
+        """Appends and reads back.
+
+        Raises:
+            Fenced: it is not valid: another driver has taken over, or has committed.
+            Retriable: the broker does not answer.
+        """
+        with self._lock:
+            offset = self._append(record)
+            deadline = time.monotonic() + ANSWER_S
+            while self._next <= offset:
+                if time.monotonic() > deadline:
+                    raise Retriable(f"{self._partition}: what was appended at {offset} cannot be read back")
+                self.follow(0.05)
+            last = self.fold.last
+            valid = self.fold.epoch == record.epoch and (
+                not hasattr(record, "k") or (last is not None and last.id == record.id)
+            )
+            if not valid:
+                raise Fenced(f"{self._partition}: epoch {record.epoch} is over, epoch {self.fold.epoch} has begun")
+
+    def _append(self, record: CommitRecord) -> int:
+        found: list[int] = []
+        failed: list[Exception] = []
+
+        def done(error: Exception | None, offset: int) -> None:
+            if error is None:
+                found.append(offset)
+            else:
+                failed.append(error)
+
+        self._appender.append(self._partition, encode(record), done=done)
+        self._appender.flush(ANSWER_S)
+        if not found:
+            raise Retriable(f"{self._partition}: a record was not appended: {failed}")
+        return found[0]
+
+    def _take(self, offset: int, value: bytes) -> None:
+        self._next = offset + 1
+        if not is_frame(value):
+            try:
+                self.fold.read(offset, decode(value))
+            except msgspec.DecodeError:
+                return  # as invalid as one that does not fit
+
+    def close(self) -> None:
+        with self._lock:
+            self._reader.close()
+            self._appender.close()

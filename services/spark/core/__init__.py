@@ -1,0 +1,1 @@
+"""Decisions of a Spark driver, pure."""

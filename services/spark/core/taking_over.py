@@ -1,0 +1,56 @@
+"""What a driver does with the checkpoint of the one before it: which files are its own, what runs again.
+
+Source: PROTOCOL 12: the query checkpoint as of the last valid commit goes into a directory of the new epoch.
+Micro-batch k of the commit log is batch k - 1 of Spark's own count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from services.kernel.commits import CommitLog
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """The checkpoint to begin with.
+
+    former: epoch whose directory it is copied from; None: a new query. planned, done: the last batches, by Spark's
+    count, of which the copy holds the offsets and the completion; -1: none.
+    """
+
+    former: int | None = None
+    planned: int = -1
+    done: int = -1
+
+
+def takeover(log: CommitLog, done: Collection[int]) -> Takeover:
+    """From the valid commits and the batches that the former driver's query has noted as done.
+
+    A driver that died between its commit and Spark's own note leaves a batch that counts and that Spark will run again
+    for the sake of its state: its output is thrown away, see `verdict`. Batches behind the last valid commit are not
+    copied: they run anew.
+    """
+    if log.last is None:
+        return Takeover()
+    last = log.k - 1
+    return Takeover(log.last.epoch, last, max((batch for batch in done if batch <= last), default=-1))
+
+
+class Verdict(Enum):
+    """What becomes of a micro-batch that Spark runs."""
+
+    COMMIT = "write its frames and commit it"
+    DISCARD = "it counts already: run it for its state alone"
+    STOP = "the commit log does not fit: another driver has taken over, or the checkpoint is not ours"
+
+
+def verdict(log: CommitLog, epoch: int, batch: int) -> Verdict:
+    """Of batch `batch` by Spark's count."""
+    if log.epoch > epoch:
+        return Verdict.STOP
+    if batch < log.k or log.ended:
+        return Verdict.DISCARD
+    return Verdict.COMMIT if batch == log.k else Verdict.STOP

@@ -1,0 +1,269 @@
+"""The copy of a Spark unit on one driver process: it stands by, or runs the query, as the last assignment says.
+
+Source: PROTOCOL 8 and 12. A thread for each: starting a session or a query takes seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from schemas.assignments import Flags, unit_key
+from schemas.commits import Commit, Fence
+from schemas.heartbeats import CopyState
+from schemas.plans import Plan, SparkPlan
+from schemas.progress import Progress
+from schemas.progress import encode as encode_progress
+from schemas.topics import JobTopics, Partition
+from services.kernel.decided import Author
+from services.kernel.errors import Fenced
+from services.log.protocol import Log
+from services.spark.checkpoint import Checkpoints, plan_last_batch
+from services.spark.commits import Commits
+from services.spark.controls import Controls
+from services.spark.core.taking_over import takeover
+from services.spark.faults import cause_of
+from services.spark.query import Query
+
+LOOK_S = 0.05
+MAX_FAILURES = 3
+"""In a row, without a commit between them: then the job is told."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a copy needs of its process. session: opens Spark's, once for all. checkpoints: root of all jobs'."""
+
+    log: Log
+    bootstrap_servers: str
+    incarnation: str
+    checkpoints: Path
+    allow: list[str] | None
+    session: Callable[[], SparkSession]
+    time_ms: Callable[[], int]
+    happened: Callable[[str, str, int, str, dict[str, float]], None]
+
+
+class Stop(Exception):
+    """The copy is to do something else."""
+
+
+class Driver:
+    """Hosts one operator. state, as heartbeats say it: deploying, synced, opening, running, ended, fenced, failed."""
+
+    def __init__(self, plan: Plan, spark: SparkPlan, topics: JobTopics, around: Around) -> None:
+        self.plan, self.spark, self._topics, self._around = plan, spark, topics, around
+        self.state, self.error, self.epoch = "deploying", "", 0
+        self._flags = Flags()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._author = Author(around.incarnation)
+        self._commits: Commits | None = None
+        root = around.checkpoints / f"{plan.job}.{plan.generation}" / spark.operator
+        self._checkpoints = Checkpoints(root)
+        self._thread = threading.Thread(target=self._work, name=f"spark {spark.operator}", daemon=True)
+        self._thread.start()
+
+    # -- from the host ------------------------------------------------------------------------------------------------
+
+    def place(self, epoch: int, flags: Flags) -> None:
+        """From a valid assignment."""
+        with self._changed:
+            if epoch > self.epoch:
+                self.epoch, self._flags = epoch, flags
+                if self.state in ("fenced", "failed"):
+                    self.state, self.error = "deploying", ""
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends it; its query is stopped in its own thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def report(self) -> CopyState:
+        """For the heartbeat; batch: the last valid micro-batch that it knows."""
+        k = 0 if self._commits is None else self._commits.fold.k
+        unit = unit_key(self.plan.job, self.plan.generation, self.spark.unit)
+        return CopyState(unit, self.epoch, self.state, batch=k, error=self.error, durable=k)
+
+    # -- its thread ---------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self._closed:
+            try:
+                self._turn()
+            except Stop:
+                continue
+            except Exception as error:
+                self._fail(error)
+        if self._commits is not None:
+            self._commits.close()
+
+    def _turn(self) -> None:
+        """One assignment, from its beginning to the next."""
+        session = self._around.session()
+        if self._commits is None:
+            topic = self._topics.commits(self.spark.operator)
+            name = f"{self.plan.job}-{self.spark.operator}"
+            self._commits = Commits(self._around.log, topic, self.spark.first_positions, name)
+        with self._changed:
+            epoch, active = self.epoch, self._flags.commit
+            self.state = "opening" if active else "synced"
+        if active:
+            self._lead(session, self._commits, epoch)
+        while not self._closed and self.epoch == epoch:
+            self._commits.follow(LOOK_S)
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            epoch = self.epoch
+            self.state = "fenced" if isinstance(error, Fenced) else "failed"
+            self.error = cause_of(error)
+            _log.warning(self.state, job=self.plan.job, unit=self.spark.unit, epoch=epoch, cause=self.error)
+            while not self._closed and self.epoch == epoch:
+                self._changed.wait(1.0)
+
+    def _lead(self, session: SparkSession, commits: Commits, epoch: int) -> None:
+        """Fences, takes the checkpoint over, and runs the query until it is told otherwise."""
+        began_ms = self._around.time_ms()
+        if commits.fold.epoch < epoch:
+            commits.propose(Fence(epoch, self._author.next(), began_ms))
+        if commits.fold.epoch > epoch:
+            raise Fenced(f"epoch {epoch} is over before it began: {commits.fold.epoch} has")
+        fold = commits.fold
+        if fold.ended:
+            self._end(commits)
+            return
+        former = -1 if fold.last is None else fold.last.epoch
+        directory = self._checkpoints.prepare(epoch, takeover(fold, self._checkpoints.done(former)))
+        query = Query(
+            spark=session,
+            plan=self.spark,
+            generation=self.plan.generation,
+            commits=commits,
+            commits_topic=self._topics.commits(self.spark.operator),
+            bootstrap_servers=self._around.bootstrap_servers,
+            epoch=epoch,
+            directory=directory,
+            author=self._author,
+            allow=self._around.allow,
+        )
+        with Controls(self._around.log, self.plan, self.spark, self._topics) as controls:
+            self._run(query, controls, epoch, began_ms)
+
+    def _run(self, query: Query, controls: Controls, epoch: int, began_ms: int) -> None:
+        failures, before = 0, query.commits.fold.k
+        while True:
+            try:
+                self._stream(query, controls, epoch, began_ms)
+                self._drain(query, controls, epoch)
+                self._end(query.commits)
+                return
+            except (Stop, Fenced):
+                raise
+            except Exception as error:
+                query.commits.follow(0)
+                if query.commits.fold.epoch > epoch:
+                    raise Fenced(f"epoch {query.commits.fold.epoch} has begun") from error
+                failures = failures + 1 if query.commits.fold.k == before else 1
+                before = query.commits.fold.k
+                _log.warning("query failed", unit=self.spark.unit, failures=failures, cause=cause_of(error))
+                if failures >= MAX_FAILURES:
+                    raise
+                self._wait(epoch, failures)
+
+    def _stream(self, query: Query, controls: Controls, epoch: int, began_ms: int) -> None:
+        """Until a drain has all that arrived."""
+        while not controls.draining:
+            if controls.paused:
+                self.state = "running"
+                self._wait(epoch, LOOK_S)
+                controls.follow()
+                continue
+            running = query.start()
+            if self.state != "running":
+                took = {"activation": float(self._around.time_ms() - began_ms)}
+                self._around.happened(self.plan.job, self.spark.unit, epoch, "unit-active", took)
+            self.state = "running"
+            try:
+                self._watch(running, controls, epoch)
+            finally:
+                running.stop()
+
+    def _watch(self, running: StreamingQuery, controls: Controls, epoch: int) -> None:
+        """Until the query must stop; raises what ended it."""
+        while not (controls.paused or controls.draining):
+            if running.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second are fine
+                return
+            self._check(epoch)
+            controls.follow()
+
+    def _drain(self, query: Query, controls: Controls, epoch: int) -> None:
+        """Everything that arrived is processed, then what Spark holds comes out, then the last commit."""
+        while not controls.all_arrived():
+            self._wait(epoch, LOOK_S)
+        self._finish(query, epoch)
+        query.commits.follow(0)
+        fold = query.commits.fold
+        if fold.ended:
+            return
+        if self.spark.holds and self.spark.closes and fold.k:
+            query.last_batch = fold.k
+            plan_last_batch(query.directory, fold.k)
+            self._finish(query, epoch)
+        else:
+            query.commits.propose(self._last_commit(query))
+
+    def _finish(self, query: Query, epoch: int) -> None:
+        running = query.start(until_now=True)
+        try:
+            while not running.awaitTermination(LOOK_S):  # type: ignore[arg-type]
+                self._check(epoch)
+        finally:
+            running.stop()
+
+    def _last_commit(self, query: Query) -> Commit:
+        fold = query.commits.fold
+        return Commit(
+            epoch=query.epoch,
+            k=fold.k + 1,
+            attempt=0,
+            start=fold.stop,
+            stop=fold.stop,
+            frames=(),
+            watermark=fold.watermark,
+            id=self._author.next(),
+            prev=fold.prev,
+            final=True,
+            time_ms=self._around.time_ms(),
+        )
+
+    def _end(self, commits: Commits) -> None:
+        """Tells the controller that nothing follows."""
+        progress = Progress(self.spark.unit, commits.fold.k, commits.fold.k, ended=True)
+        appender = self._around.log.appender(f"progress-{self.spark.unit}")
+        appender.append(Partition(self._topics.progress, 0), encode_progress(progress), key=self.spark.unit.encode())
+        appender.flush(30.0)
+        appender.close()
+        self.state = "ended"
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def _check(self, epoch: int) -> None:
+        """Raises Stop when another assignment is to be followed."""
+        if self._closed or self.epoch != epoch:
+            raise Stop
+
+    def _wait(self, epoch: int, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self.epoch != epoch, seconds)
+        self._check(epoch)

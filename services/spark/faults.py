@@ -1,0 +1,20 @@
+"""What ended a query, in words that a user can act on.
+
+Source: issue "Heavy operators run on Spark": Spark's reason shortened to what the user can act on.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_CAUSE = 500
+_OF_PYTHON = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception|Fenced|Retriable)): (.+)$", re.MULTILINE)
+
+
+def cause_of(error: BaseException) -> str:
+    """The innermost Python error that a Spark error quotes, else its first line."""
+    text = str(error)
+    quoted = [f"{kind}: {message}" for kind, message in _OF_PYTHON.findall(text)]
+    if quoted:
+        return quoted[-1][:MAX_CAUSE]
+    return f"{type(error).__name__}: {(text.strip().splitlines() or [''])[0]}"[:MAX_CAUSE]

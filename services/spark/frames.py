@@ -1,0 +1,102 @@
+"""The part that runs in Spark's tasks: rows to frames in the commit log's partition, and what was written back.
+
+Source: PROTOCOL 12. A frame counts once a valid commit names its offset, so a task that is tried again harms nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from schemas.commits import Named
+from schemas.cuts import NO_WATERMARK
+from schemas.frames import HEADER_BYTES
+from schemas.topics import Partition
+from services.kernel.errors import Retriable
+from services.kernel.fields import TIME
+from services.kernel.frames import FrameCodec, Sender
+from services.kernel.unit import stream_schema
+from services.log.client_settings import client_settings
+from services.log.kafka import KafkaLog
+from services.log.protocol import Appender, Delivered
+
+WRITTEN = "offset long, rows long, newest long"
+FLUSH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A frame, and the largest event time in it."""
+
+    named: Named
+    newest_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTask:
+    """Writes the rows of one task of micro-batch k. time_us: of rows without an event time."""
+
+    bootstrap_servers: str
+    topic: str
+    fields: dict[str, str]
+    generation: int
+    epoch: int
+    k: int
+    attempt: int
+    time_us: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """In: the stream's columns and its event time. Out: columns of WRITTEN, a row a frame."""
+        written = [one for batch in batches if batch.num_rows for one in self._write(batch)]
+        if written:
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "offset": [one.named.offset for one in written],
+                    "rows": [one.named.rows for one in written],
+                    "newest": [one.newest_us for one in written],
+                },
+                schema=pa.schema([(name, pa.int64()) for name in ("offset", "rows", "newest")]),
+            )
+
+    def _write(self, batch: pa.RecordBatch) -> list[Written]:
+        rows = pl.from_arrow(batch)
+        assert isinstance(rows, pl.DataFrame)
+        rows = rows.with_columns(pl.col(TIME).fill_null(self.time_us))
+        schema = stream_schema(self.fields)
+        return self._send(FrameCodec(schema), rows.cast(schema))
+
+    def _send(self, codec: FrameCodec, rows: pl.DataFrame) -> list[Written]:
+        appender, offsets = _appender(self.bootstrap_servers), dict[int, int]()
+        frames = codec.encode(rows, Sender(0, self.generation, self.epoch), self.k, NO_WATERMARK)
+        key = f"{self.epoch}/{self.k}/{self.attempt}".encode()
+        for index, frame in enumerate(frames):
+            appender.append(Partition(self.topic, 0), frame, key=key, done=_noting(offsets, index))
+        appender.flush(FLUSH_S)
+        if len(offsets) < len(frames):
+            raise Retriable(f"{len(frames) - len(offsets)} frames of micro-batch {self.k} were not acknowledged")
+        newest = rows[TIME].max()
+        assert isinstance(newest, int)
+        heights = [rows.height] if len(frames) == 1 else [_height(codec, frame) for frame in frames]
+        return [Written(Named(offsets[index], height), newest) for index, height in enumerate(heights)]
+
+
+def _noting(offsets: dict[int, int], index: int) -> Delivered:
+    def done(error: Exception | None, offset: int) -> None:
+        if error is None:
+            offsets[index] = offset
+
+    return done
+
+
+def _height(codec: FrameCodec, frame: bytes) -> int:
+    return codec.decode([memoryview(frame)[HEADER_BYTES:]]).height
+
+
+@functools.lru_cache(maxsize=4)
+def _appender(bootstrap_servers: str) -> Appender:
+    """One for a Python process of Spark, which outlives its tasks."""
+    return KafkaLog(bootstrap_servers, client_settings(), "spark-task").appender("frames")

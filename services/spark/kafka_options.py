@@ -1,0 +1,54 @@
+"""How Spark's connector is told where and what to read; it takes the names of the Java client.
+
+Source: PROTOCOL 12 (read_committed), JOBS "the Kafka client's security settings (SASL, TLS) passed through".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+MAX_RECORDS = 1_000_000
+"""Of one micro-batch: what a query that is behind takes in at once."""
+
+_LOGIN = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def source_options(
+    bootstrap_servers: str, topic: str, first: Mapping[int, int], settings: Mapping[str, str]
+) -> dict[str, str]:
+    """Options of `readStream.format("kafka")`. first: offset from which each partition is read by a new query."""
+    return {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": json.dumps({topic: {str(partition): offset for partition, offset in first.items()}}),
+        "kafka.isolation.level": "read_committed",
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": str(MAX_RECORDS),
+        **{f"kafka.{name}": value for name, value in java_settings(settings).items()},
+    }
+
+
+def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's security properties under the names of the Java client; others concern our own clients only."""
+    found: dict[str, str] = {}
+    if "security.protocol" in settings:
+        found["security.protocol"] = settings["security.protocol"].upper()
+    mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms", ""))
+    if mechanism:
+        found["sasl.mechanism"] = mechanism
+        login = _LOGIN.get(mechanism.upper(), _LOGIN["PLAIN"])
+        name, password = (_quoted(settings.get(f"sasl.{key}", "")) for key in ("username", "password"))
+        found["sasl.jaas.config"] = f"{login} required username={name} password={password};"
+    if "ssl.ca.location" in settings:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": settings["ssl.ca.location"]}
+    return found
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

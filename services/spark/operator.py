@@ -1,0 +1,184 @@
+"""The user's operator: its function or query, what it is given, and what becomes of what it returns.
+
+Source: JOBS "A job file", PROTOCOL 12.
+"""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+
+from schemas.plans import SparkPlan
+from services.kernel.errors import HoldfastError
+from services.kernel.fields import TIME, required
+from services.kernel.planning.suggestions import did_you_mean
+from services.spark.columns import spark_schema, spark_type
+
+INPUT = "input"
+"""What the query of a `sql` operator calls its input."""
+
+WINDOW, START, END = "window", "window_start", "window_end"
+_TO_TIMESTAMP: Mapping[str, Callable[[Column], Column]] = {
+    "s": F.timestamp_seconds,
+    "ms": F.timestamp_millis,
+    "us": F.timestamp_micros,
+    "ns": lambda column: F.timestamp_micros((column / 1000).cast("long")),
+}
+
+
+class OperatorFault(HoldfastError):
+    """What the user brought is no operator; says why, in words he can act on."""
+
+
+def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> DataFrame:
+    """What the operator makes of its input.
+
+    Raises:
+        OperatorFault: the function raises, or returns no streaming DataFrame.
+    """
+    if plan.sql:
+        given.createOrReplaceTempView(INPUT)
+        return given.sparkSession.sql(plan.sql)
+    function = _load(plan.entry, allow)
+    try:
+        result = function(given, **plan.params)
+    except Exception as error:
+        raise OperatorFault(_raised(plan.entry, error)) from error
+    if not isinstance(result, DataFrame):
+        raise OperatorFault(f"{plan.entry} returned {_kind(result)}, not a DataFrame: does it lack a return?")
+    if not result.isStreaming:
+        raise OperatorFault(f"{plan.entry} returned a DataFrame that does not come from its input")
+    return result
+
+
+def _load(entry: str, allow: Sequence[str] | None) -> Callable[..., object]:
+    module, _, name = entry.partition(":")
+    if allow is not None and not any(module == one or module.startswith(f"{one}.") for one in allow):
+        raise OperatorFault(f"module {module} is not on the allow-list: start with HOLDFAST_PLUGINS={module}")
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:
+        raise OperatorFault(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
+    function = getattr(found, name, None)
+    if not callable(function):
+        known = [one for one in vars(found) if callable(vars(found)[one])]
+        raise OperatorFault(f"{module} has no function {name}: {did_you_mean(name, known) or 'define it there'}")
+    result: Callable[..., object] = function
+    return result
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _raised(entry: str, error: Exception) -> str:
+    """With the line of the user's own code that was last entered."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if "pyspark" not in frame.filename and "py4j" not in frame.filename]
+    at = f" at {own[-1].filename.rpartition('/')[2]}:{own[-1].lineno}" if own else ""
+    return f"{entry} raised {type(error).__name__}{at}: {first_line(error)}"
+
+
+def first_line(error: BaseException) -> str:
+    """Spark's errors go on with plans and stack traces that nobody can act on."""
+    text = str(error).strip()
+    return (text.splitlines() or [type(error).__name__])[0][:500]
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+def decoded(plan: SparkPlan, records: DataFrame) -> DataFrame:
+    """The rows of Kafka records whose values are JSON objects: the columns that the plan names."""
+    kinds = {name: _as_written(plan, name, text) for name, text in plan.fields.items()}
+    parsed = records.select(F.from_json(F.col("value").cast("string"), spark_schema(kinds)).alias("row"))
+    return parsed.select(*(_column(plan, name, text) for name, text in plan.fields.items()))
+
+
+def _as_written(plan: SparkPlan, name: str, text: str) -> str:
+    """Times that are written as integers are read as such."""
+    return "int" if plan.unit_of_time and required(text) == "timestamp" else text
+
+
+def _column(plan: SparkPlan, name: str, text: str) -> Column:
+    column = F.col(f"row.`{name}`")
+    if plan.unit_of_time and required(text) == "timestamp":
+        column = _TO_TIMESTAMP[plan.unit_of_time](column)
+    return column.alias(name)
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+
+def flattened(result: DataFrame) -> DataFrame:
+    """Spark's `window` column as two: a stream has window_start and window_end."""
+    if WINDOW not in result.columns or not _is_window(result):
+        return result
+    columns: list[Column] = []
+    for name in result.columns:
+        if name == WINDOW:
+            columns += [F.col(f"{WINDOW}.start").alias(START), F.col(f"{WINDOW}.end").alias(END)]
+        else:
+            columns.append(F.col(f"`{name}`"))
+    return result.select(*columns)
+
+
+def _is_window(result: DataFrame) -> bool:
+    kind = result.schema[WINDOW].dataType
+    return isinstance(kind, StructType) and kind.names == ["start", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """The output column that says when a row happened; empty: none. timed: Spark has a watermark for it."""
+
+    name: str = ""
+    timed: bool = False
+
+
+def time_column(result: DataFrame, event_time: str, watermark: bool) -> TimeColumn:
+    """Which column of an operator's result, as it returned it, carries its event time.
+
+    Args:
+        event_time: of the input. watermark: whether the plan has one.
+    """
+    marked = [field.name for field in result.schema.fields if "spark.watermarkDelayMs" in (field.metadata or {})]
+    if WINDOW in result.columns and _is_window(result):
+        return TimeColumn(END, watermark)
+    if marked and _is_time(result, marked[0]):
+        return TimeColumn(marked[0], True)
+    if _is_time(result, END):
+        return TimeColumn(END, watermark)
+    return TimeColumn(event_time) if _is_time(result, event_time) else TimeColumn()
+
+
+def _is_time(result: DataFrame, name: str) -> bool:
+    return name in result.columns and isinstance(result.schema[name].dataType, TimestampType | TimestampNTZType)
+
+
+def output(plan: SparkPlan, result: DataFrame) -> DataFrame:
+    """The columns as the plan declares them, then the event time (null where the row has none), microseconds."""
+    flat = flattened(result)
+    columns = [F.col(f"`{name}`").cast(spark_type(text)).alias(name) for name, text in plan.output.items()]
+    if not plan.time:
+        return flat.select(*columns, F.lit(None).cast("long").alias(TIME))
+    time = F.unix_micros(F.col(f"`{plan.time}`").cast("timestamp"))
+    return flat.select(*columns, (time - 1 if plan.time == END else time).alias(TIME))
+
+
+def made_up(spark: SparkSession, plan: SparkPlan) -> DataFrame:
+    """A stream with the columns of the input, without Kafka: to find out what an operator makes of it."""
+    rate = spark.readStream.format("rate").load()
+    return rate.select(*(F.lit(None).cast(spark_type(text)).alias(name) for name, text in plan.fields.items()))
+
+
+def describe(result: DataFrame) -> list[tuple[str, Any, bool]]:
+    """(name, Spark type, nullable) of each column that comes out."""
+    return [(field.name, field.dataType, field.nullable) for field in flattened(result).schema.fields]

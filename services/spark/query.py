@@ -1,0 +1,121 @@
+"""One run of an operator's query: micro-batches in, frames and commits out.
+
+Source: PROTOCOL 12. What becomes of a micro-batch is decided in core/taking_over.py.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from schemas.commits import Commit, Named
+from schemas.cuts import NO_WATERMARK
+from schemas.plans import SparkPlan
+from schemas.topics import generation_number
+from services.kernel.decided import Author
+from services.kernel.errors import Fenced
+from services.log.client_settings import client_settings
+from services.spark.checkpoint import Planned, planned
+from services.spark.commits import Commits
+from services.spark.core.modes import output_mode
+from services.spark.core.taking_over import Verdict, verdict
+from services.spark.frames import WRITTEN, FrameTask
+from services.spark.kafka_options import source_options
+from services.spark.operator import apply, decoded, output
+
+
+@dataclass(slots=True)
+class Query:
+    """The query of one epoch.
+
+    Args:
+        generation: of the job. allow: modules that operators may come from.
+        last_batch: Spark's number of the batch that ends a drain, once it is known.
+    """
+
+    spark: SparkSession
+    plan: SparkPlan
+    generation: str
+    commits: Commits
+    commits_topic: str
+    bootstrap_servers: str
+    epoch: int
+    directory: Path
+    author: Author
+    allow: list[str] | None
+    attempt: int = 0
+    last_batch: int = -1
+
+    def start(self, *, until_now: bool = False) -> StreamingQuery:
+        """Starts it; until_now: it ends by itself once it has done all that is there.
+
+        Raises:
+            OperatorFault or Spark's own errors: it cannot start.
+        """
+        options = source_options(self.bootstrap_servers, self.plan.topic, self.plan.first, client_settings())
+        records = self.spark.readStream.format("kafka").options(**options).load()
+        rows = output(self.plan, apply(self.plan, decoded(self.plan, records), self.allow))
+        writer = rows.writeStream.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
+        writer = writer.option("checkpointLocation", str(self.directory))
+        return (writer.trigger(availableNow=True) if until_now else writer.trigger(processingTime="0 seconds")).start()
+
+    def _on_batch(self, rows: DataFrame, batch: int) -> None:
+        self.commits.follow(0)
+        match verdict(self.commits.fold, self.epoch, batch):
+            case Verdict.DISCARD:
+                rows.write.format("noop").mode("append").save()
+            case Verdict.STOP:
+                fold = self.commits.fold
+                raise Fenced(f"batch {batch} of epoch {self.epoch} cannot follow {fold.k} of epoch {fold.epoch}")
+            case Verdict.COMMIT:
+                self._commit(rows, batch, planned(self.directory, batch))
+
+    def _commit(self, rows: DataFrame, batch: int, note: Planned) -> None:
+        fold = self.commits.fold
+        self.attempt += 1
+        task = FrameTask(
+            bootstrap_servers=self.bootstrap_servers,
+            topic=self.commits_topic,
+            fields=self.plan.output,
+            generation=generation_number(self.generation),
+            epoch=self.epoch,
+            k=fold.k + 1,
+            attempt=self.attempt,
+            time_us=note.time_ms * 1000,
+        )
+        found: list[Any] = rows.mapInArrow(task, WRITTEN).collect()
+        stop = {topic: note.stop.get(topic, offsets) for topic, offsets in fold.stop.items()}
+        record = Commit(
+            epoch=self.epoch,
+            k=fold.k + 1,
+            attempt=self.attempt,
+            start=fold.stop,
+            stop=stop,
+            frames=tuple(Named(one["offset"], one["rows"]) for one in found),
+            watermark=max(fold.watermark, self._watermark(note, max((one["newest"] for one in found), default=None))),
+            id=self.author.next(),
+            prev=fold.prev,
+            records=_records(fold.stop, stop),
+            final=batch == self.last_batch,
+            time_ms=int(time.time() * 1000),
+        )
+        self.commits.propose(record)
+
+    def _watermark(self, note: Planned, newest_us: int | None) -> int:
+        """Spark's own where it has one for the time column; else as a source's, from the newest row."""
+        if self.plan.timed:
+            return note.watermark_us
+        if not self.plan.time:
+            return note.time_ms * 1000
+        return NO_WATERMARK if newest_us is None else newest_us - int(self.plan.lateness_s * 1_000_000)
+
+
+def _records(start: dict[str, dict[int, int]], stop: dict[str, dict[int, int]]) -> int:
+    """Offsets between the two; markers of transactions count, too."""
+    ends = [(topic, partition, offset) for topic, offsets in stop.items() for partition, offset in offsets.items()]
+    return sum(offset - start[topic].get(partition, 0) for topic, partition, offset in ends)

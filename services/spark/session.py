@@ -1,0 +1,58 @@
+"""The Spark session of a driver: local unless a master is named, state in RocksDB, time in UTC.
+
+Source: issue "Heavy operators run on Spark": embedded by default, `HOLDFAST_SPARK_MASTER` for a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from services.spark.settings import SparkSettings
+
+TASK_ATTEMPTS = 4
+
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: bool = False) -> SparkSession:
+    """The process's session; takes some seconds for the JVM.
+
+    Args:
+        scratch: what Spark writes besides checkpoints.
+        briefly: it will be needed for some seconds only: a JVM that compiles little starts in half the time.
+    """
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    scratch.mkdir(parents=True, exist_ok=True)
+    cores = os.cpu_count() or 1
+    master = settings.spark_master or f"local[{cores},{TASK_ATTEMPTS}]"
+    options: dict[str, str | int | bool] = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": settings.spark_shuffle_partitions or cores,
+        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": True,
+        "spark.sql.execution.arrow.pyspark.enabled": True,
+        "spark.driver.memory": settings.spark_memory,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+        "spark.sql.adaptive.enabled": False,
+        "spark.task.maxFailures": TASK_ATTEMPTS,
+    }
+    if briefly:
+        options["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    if settings.spark_jars:
+        options["spark.jars"] = settings.spark_jars
+    if master.startswith("local"):
+        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

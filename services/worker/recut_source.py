@@ -1,0 +1,141 @@
+"""The shell of a task that brings Spark's output into the job's batches: valid commits wait, cuts name them.
+
+Source: PROTOCOL 12. A cut of this task is a range of the commit log that ends just behind a valid commit; batch b is
+what the valid commits in it name, and its watermark that of the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schemas.checkpoints import TaskCuts
+from schemas.cuts import END_WATERMARK, NO_WATERMARK, Cut, Range
+from schemas.dead_letters import DeadLetter
+from services.kernel.frames import FrameCodec
+from services.kernel.planning.layout import TaskLayout
+from services.kernel.recut import MicroBatch, Recut
+from services.kernel.unit import Fed, stream_schema
+from services.log.protocol import Chunk
+
+
+class RecutFeed:
+    """Feeds one task. Implements worker/feed.py.
+
+    Args:
+        task: with the commit log as its source share.
+        state: the task's last cut as of the marker.
+        batch: the last batch that is done.
+        first: where the plan says that Spark begins to read, by topic and partition.
+    """
+
+    def __init__(self, task: TaskLayout, state: TaskCuts, batch: int, first: Mapping[str, Mapping[int, int]]) -> None:
+        self.task, self.batch = task, batch
+        (r,) = state.ranges
+        self._recut = Recut(r.stop, first)
+        self._codec = FrameCodec(stream_schema(task.operator.fields))
+        self._waiting: list[MicroBatch] = []
+        self._position = self._cut = r.stop
+        self._fetched = self._recut.position
+        self._newest_us = r.newest_us
+        self._cuts: dict[int, Cut] = {}
+        self.ended = state.final
+        self.taken = 0
+        self.last_cut_ms = 0.0
+
+    @property
+    def records(self) -> int:
+        """A commit without rows counts as one: its watermark may close windows."""
+        return sum(max(1, one.rows) for one in self._uncut())
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self._waiting)
+
+    def positions(self) -> dict[int, int]:
+        return {0: self._fetched}
+
+    def offer(self, chunk: Chunk, now_ms: float) -> None:
+        for message in chunk.messages:
+            if message.offset() < self._fetched:
+                continue
+            self._fetched = message.offset() + 1
+            found = self._recut.read(message.offset(), message.value() or b"")
+            if found is not None and found.offset >= self._position:
+                self._waiting.append(found)
+
+    def backlog(self, partition: int) -> int:
+        return sum(one.rows for one in self._waiting)
+
+    def _uncut(self) -> list[MicroBatch]:
+        return [one for one in self._waiting if one.offset >= self._cut]
+
+    # -- cuts ---------------------------------------------------------------------------------------------------------
+
+    def read_cut(self, cut: Cut, now_ms: float) -> None:
+        self.last_cut_ms = now_ms
+        (r,) = cut.ranges
+        self._cut, self._newest_us = r.stop, r.newest_us
+        if cut.batch > self.batch:
+            self._cuts[cut.batch] = cut
+        else:
+            self._drop(r.stop)
+            self.ended = cut.final
+
+    def at_end(self, ends: Mapping[int, int]) -> bool:
+        """A drain ends when Spark says so: where, is not known when it begins."""
+        return any(one.commit.final for one in self._uncut())
+
+    def propose(
+        self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
+    ) -> tuple[tuple[Range, ...], bool]:
+        """Whole commits, at least one if any waits; the last one of all only once the drain is known here."""
+        taken: list[MicroBatch] = []
+        rows = size = 0
+        for one in self._uncut():
+            if (taken and (rows + one.rows > max_records or size + one.bytes > max_bytes)) or (
+                one.commit.final and ends is None
+            ):
+                break
+            taken.append(one)
+            rows, size = rows + one.rows, size + one.bytes
+        if not taken:
+            return (Range(0, self._cut, self._cut, self._newest_us),), False
+        last = taken[-1]
+        return (Range(0, self._cut, last.offset + 1, last.commit.watermark),), last.commit.final
+
+    def idle(self, now_ms: float) -> bool:
+        """Never: how far Spark is, only Spark can say."""
+        return False
+
+    def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
+        newest = ranges[0].newest_us
+        return NO_WATERMARK if newest is None else newest
+
+    def skip(self, batch: int) -> None:
+        for number in sorted(number for number in self._cuts if number <= batch):
+            cut = self._cuts.pop(number)
+            self._drop(cut.ranges[0].stop)
+            self.ended = cut.final
+        self.batch = max(self.batch, batch)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def ready(self, batch: int) -> bool:
+        if self.ended:
+            return True
+        cut = self._cuts.get(batch)
+        return cut is not None and (cut.ranges[0].stop == cut.ranges[0].start or self._fetched >= cut.ranges[0].stop)
+
+    def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
+        cut = self._cuts.pop(batch)
+        stop = cut.ranges[0].stop
+        payloads = [payload for one in self._waiting if one.offset < stop for payload in one.payloads]
+        rows = self._codec.decode(payloads)
+        self._drop(stop)
+        self.batch, self.ended = batch, cut.final
+        self.taken += rows.height
+        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), [], cut
+
+    def _drop(self, stop: int) -> None:
+        self._waiting = [one for one in self._waiting if one.offset >= stop]
+        self._position = max(self._position, stop)
