@@ -21,6 +21,7 @@ from services.kernel.planning.checking import entry_of
 from services.kernel.planning.loading import interpret
 from services.kernel.planning.plan import make_plan
 from services.kernel.planning.reading import read
+from services.kernel.planning.spark_inputs import operators
 from services.kernel.planning.user_topics import source_topic
 
 NO_GENERATION = "0-000000"
@@ -87,7 +88,7 @@ def missing_topics(
     `partitions` goes before the numbers of tasks.
     """
     try:
-        planned = plan(spec, None, prefix, allow)
+        tasks = {} if operators(spec) else plan(spec, None, prefix, allow).sink_partitions
     except JobRejected:
         return []  # the cluster tells all that is wrong
     wanted = {
@@ -97,6 +98,7 @@ def missing_topics(
     }
     for query in spec.queries.values():
         if query.sink is not None:
-            own = query.sink.partitions or partitions or planned.sink_partitions[query.sink.topic]
+            # What Spark operators put out, and so how many tasks read it, takes seconds to find out: once is enough.
+            own = query.sink.partitions or partitions or tasks.get(query.sink.topic, 1)
             wanted[query.sink.topic] = own
     return [TopicSpec(topic, count) for topic, count in wanted.items() if topic not in present]

@@ -44,7 +44,7 @@ def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> Dat
         OperatorFault: the function raises, or returns no streaming DataFrame.
     """
     if plan.sql:
-        given.createOrReplaceTempView(INPUT)
+        _with_watermark(plan, given).createOrReplaceTempView(INPUT)
         return given.sparkSession.sql(plan.sql)
     function = _load(plan.entry, allow)
     try:
@@ -56,6 +56,13 @@ def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> Dat
     if not result.isStreaming:
         raise OperatorFault(f"{plan.entry} returned a DataFrame that does not come from its input")
     return result
+
+
+def _with_watermark(plan: SparkPlan, given: DataFrame) -> DataFrame:
+    """SQL has no words for a watermark, so a query's input has that of the source; a function sets its own."""
+    if not plan.event_time:
+        return given
+    return given.withWatermark(plan.event_time, f"{plan.lateness_s} seconds")
 
 
 def _load(entry: str, allow: Sequence[str] | None) -> Callable[..., object]:

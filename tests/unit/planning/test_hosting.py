@@ -1,0 +1,117 @@
+"""What a Spark operator becomes in a plan: a driver's unit, a task that brings its output back, and a way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schemas.plans import Plan
+from services.kernel.operators.catalogue import Stream
+from services.kernel.planning.layout import commit_logs, data_topics, unit_layouts
+from services.kernel.planning.loading import interpret
+from services.kernel.planning.plan import make_plan
+from tests.unit.planning.jobs import GENERATION, TOPICS, job, plan, problems, query, routes, source, units
+from tests.unit.planning.jobs import describe as believe
+
+
+def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
+    """As Spark's analysis would: another set of columns."""
+    if kind == "spark":
+        return Stream({"x": "int", "score": "float?"}, hosted={"time": "", "holds": True, "closes": False})
+    return believe(kind, params, inputs)
+
+
+def planned(raw: Mapping[str, Any], **topics: int) -> Plan:
+    return plan(raw, topics or {"in": 3, "out": 1})
+
+
+def heavy(given: str = "s", **more: Any) -> dict[str, Any]:
+    return {"spark": "mine:f", "input": given, **more}
+
+
+def test_directly_behind_a_json_source_spark_reads_the_users_topic_and_no_worker_does() -> None:
+    made = planned(job({"h": heavy(params={"a": 1})}))
+    assert units(made) == ["h-0: h sink-q", "spark-h-0: spark-h"]
+    assert [unit.host for unit in made.units] == ["", "spark"]
+    (spark,) = made.spark
+    assert (spark.topic, spark.first, spark.writers) == ("in", {0: 0, 1: 0, 2: 0}, ())
+    assert (spark.entry, spark.params, spark.unit) == ("mine:f", {"a": 1}, "spark-h-0")
+    assert [one.operator for one in made.sources] == ["h"]
+    assert commit_logs(made) == {TOPICS.commits("h"): "h"}
+
+
+def test_elsewhere_a_sink_task_writes_the_rows_that_spark_reads() -> None:
+    raw = job({"f": {"filter": "x > 1", "input": "s"}, "h": heavy("f")}, {"s": source(parallelism=3)})
+    made = planned(raw)
+    assert units(made) == [*(f"s-{i}: s f input-h" for i in range(3)), "h-0: h sink-q", "spark-h-0: spark-h"]
+    (spark,) = made.spark
+    assert spark.topic == TOPICS.rows("h")
+    assert spark.first == {0: 0, 1: 0, 2: 0}
+    assert spark.writers == ("s-0", "s-1", "s-2")
+    assert data_topics(made) == {TOPICS.rows("h"): 3, TOPICS.commits("h"): 1}
+    assert all(unit.delivers for unit in made.units if "input-h" in unit.operators)
+
+
+def test_a_source_that_others_read_too_is_read_by_spark_and_by_workers() -> None:
+    raw = job(
+        {"h": heavy(), "c": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s"}},
+        queries={"q": query("h"), "r": query("c", "other")},
+    )
+    made = planned(raw, **{"in": 2, "out": 1, "other": 1})
+    assert [one.topic for one in made.sources] == ["in", TOPICS.commits("h")]
+    assert made.spark[0].topic == "in"
+
+
+def test_what_comes_back_is_routed_like_any_stream() -> None:
+    raw = job({"h": heavy(), "c": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "h", "parallelism": 2}})
+    made = planned(raw)
+    assert routes(made) == {"h c": "keyed", "c sink-q": "forward"}
+    layouts = unit_layouts(made, TOPICS)
+    assert list(layouts) == ["h-0", "c-0", "c-1"]
+    share = layouts["h-0"].tasks[0].source
+    assert share is not None
+    assert (share.topic, share.partitions, share.first) == (TOPICS.commits("h"), (0,), {0: 0})
+
+
+def test_a_source_of_another_format_is_read_by_workers() -> None:
+    made = planned(job({"h": heavy()}, {"s": source(format="csv")}))
+    assert made.spark[0].topic == TOPICS.rows("h")
+
+
+def test_what_spark_says_of_the_plan_is_in_the_plan_and_what_a_drain_leaves_is_told() -> None:
+    made = make_plan(
+        interpret(job({"h": heavy(emit="final")})),
+        generation=GENERATION,
+        id=planned(job({"h": heavy()})).id,
+        topics={"in": 1, "out": 1},
+        first={"in": {0: 7}},
+        prefix="holdfast",
+        versions={},
+        allow=("mine",),
+        describe=describe,
+    )
+    (spark,) = made.spark
+    assert spark.output == {"x": "int", "score": "float?"}
+    assert (spark.holds, spark.closes, spark.first) == (True, False, {0: 7})
+    assert any("no watermark on event time" in text for text in made.warnings)
+
+
+def test_a_driver_changes_places_instead_of_rolling_back() -> None:
+    raw = job({"h": heavy()}, fault_tolerance={"default": {"scheme": "hybrid"}})
+    made = planned(raw)
+    assert {unit.name: unit.scheme for unit in made.units} == {"h-0": "hybrid", "spark-h-0": "passive-hot"}
+    assert any("its driver runs as passive-hot" in text for text in made.warnings)
+
+
+def test_the_scheme_of_an_operator_is_its_drivers_too() -> None:
+    raw = job({"h": heavy()}, fault_tolerance={"units": {"h": {"scheme": "deployed"}}})
+    assert {unit.name: unit.scheme for unit in planned(raw).units} == {"h-0": "deployed", "spark-h-0": "deployed"}
+
+
+def test_a_cycle_through_spark_is_still_a_cycle() -> None:
+    raw = job({"a": {"union": ["s", "h"]}, "h": heavy("a")})
+    assert [one.path for one in problems(raw)] == ["operators.a.union[1]"]
+
+
+def test_sql_is_checked_for_no_module() -> None:
+    assert problems(job({"h": {"spark": {"sql": "SELECT * FROM input"}, "input": "s"}})) == []
