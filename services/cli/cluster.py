@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 DOWN_S = 60.0
 
 Workers = Annotated[int, typer.Option("--workers", "-n", min=0, max=256, help="Workers to start.")]
+Recoveries = Annotated[
+    int | None,
+    typer.Option("--recoveries", min=1, max=16, help="Recovery replicas to start. [default: 1]", show_default=False),
+]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return when jobs can be submitted; it goes on running.")]
 Port = Annotated[
     int | None,
@@ -30,16 +34,17 @@ Port = Annotated[
 
 def up(
     workers: Workers = 3,
+    recoveries: Recoveries = None,
     detach: Detach = False,
     port: Port = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
 ) -> None:
-    """Start a cluster on this machine: Kafka (unless --kafka names one), controller, workers."""
+    """Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers."""
     from services.cli.cluster_files import ClusterFiles
 
-    settings = load_settings(data_directory(data_dir), kafka, kafka_port=port)
+    settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries)
     files = ClusterFiles(settings.home)
     if (pid := files.supervisor()) is not None:
         raise CommandFailed(f"a cluster runs in {files.data_dir} already, as process {pid}", _how_to_stop(files))

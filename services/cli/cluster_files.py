@@ -35,7 +35,7 @@ class Cluster(msgspec.Struct, frozen=True):
     data_dir: str
     kafka_pid: int | None = None
     controller_pid: int | None = None
-    recovery_pid: int | None = None
+    recovery_pids: tuple[int, ...] = ()
     started_ms: int = 0
     plugins: str = ""
 

@@ -55,5 +55,9 @@ def _start(settings: Settings, workers: int, log: Path, writing: int) -> subproc
 
 def _environment(settings: Settings) -> dict[str, str]:
     """Options of the command as the variables that the supervisor reads."""
-    own = {"HOLDFAST_HOME": str(settings.home), "HOLDFAST_KAFKA_PORT": str(settings.kafka_port)}
-    return {**own, "HOLDFAST_KAFKA": settings.kafka or ""}
+    return {
+        "HOLDFAST_HOME": str(settings.home),
+        "HOLDFAST_KAFKA": settings.kafka or "",
+        "HOLDFAST_KAFKA_PORT": str(settings.kafka_port),
+        "HOLDFAST_RECOVERIES": str(settings.recoveries),
+    }

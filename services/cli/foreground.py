@@ -51,7 +51,7 @@ def _draw(supervisor: Supervisor) -> Table:
     table.add_row("kafka", coloured(kafka), _number(cluster.kafka_pid), "", "")
     for member in supervisor.members:
         state = coloured("running" if member.pid else "starting")
-        zone = "" if member is supervisor.controller else supervisor.zone_of(member)
+        zone = supervisor.zone_of(member) if member in supervisor.hosts else ""
         table.add_row(member.name, state, _number(member.pid), str(member.restarts or ""), zone)
     up_s = int(time.time() - cluster.started_ms / 1000)
     table.caption = Text(f"up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}, Ctrl-C stops it", justify="left")

@@ -42,12 +42,16 @@ class Settings(BaseSettings):
     )
     slots: int = Field(8, ge=1, le=1024, description="units a worker takes before it counts as full")
     zone: str = Field("", description="failure domain of the workers started here")
+    recoveries: int = Field(1, ge=1, le=16, description="recovery replicas started here; all but one can be lost")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="time between two heartbeats of a worker")
     exit_notices: bool = Field(
         True, description="tell the cluster at once when a worker's process ends; off: its heartbeats are missed"
     )
     metrics_port: int = Field(
-        0, ge=0, le=65_535, description="of http://127.0.0.1:<port>/metrics for Prometheus; 0: none"
+        0,
+        ge=0,
+        le=65_520,
+        description="of http://127.0.0.1:<port>/metrics for Prometheus, further recovery replicas next; 0: none",
     )
     plugins: str = Field("", description="modules that operators may come from, comma separated")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")

@@ -74,7 +74,7 @@ class Supervisor:
         self.topics = ClusterTopics(settings.cluster)
         self.state = "starting"
         self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
-        self.recovery = self._member("recovery", "services.recovery", self._recovery_of, new_incarnation)
+        self.recoveries = [self._recovery(number) for number in range(1, settings.recoveries + 1)]
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
         self.drivers: list[Member] = []
         self._demand: SparkDemand | None = None
@@ -123,7 +123,7 @@ class Supervisor:
         self._stopping.set()
         self.state = "stopping"
         self._changed()
-        for group in ([*self.drivers, *self.workers], [self.recovery, self.controller]):
+        for group in ([*self.drivers, *self.workers], [*self.recoveries, self.controller]):
             for member in group:
                 member.ask_to_stop()
             for member in group:
@@ -141,7 +141,7 @@ class Supervisor:
 
     @property
     def members(self) -> list[Member]:
-        return [self.controller, self.recovery, *self.hosts]
+        return [self.controller, *self.recoveries, *self.hosts]
 
     @property
     def hosts(self) -> list[Member]:
@@ -159,7 +159,7 @@ class Supervisor:
             data_dir=str(self.files.data_dir),
             kafka_pid=broker,
             controller_pid=self.controller.pid,
-            recovery_pid=self.recovery.pid,
+            recovery_pids=tuple(one.pid for one in self.recoveries if one.pid is not None),
             started_ms=self._started_ms,
             plugins=self.settings.plugins,
         )
@@ -303,12 +303,16 @@ class Supervisor:
         }
         return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run}, new_incarnation)
 
-    def _recovery_of(self, run: str) -> dict[str, str]:
-        return {
-            "HOLDFAST_RECOVERY": f"recovery-{run}",
+    def _recovery(self, number: int) -> Member:
+        name = f"recovery-{number}"
+        port = self.settings.metrics_port
+        own = {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
-            "HOLDFAST_METRICS_PORT": str(self.settings.metrics_port),
+            "HOLDFAST_METRICS_PORT": str(port and port + number - 1),
         }
+        return self._member(
+            name, "services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"}, new_incarnation
+        )
 
     def _driver(self, number: int, jars: ArtifactSet) -> Member:
         name = f"spark-{number}"

@@ -1,0 +1,28 @@
+"""What the supervisor runs, before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from services.cli.foreground import _draw
+from services.cli.settings import Settings
+from services.cli.supervisor import Supervisor
+
+
+def test_as_many_recovery_replicas_run_as_the_settings_say(tmp_path: Path) -> None:
+    supervisor = Supervisor(Settings(home=tmp_path, recoveries=2), workers=1)
+    assert [one.name for one in supervisor.members] == ["controller", "recovery-1", "recovery-2", "worker-1"]
+
+
+def test_a_cluster_without_recovery_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError):
+        Settings(home=tmp_path, recoveries=0)
+
+
+def test_the_live_summary_shows_every_member(tmp_path: Path) -> None:
+    table = _draw(Supervisor(Settings(home=tmp_path, recoveries=2), workers=2))
+    assert list(table.columns[0].cells) == ["kafka", "controller", "recovery-1", "recovery-2", "worker-1", "worker-2"]
+    assert list(table.columns[4].cells)[-2:] == ["zone-1", "zone-2"]
