@@ -132,7 +132,7 @@ def _start(
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
             cwd=directory,
-            start_new_session=True,
+            process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
             pass_fds=keep_open,
         )
 

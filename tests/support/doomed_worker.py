@@ -27,8 +27,8 @@ from schemas.frames import unpack
 from schemas.topics import Partition
 from services.log import kafka_client
 from services.log.kafka import KafkaLog
-from services.worker import __main__ as worker
 from services.worker import checkpointer, running, trimmer
+from services.worker import process as worker
 
 POINTS: Mapping[str, str] = {
     "cut": "proposal of a cut",

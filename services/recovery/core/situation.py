@@ -12,6 +12,9 @@ from services.recovery.core.detector import Detector
 from services.recovery.core.schemes import SCHEMES, Rung, Scheme
 from services.recovery.core.terms import Asked, Terms
 
+CALM_US = 1_000_000
+"""A new secondary comes so long after a takeover, which lasts a tenth of that."""
+
 
 class Stance(Enum):
     """How the copies of a unit stand to each other, as its last valid assignment says."""
@@ -45,7 +48,11 @@ _SERVES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """One unit at one moment. offset: of the change in `assignments`. asked: the scheme asked for last."""
+    """One unit at one moment.
+
+    offset: of the change in `assignments`. asked: the scheme asked for last. in_charge_us: for how long this replica
+    has known the copy in charge to be that.
+    """
 
     change: Change
     offset: int
@@ -53,6 +60,7 @@ class Situation:
     asked: Asked
     detector: Detector
     covering: Covering
+    in_charge_us: int
 
     @property
     def stance(self) -> Stance:
@@ -122,6 +130,11 @@ class Situation:
 
     def answers(self, copy: Copy) -> bool:
         return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
+
+    @property
+    def calm(self) -> bool:
+        """The copy in charge has had time to get going: to load another one costs the workers what it needs now."""
+        return self.in_charge_us >= CALM_US
 
     # -- what the unit has reached ------------------------------------------------------------------------------------
 

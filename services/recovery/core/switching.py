@@ -59,7 +59,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.ANOTHER_SCHEME: lambda s: s.another_asked,
     Sign.PRIMARY_ANSWERS: lambda s: s.answers(s.primary),
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
-    Sign.UNPROTECTED: lambda s: s.target is not Rung.ABSENT,
+    Sign.UNPROTECTED: lambda s: s.target is not Rung.ABSENT and s.calm,
     Sign.SECONDARY_UNWANTED: lambda s: s.gate_open and s.step is not None and s.step.rung is Rung.ABSENT,
     Sign.STEP_DUE: lambda s: s.gate_open,
 }

@@ -180,6 +180,15 @@ def test_the_secondary_dies_and_a_new_one_is_started() -> None:
     ]
 
 
+def test_a_takeover_is_over_before_a_new_secondary_costs_anybody_anything() -> None:
+    world = cluster()
+    world.kill("w1")
+    world.until(T.ALONE).run(0.9)
+    assert [copy.worker for copy in world.change().copies] == ["w2"]
+    world.run(0.3)
+    assert [copy.worker for copy in world.change().copies] == ["w2", "w3"]
+
+
 def test_an_exit_notice_promotes_at_once() -> None:
     world = cluster()
     world.kill("w1")

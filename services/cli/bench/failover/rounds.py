@@ -80,7 +80,8 @@ class Struck:
         """The worker in charge of the operator's unit. Raises MeasureFailed."""
         self.settle()
         self._job.watch(LOOK_S + self._chance.uniform(0, 0.5))  # anywhere between two checkpoints
-        pid = self._cluster.workers()[self._observer.committers()[self._unit(operator)]]
+        unit = self._unit(operator)
+        pid = self._cluster.workers()[self._observer.committers()[unit]]
         signal_ms = now_ms()
         before_ms = self._arrivals.silence(signal_ms - 1000 * LOOK_S, signal_ms)
         if strike.fault == STALL:
@@ -101,6 +102,7 @@ class Struck:
             silence_ms=round(self._arrivals.silence(signal_ms, min(over_ms + 1000 * LOOK_S, back_ms)), 1),
             before_ms=round(before_ms, 1),
             back_ms=round(back_ms - signal_ms),
+            phases_ms=self._phases(unit, signal_ms),
         )
 
     def settle(self) -> None:
@@ -112,6 +114,14 @@ class Struck:
         kinds = {one.name: one.kind for one in self._job.plan.operators}
         found = (u.name for u in self._job.plan.units for o in u.operators if operator in (o, kinds[o]))
         return next(found)
+
+    def _phases(self, unit: str, signal_ms: float) -> dict[str, float]:
+        """Of its first takeover after the signal."""
+        found: dict[str, float] = {}
+        for event in self._job.events:
+            if event.time_ms >= signal_ms and (event.job, event.unit) == (self._job.plan.job, unit):
+                found = event.phases_ms | found
+        return found
 
     def _stall(self, pid: int) -> None:
         os.kill(pid, signal.SIGSTOP)

@@ -41,6 +41,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     takeover_ms: from the signal to the first result, in a read_committed reader's hands, of a record sent after it.
     silence_ms: the longest time without any result after it. before_ms: the same just before it.
+    back_ms: until all is protected again. phases_ms: as the events of the unit that was struck tell.
     lost, duplicated, wrong: rows of the whole round, in its last outcome.
     """
 
@@ -51,6 +52,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     silence_ms: float
     before_ms: float
     back_ms: float
+    phases_ms: dict[str, float] = {}
     rows: int = 0
     lost: int = 0
     duplicated: int = 0

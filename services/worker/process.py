@@ -1,0 +1,89 @@
+"""What a worker process does, from its settings to its end."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import shutil
+import signal
+import sys
+import time
+from types import FrameType
+
+import structlog
+
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.operators.python import restrict
+from services.kernel.versions import library_versions
+from services.log.client_settings import client_settings
+from services.log.heartbeats import HeartbeatThread
+from services.log.kafka import KafkaLog
+from services.worker.blocking import BlockingThread
+from services.worker.loop import Identity, Worker
+from services.worker.rocks import RocksImage
+from services.worker.settings import WorkerSettings
+
+SWITCH_INTERVAL_S = 0.0005
+"""Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""
+
+GC_THRESHOLDS = (50_000, 20, 50)
+"""Fetched records are objects that the collector looks through; at Python's 700 it did little else."""
+
+
+def _clock_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _time_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def main() -> int:
+    """Runs until SIGTERM or SIGINT. Nothing needs saving: all that counts is in the log."""
+    settings = WorkerSettings()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    stopping = False
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+
+    restrict(settings.allow)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.freeze()
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    topics = ClusterTopics(settings.cluster)
+    log = KafkaLog(settings.kafka, client_settings(), f"worker-{settings.worker}")
+    log.create(topics.specs())
+    root = settings.state_dir / settings.worker / settings.incarnation
+    shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
+    worker = Worker(
+        Identity(settings.worker, settings.incarnation, settings.zone, settings.slots),
+        log,
+        topics,
+        clock_ms=_clock_ms,
+        time_ms=_time_ms,
+        versions=library_versions(),
+        image=lambda name: RocksImage(root / name.replace("/", "_")),
+        deliveries=BlockingThread("deliveries"),
+        restores=BlockingThread("restores"),
+    )
+    beats = HeartbeatThread(
+        worker,
+        log.appender(f"heartbeat-{settings.worker}"),
+        Partition(topics.heartbeats, 0),
+        settings.heartbeat_interval_ms,
+        library_versions(),
+        _time_ms,
+    )
+    beats.start()
+    while not stopping:
+        worker.turn()
+    beats.stop()
+    worker.close()
+    return 0
