@@ -26,6 +26,11 @@ class Blocking(Protocol):
         """Hands the outcomes that are there to their `done`; True if there were any."""
         ...
 
+    @property
+    def under_way(self) -> bool:
+        """Outcomes are still to come."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -45,6 +50,10 @@ class Inline:
             done(outcome)
         return some
 
+    @property
+    def under_way(self) -> bool:
+        return bool(self._outcomes)
+
     def close(self) -> None:
         self._outcomes.clear()
 
@@ -55,18 +64,25 @@ class BlockingThread:
     def __init__(self, name: str) -> None:
         self._calls: queue.Queue[tuple[Call, Done] | None] = queue.Queue(QUEUE_LIMIT)
         self._outcomes: deque[tuple[Done, Any]] = deque()
+        self._count = 0
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def run(self, call: Call, done: Done) -> None:
+        self._count += 1
         self._calls.put((call, done))
 
     def poll(self) -> bool:
         some = bool(self._outcomes)
         while self._outcomes:
             done, outcome = self._outcomes.popleft()
+            self._count -= 1
             done(outcome)
         return some
+
+    @property
+    def under_way(self) -> bool:
+        return self._count > 0
 
     def close(self) -> None:
         self._calls.put(None)

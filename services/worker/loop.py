@@ -29,8 +29,13 @@ from services.worker.job import JobView
 from services.worker.subscriptions import SharedReader
 from services.worker.surroundings import Surroundings
 
-MAX_WAIT_MS = 10.0
-CONTROL_WAIT_MS = 2.0
+MAX_WAIT_MS = 50.0
+SOON_MS = 2.0
+"""For what is on its way: a cut or marker to be read back, or the outcome of a call."""
+ASLEEP_MS = 4.0
+"""Copies that sleep wait for an assignment, which the other reader brings: to look there often is a short takeover."""
+QUIET_MS, FIRST_MS = 100.0, 10.0
+"""After so long without data it is assignments that are waited for; data that come then may wait that long."""
 
 _log = structlog.get_logger()
 
@@ -97,6 +102,7 @@ class Worker:
         self._changed = False
         self.decided = -1
         self.turns = 0
+        self._data_ms = clock_ms()
         self._control.add(self, {Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
         self._data.add(_Ignored(), {Partition(cluster.assignments, 0): 0})
@@ -134,16 +140,32 @@ class Worker:
         self._appender.close()
 
     def _read(self) -> bool:
-        """Waits where the next thing is expected: a cut or marker on the control reader, records on the data reader."""
+        """Waits where the next thing is expected: control or data."""
         running = [copy.running for copy in self._copies.values() if copy.running is not None]
+        awake = [one for one in running if not one.asleep]
         now = self._clock_ms()
-        wait = 0.0 if any(one.busy for one in running) else min([MAX_WAIT_MS, *(one.wait_ms(now) for one in running)])
-        awaits_control = any(one.awaits_control for one in running)
-        if awaits_control or not running:
-            came = self._control.poll((min(wait, CONTROL_WAIT_MS) if awaits_control else wait) / 1000)
-            return self._data.poll(0) or came
-        came = self._data.poll(wait / 1000)
-        return self._control.poll(0) or came
+        wait = min([MAX_WAIT_MS, *(one.wait_ms(now) for one in awake)])
+        if any(blocking.under_way for blocking in self._blocking):
+            wait = min(wait, SOON_MS)
+        if any(one.busy for one in running):
+            wait = 0.0
+        if any(one.awaits_control for one in running):
+            return self._read_control(min(wait, SOON_MS))
+        if len(awake) == len(running) > 0:
+            return self._read_data(wait)
+        if now - self._data_ms < QUIET_MS:
+            return self._read_data(min(wait, ASLEEP_MS))
+        return self._read_control(min(wait, FIRST_MS) if awake else wait)
+
+    def _read_control(self, wait_ms: float) -> bool:
+        came = self._control.poll(wait_ms / 1000)
+        return self._read_data(0, look=False) or came
+
+    def _read_data(self, wait_ms: float, look: bool = True) -> bool:
+        came = self._data.poll(wait_ms / 1000)
+        if came:
+            self._data_ms = self._clock_ms()
+        return (look and self._control.poll(0)) or came
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 

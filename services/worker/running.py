@@ -36,8 +36,6 @@ MAX_INPUT_BYTES = 64 * 1024 * 1024
 SLICE_MS = 5.0
 PROGRESS_MS = 100
 FAR_MS = 100.0
-ASLEEP_MS = 4.0
-"""A copy that sleeps waits for an assignment, which another reader brings: to look there often is a short takeover."""
 
 
 class Running:
@@ -171,6 +169,11 @@ class Running:
         return self.marker is not None and self.marker.ended
 
     @property
+    def asleep(self) -> bool:
+        """It processes nothing, and waits to be told to."""
+        return not self._flags.process
+
+    @property
     def awaits_control(self) -> bool:
         """A cut, our own or another copy's, or a marker is on its way."""
         follows = self._flags.process and not self._flags.commit and any(f.records for f in self._feeds.values())
@@ -190,8 +193,6 @@ class Running:
 
     def wait_ms(self, now_ms: float) -> float:
         """How long until time alone brings work."""
-        if not self._flags.process:
-            return ASLEEP_MS
         return self._cutter.wait_ms(now_ms) if self._commits else FAR_MS
 
     @property

@@ -398,6 +398,10 @@ class LinkBlocking:
             done(outcome)
         return some
 
+    @property
+    def under_way(self) -> bool:
+        return self._busy or bool(self._calls or self._outcomes)
+
     def close(self) -> None:
         self._calls.clear()
 

@@ -54,6 +54,10 @@ class Delayed:
         inline.run(*self._calls.popleft())
         return inline.poll()
 
+    @property
+    def under_way(self) -> bool:
+        return bool(self._calls)
+
     def close(self) -> None:
         self._calls.clear()
 

@@ -10,7 +10,7 @@ from schemas.topics import Partition
 from services.cli.bench.followed import DEADLINE_S
 from services.log.protocol import Appender
 
-NAP_S = 0.001
+NAP_S = 0.005
 MOST_AT_ONCE = 2000
 
 
