@@ -5,6 +5,8 @@ Source: PROTOCOL 8; the flags are MECHANISMS section 4.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from schemas.reading import Strict
@@ -24,6 +26,9 @@ class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
 
 PRIMARY = Flags()
 
+UnitKey = Annotated[str, msgspec.Meta(pattern="^[^@/]+@[^@/]+/[^@/]+$")]
+"""`<job>@<generation>/<unit>`; a record with another is malformed."""
+
 
 class Copy(msgspec.Struct, frozen=True):
     """One copy of a unit on one incarnation of a worker."""
@@ -36,12 +41,12 @@ class Copy(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """The wanted copies of one unit from now on; valid iff epoch = the unit's last + 1 and the copies are well formed.
 
-    unit is `<job>@<generation>/<unit>`. copies: the primary first, then the secondary; none: the unit is unplaced.
+    copies: the primary first, then the secondary; none: the unit is unplaced.
     scheme: what the unit is to be protected by; the flags may still be on the way there. asked: offset in `jobs.submit`
     of the job or the command that asked for the scheme; -1: nobody was asked yet.
     """
 
-    unit: str
+    unit: UnitKey
     epoch: int
     copies: tuple[Copy, ...] = ()
     scheme: str = "none"

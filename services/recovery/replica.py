@@ -184,7 +184,8 @@ class Replica:
         _log.info("decided", unit=change.unit, epoch=change.epoch, detail=detail)
         now_ms = _now_ms()
         phases = {}
-        if before is not None and before.committer is not None and follows_failure(change):
-            phases["detection"] = float(max(now_ms - self._signs_ms[before.committer.worker], 0))
+        failed = None if before is None or not follows_failure(change) else before.committer
+        if failed is not None and failed.worker in self._signs_ms:  # else it was never heard
+            phases["detection"] = float(max(now_ms - self._signs_ms[failed.worker], 0))
         told = Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases)
         self._appender.append(Partition(self._topics.events, 0), encode_event(told))

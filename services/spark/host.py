@@ -111,8 +111,8 @@ class Host:
                 if chunk.partition.topic == self._cluster.plans:
                     changed |= self._admitted.read(plans.decode(message.value() or b""))
                 else:
-                    changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
                     self.decided = message.offset()
+                    changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
             except msgspec.DecodeError as error:
                 _log.warning("malformed record skipped", at=f"{chunk.partition} {message.offset()}", error=str(error))
         return changed
@@ -130,6 +130,8 @@ class Host:
         if plan is None or self._admitted.ended(generation) is not None:
             return
         if key not in self._drivers:
+            if unit not in {one.unit for one in plan.spark}:
+                return  # anybody may append anything
             self._drivers[key] = self._driver(plan, unit)
         mine = (self.identity.worker, self.identity.incarnation)
         flags = next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)

@@ -176,8 +176,8 @@ class Worker:
                 if chunk.partition.topic == self._topics.plans:
                     self._changed |= self._admitted.read(plans.decode(message.value() or b""))
                 else:
-                    self._changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
                     self.decided = message.offset()
+                    self._changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
             except msgspec.DecodeError as error:
                 _log.warning("malformed record skipped", at=f"{chunk.partition} {message.offset()}", error=str(error))
         self._tell_decisions()
@@ -197,13 +197,15 @@ class Worker:
         self._forget_jobs()
 
     def _place(self, key: str, change: Change) -> None:
-        _, generation, unit = split_unit_key(key)
+        job, generation, unit = split_unit_key(key)
         plan = self._admitted.plan(generation)
-        if plan is None or self._admitted.ended(generation) is not None:
+        if plan is None or plan.job != job or self._admitted.ended(generation) is not None:
             return
         if key not in self._copies:
-            job = self._job(plan)
-            self._copies[key] = UnitCopy(job, job.layouts[unit], self._around)
+            view = self._job(plan)
+            if unit not in view.layouts:
+                return  # anybody may append anything
+            self._copies[key] = UnitCopy(view, view.layouts[unit], self._around)
         if self._copies[key].core.epoch < change.epoch:
             self._copies[key].place(change.epoch, self._flags(change))
 

@@ -51,6 +51,10 @@ class Shell:
                     self.replica.read(partition, message.offset(), NOW_MS, message.value())
                     found = True
 
+    def skipped(self, topic: str) -> float:
+        """Records of the topic that could not be read."""
+        return float(self.replica.meters.skipped.labels(topic)._value.get())
+
     def events(self) -> Iterator[Event]:
         for message in self.log.scan(Partition(TOPICS.events, 0)):
             yield events.decode(message.value() or b"")
@@ -109,3 +113,44 @@ def test_a_port_that_is_taken_is_no_reason_to_stop(shell: Shell) -> None:
     port = choose_pair()
     shell.replica.meters.serve(port)
     shell.replica.meters.serve(port)
+
+
+JUNK = (b"", b"\xff", b"{", b"[]", b"null", b'{"type":"heartbeat"}', b'{"author":1}')
+"""Records that no reader of any topic can take for its own."""
+
+
+@pytest.mark.parametrize("topic", [TOPICS.heartbeats, TOPICS.assignments, TOPICS.plans, TOPICS.submit, TOPICS.events])
+def test_what_cannot_be_read_is_counted_and_skipped_and_what_follows_it_counts(shell: Shell, topic: str) -> None:
+    written = JUNK if topic != TOPICS.submit else JUNK[:-2]  # there any object is a job
+    for bad in written:
+        shell.append(topic, bad)
+    assert shell.skipped(topic) == len(written)
+    shell.append(TOPICS.heartbeats, heartbeats.encode(Exit("w1", "1", NOW_MS, -9)))
+    assert shell.replica.core.assigned.epoch(UNIT) == 2
+
+
+def test_an_assignment_of_what_is_no_unit_is_skipped(shell: Shell) -> None:
+    copies = (Copy("w1", "1", PRIMARY),)
+    for unit in ("", "u-0", "job/u-0", "job@3-abcdef/u/0"):
+        record = Assignment("somebody", NOW_MS, (Change(unit, 1, copies),))
+        shell.append(TOPICS.assignments, assignments.encode(record))
+    assert shell.skipped(TOPICS.assignments) == 4
+    assert set(shell.replica.core.assigned.units()) == {UNIT}
+
+
+def test_a_worker_that_was_never_heard_is_given_up_all_the_same(shell: Shell) -> None:
+    """Its heartbeats have gone by age; nobody can say when the last came."""
+    copies = Copy("w8", "1", PRIMARY), Copy("w9", "1", Rung.HOT.flags)
+    named = Assignment("controller", NOW_MS, (Change(UNIT, 2, copies, "hybrid", "placed", 3),))
+    shell.append(TOPICS.assignments, assignments.encode(named))
+    for _ in range(400):
+        shell.now_us += 10_000
+        if shell.now_us % 100_000 == 0:
+            shell.append(TOPICS.heartbeats, beat("w2"))
+        if shell.now_us % 50_000 == 0:
+            shell.replica.echo()
+        shell.turn()
+        shell.replica.turn()
+    decided = next(one for one in shell.events() if one.kind == "decided")
+    assert "both copies are gone" in decided.detail
+    assert decided.phases_ms == {}
