@@ -138,7 +138,7 @@ class MemoryCluster:
 
     def start(self, name: str, incarnation: str = "") -> Worker:
         """A new incarnation; an earlier one of that name is gone without a word."""
-        incarnation = incarnation or f"{name}-{self.now_ms}"
+        incarnation = incarnation or f"{name}-{self.now_ms:08d}"  # later ones sort later
         worker = Worker(
             Identity(name, incarnation),
             self.log,

@@ -1,0 +1,140 @@
+"""Workers and recovery replicas on a log in memory: workers report, replicas decide, copies do what is decided.
+
+Unlike in `memory_cluster` nobody places units by hand after the first time. A worker's turn is a millisecond, so is a
+replica's; heartbeats are sent more often than in a real cluster, which makes histories shorter and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas import commands, heartbeats
+from schemas.assignments import Change, unit_key
+from schemas.commands import Command
+from schemas.heartbeats import Exit, Heartbeat
+from schemas.topics import Partition
+from services.kernel.assigned import Assigned
+from services.log.backlog import Backlog
+from services.recovery.replica import ECHO_MS, Replica
+from services.worker.loop import Worker
+from tests.support.memory_cluster import GENERATION, VERSIONS, MemoryCluster
+
+BEAT_MS = 20
+MAX_TURNS = 20_000
+
+
+class HostedReplica:
+    """A recovery replica and what it reads from the cluster's log."""
+
+    def __init__(self, cluster: DrivenCluster, name: str) -> None:
+        names = cluster.cluster
+        topics = (names.heartbeats, names.assignments, names.plans, names.submit, names.events)
+        partitions = {Partition(topic, 0): 0 for topic in topics}
+        appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions)
+        self.replica = Replica(name, names, appender, backlog, BEAT_MS, now_us=lambda: cluster.now_ms * 1000)
+        self._reader = cluster.log.reader(name)
+        self._reader.assign(partitions)
+        self._cluster = cluster
+
+    def turn(self) -> None:
+        if self._cluster.now_ms % ECHO_MS == 0:
+            self.replica.echo()
+        for chunk in self._reader.poll(0):
+            for message in chunk.messages:
+                self.replica.read(chunk.partition, message.offset(), self._cluster.now_ms, message.value())
+        self.replica.turn()
+        self.replica.core.check_invariants()
+
+
+class DrivenCluster(MemoryCluster):
+    """One job. frozen: workers that stand still; cut: workers that go on, but whose heartbeats do not arrive."""
+
+    def __init__(self, job: str, workers: int = 3, replicas: int = 1, delivery_turns: int = 0) -> None:
+        super().__init__(job, delivery_turns)
+        self.replicas: dict[str, HostedReplica] = {}
+        self.frozen: dict[str, Worker] = {}
+        self._sequence = 0
+        self._append(Partition(self.cluster.submit, 0), b"the job, as far as this cluster is concerned")
+        for number in range(1, workers + 1):
+            self.start(f"w{number}")
+        for number in range(1, replicas + 1):
+            self.start_replica(f"r{number}")
+        self.turn(2 * BEAT_MS)
+        started = list(self.workers.values())
+        self.place({unit: [started[number % len(started)]] for number, unit in enumerate(self.units)})
+        self.turn()
+        self.until(self.protected)
+
+    # -- what fails ---------------------------------------------------------------------------------------------------
+
+    def start_replica(self, name: str) -> None:
+        self.replicas[name] = HostedReplica(self, name)
+
+    def kill(self, name: str, notice: bool = True) -> None:
+        """notice: its parent tells of it."""
+        worker = self.workers[name]
+        super().kill(name)
+        if notice:
+            gone = Exit(name, worker.identity.incarnation, self.now_ms)
+            self._append(Partition(self.cluster.heartbeats, 0), heartbeats.encode(gone))
+
+    def freeze(self, name: str) -> None:
+        self.frozen[name] = self.workers.pop(name)
+
+    def thaw(self, name: str) -> None:
+        self.workers[name] = self.frozen.pop(name)
+
+    # -- what is asked for and found ----------------------------------------------------------------------------------
+
+    def ask(self, unit: str, scheme: str) -> None:
+        command = Command("scheme", self.plan.job, unit, scheme)
+        self._append(Partition(self.cluster.submit, 0), commands.encode(command))
+
+    def change(self, unit: str) -> Change:
+        found = self._assigned.of(unit_key(self.plan.job, GENERATION, unit))
+        assert found is not None, f"{unit} is not placed"
+        return found
+
+    def protected(self) -> bool:
+        return not any(one.replica.core.unprotected() for one in self.replicas.values())
+
+    @property
+    def _assigned(self) -> Assigned:
+        return next(iter(self.replicas.values())).replica.core.assigned
+
+    @property
+    def story(self) -> list[str]:
+        return next(iter(self.replicas.values())).replica.core.story
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def turn(self, count: int = 1) -> None:
+        for _ in range(count):
+            super().turn()
+            if self.now_ms % BEAT_MS == 0:
+                self._beat()
+            for replica in list(self.replicas.values()):
+                replica.turn()
+
+    def under_load(self, load: Callable[[], object], condition: Callable[[], bool], what: str) -> None:
+        """Takes turns until the condition holds; load: called now and then."""
+        for number in range(MAX_TURNS):
+            if condition():
+                return
+            if number % BEAT_MS == 0:
+                load()
+            self.turn()
+        left = [unit for one in self.replicas.values() for unit in one.replica.core.unprotected()]
+        copies = [f"{name}: {copy}" for name, worker in self.workers.items() for copy in worker.copies()]
+        shown = [f"not within {MAX_TURNS} turns: {what}", *self.story[-20:], f"unprotected: {left}", *copies]
+        raise AssertionError("\n".join(shown))
+
+    def _beat(self) -> None:
+        self._sequence += 1
+        for worker in self.workers.values():
+            who = worker.identity
+            beat = Heartbeat(
+                who.worker, who.incarnation, self.now_ms, self._sequence, zone=who.worker, slots=who.slots,
+                loops=worker.turns, decided=worker.decided, versions=VERSIONS, copies=worker.copies(),
+            )  # fmt: skip
+            self._append(Partition(self.cluster.heartbeats, 0), heartbeats.encode(beat))
