@@ -24,7 +24,7 @@ from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
 from services.kernel.errors import HoldfastError, JobRejected
-from services.kernel.planning.layout import data_topics, task_name
+from services.kernel.planning.layout import commit_logs, data_topics, task_name
 from services.log.durability import Durability
 from services.log.protocol import Log
 
@@ -237,7 +237,8 @@ class Conductor:
         """The topics that go with a generation; `keep_cuts` keeps what a replay reads."""
         names = self._names(plan)
         found = {spec.name for spec in (*self._specs(plan), names.replayed)}
-        return found - names.recorded if plan.spec.get("keep_cuts") else found
+        of_spark = {*commit_logs(plan), *(spark.topic for spark in plan.spark)}
+        return found - names.recorded - of_spark if plan.spec.get("keep_cuts") else found
 
     def _specs(self, plan: Plan) -> list[TopicSpec]:
         return self._names(plan).specs(len(plan.units), data_topics(plan))

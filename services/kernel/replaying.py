@@ -28,7 +28,8 @@ from services.kernel.frames import FrameCodec, Sender
 from services.kernel.image import MemoryImage
 from services.kernel.merging import InputPartition
 from services.kernel.operators.operator import TIME
-from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
+from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
+from services.kernel.recut import Recut
 from services.kernel.routing import split
 from services.kernel.sink_records import sink_records
 from services.kernel.state import StateStore
@@ -87,7 +88,7 @@ class Replay:
     def __init__(self, plan: Plan, topics: JobTopics) -> None:
         layouts = unit_layouts(plan, topics)
         number = generation_number(plan.generation)
-        self._units = [_ReplayedUnit(layouts[name], plan.spec["sources"], number) for name in _in_order(layouts)]
+        self._units = [_ReplayedUnit(layouts[name], plan, number) for name in _in_order(layouts)]
         self._readers: dict[Partition, list[InputPartition]] = defaultdict(list)
         for unit in self._units:
             for partition, source in unit.inputs.items():
@@ -123,13 +124,11 @@ class Replay:
 class _ReplayedUnit:
     """One unit, its sources and its inputs."""
 
-    def __init__(self, layout: UnitLayout, sources: Mapping[str, Mapping[str, Any]], generation: int) -> None:
+    def __init__(self, layout: UnitLayout, plan: Plan, generation: int) -> None:
         self._name = layout.unit.name
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
-        self._sources = {
-            task.name: _Source(task, sources[task.operator.name]) for task in layout.tasks if task.source is not None
-        }
+        self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
         self._senders = {task.name: Sender(task.index, generation, epoch=0) for task in layout.tasks}
         self._codecs = {task.name: FrameCodec(stream_schema(task.operator.fields)) for task in layout.tasks}
         self.inputs: dict[Partition, InputPartition] = {}
@@ -182,6 +181,32 @@ class _ReplayedUnit:
         while piece := capture.piece(_ENTRIES_A_PIECE):
             self._store.image.apply(piece)
         self._store.settle()
+
+
+def _source(task: TaskLayout, plan: Plan) -> _Source | _Committed:
+    if task.operator.kind == "spark":
+        return _Committed(task, spark_plan(plan, task.operator.name).first_positions)
+    return _Source(task, plan.spec["sources"][task.operator.name])
+
+
+class _Committed:
+    """What Spark has committed, for one task: Spark itself does not run again."""
+
+    def __init__(self, task: TaskLayout, first: Mapping[str, Mapping[int, int]]) -> None:
+        self._name = task.name
+        self._recut, self._codec = Recut(0, first), FrameCodec(stream_schema(task.operator.fields))
+        self.ended = False
+
+    def take(self, taken: Taken) -> tuple[Fed, list[DeadLetter]]:
+        cut, (records,) = taken.cut, taken.records
+        read = [self._recut.read(o, value or b"") for o, value in zip(records.offsets, records.values, strict=True)]
+        found = [one for one in read if one is not None]
+        (r,) = cut.ranges
+        if r.stop > r.start and (not found or found[-1].offset != r.stop - 1):
+            raise OtherRecords(f"{self._name}: no valid commit at offset {r.stop - 1}, where batch {cut.batch} was cut")
+        self.ended = cut.final
+        rows = self._codec.decode([payload for one in found for payload in one.payloads])
+        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), []
 
 
 class _Source:

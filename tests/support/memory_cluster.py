@@ -20,6 +20,8 @@ from schemas.decided import Id
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.kernel.image import MemoryImage
+from services.kernel.operators import catalogue
+from services.kernel.planning.checking import Describe
 from services.kernel.planning.layout import data_topics
 from services.kernel.planning.loading import load
 from services.kernel.planning.plan import make_plan
@@ -67,9 +69,10 @@ class MemoryCluster:
 
     Args:
         delivery_turns: how long a transaction takes; 0: done at once.
+        describe: what an operator puts out.
     """
 
-    def __init__(self, job: str, delivery_turns: int = 0) -> None:
+    def __init__(self, job: str, delivery_turns: int = 0, describe: Describe = catalogue.describe) -> None:
         self.now_ms = 0
         self._delivery_turns = delivery_turns
         self.log = MemoryLog(lambda: 1_700_000_000_000 + self.now_ms)
@@ -86,6 +89,7 @@ class MemoryCluster:
             prefix=self.cluster.prefix,
             versions=VERSIONS,
             allow=["tests"],
+            describe=describe,
         )
         self.topics: JobTopics = self.cluster.job(self.plan.job, GENERATION)
         self._create_topics()
@@ -172,7 +176,8 @@ class MemoryCluster:
 
     @property
     def units(self) -> list[str]:
-        return [unit.name for unit in self.plan.units]
+        """Of the workers."""
+        return [unit.name for unit in self.plan.units if not unit.host]
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

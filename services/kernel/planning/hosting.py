@@ -113,7 +113,7 @@ def _read(
         first_of_rows = dict.fromkeys(range(partitions[sink]), 0)
         return {"topic": topics.rows(name), "first": first_of_rows, "writers": writers, **time}
     topic = spec.sources[operators(spec)[name].input].topic or ""
-    return {"topic": topic, "first": dict(first.get(topic, {})), **time}
+    return {"topic": topic, "first": dict(first.get(topic) or {0: 0}), **time}
 
 
 def unit_plans(

@@ -1,0 +1,251 @@
+"""Spark operators on real processes and a real Kafka: exact through drains, kills of drivers and failed tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas import commands, events, plans
+from schemas.commands import Command
+from schemas.plans import Ended, Rejection
+from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.kernel.errors import Retriable
+from services.kernel.planning.loading import interpret
+from services.log.kafka import KafkaLog
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+DEADLINE_S = 300.0
+"""Two sessions of Spark start beside a broker, on machines that have other things to do."""
+HOLDFAST = Path(sys.executable).parent / "holdfast"
+BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
+FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
+_moment = threading.Event()
+
+
+def flight(number: int) -> dict[str, Any]:
+    time = (BEGIN + timedelta(seconds=20 * number)).isoformat().replace("+00:00", "Z")
+    return {"origin": ("JFK", "EWR", "LGA")[number % 3], "number": number, "delay": number * 7 % 100, "time": time}
+
+
+def hourly(numbers: range) -> Counter[tuple[Any, ...]]:
+    """What `heavy.hourly` makes of flights, once every window is closed."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for one in map(flight, numbers):
+        found.setdefault((one["time"][:13], one["origin"]), []).append(one["delay"])
+    return Counter((f"{hour}:00:00Z", origin, len(all), sum(all)) for (hour, origin), all in found.items())
+
+
+class Cluster:
+    """A cluster as `holdfast up` starts it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.call("up", "--detach", "--workers", "1")
+        described = json.loads((folder / "cluster.json").read_text())
+        self.log = KafkaLog(described["bootstrap_servers"], {}, "test")
+        self.appender = self.log.appender("test")
+        self.topics = ClusterTopics()
+
+    def call(self, *words: str) -> str:
+        environment = {**os.environ, "HOLDFAST_PLUGINS": "tests.support.heavy"}
+        command = [str(HOLDFAST), *words, "--data-dir", str(self.folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def submit(self, name: str, operators: dict[str, Any], scheme: str = "passive", **more: Any) -> None:
+        """A job over topic in-<name>, whose query reads the last operator into out-<name>."""
+        self.log.create([TopicSpec(f"in-{name}", 2), TopicSpec(f"out-{name}", 1)])
+        source = {"topic": f"in-{name}", "fields": FIELDS, "event_time": "time", **more}
+        spec = interpret({
+            "name": name,
+            "sources": {"flights": source},
+            "operators": operators,
+            "queries": {"q": {"input": list(operators)[-1], "sink": {"topic": f"out-{name}"}}},
+            "fault_tolerance": {"default": {"scheme": scheme}},
+        })  # fmt: skip
+        self._tell(commands.encode(spec.as_plain()))
+
+    def drain(self, name: str) -> None:
+        self._tell(commands.encode(Command("drain", name)))
+        until(lambda: any(isinstance(one, Ended) and one.job == name for one in self.decisions()), f"{name} ends")
+
+    def _tell(self, record: bytes) -> None:
+        self.appender.append(Partition(self.topics.submit, 0), record)
+        self.appender.flush(DEADLINE_S)
+
+    def feed(self, name: str, numbers: range) -> None:
+        for number in numbers:
+            self.appender.append(Partition(f"in-{name}", number % 2), msgspec.json.encode(flight(number)))
+        self.appender.flush(DEADLINE_S)
+
+    def decisions(self) -> list[plans.Decision]:
+        return [plans.decode(m.value() or b"") for m in self.log.scan(Partition(self.topics.plans, 0))]
+
+    def await_state(self, name: str, state: str) -> None:
+        def reached() -> bool:
+            found = [plans.decode_status(m.value() or b"") for m in self.log.scan(Partition(self.topics.status, 0))]
+            last = next((one for one in reversed(found) if one.job == name), None)
+            assert last is None or last.state not in ("rejected", "failed"), last
+            return last is not None and last.state == state
+
+        until(reached, f"{name} is {state}")
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(m.value() or b"") for m in self.log.scan(Partition(f"out-{name}", 0))]
+
+    def delivered(self, name: str) -> int:
+        return len(self.rows(name))
+
+    def await_more(self, name: str, before: int) -> None:
+        until(lambda: self.delivered(name) > before, "results go on")
+
+    def signal(self, driver: str, number: signal.Signals) -> str:
+        """Sends a signal to the driver's process and its JVM; returns its incarnation."""
+        victim = self.processes()[driver]
+        os.killpg(victim["pid"], number)
+        return str(victim["incarnation"])
+
+    def kill(self, driver: str) -> None:
+        """SIGKILL; returns when the driver has a new incarnation."""
+        before = self.signal(driver, signal.SIGKILL)
+        until(lambda: self.processes()[driver]["incarnation"] != before, f"{driver} comes back")
+
+    def processes(self) -> dict[str, dict[str, Any]]:
+        return {one["worker"]: one for one in json.loads((self.folder / "workers.json").read_text())}
+
+    def events(self, kind: str, unit: str) -> list[events.Event]:
+        found = [events.decode(m.value() or b"") for m in self.log.scan(Partition(self.topics.events, 0))]
+        return [one for one in found if one.kind == kind and one.unit == unit]
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Waits for a condition, which is looked at again after a moment."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        with suppress(Retriable):  # a machine this busy does not answer at times
+            if found := condition():
+                return found
+        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
+        _moment.wait(0.05)
+
+
+def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter((one["window_start"], one["origin"], one["n"], one["total"]) for one in rows)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    try:
+        yield Cluster(folder)
+    finally:
+        subprocess.run([HOLDFAST, "down", "--data-dir", str(folder)], check=False, capture_output=True)
+
+
+def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_closes_every_window(
+    cluster: Cluster,
+) -> None:
+    cluster.submit("killed", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
+    cluster.await_state("killed", "running")
+    for round in range(4):
+        before = cluster.delivered("killed")
+        cluster.feed("killed", range(round * 5_000, (round + 1) * 5_000))
+        cluster.await_more("killed", before)
+        if round < 3:
+            cluster.kill("spark-1")
+    cluster.drain("killed")
+    assert windows(cluster.rows("killed")) == hourly(range(20_000))
+
+
+def test_a_standby_takes_over_and_a_zombie_that_wakes_changes_nothing(cluster: Cluster) -> None:
+    cluster.submit("frozen", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}}, scheme="hybrid")
+    cluster.await_state("frozen", "running")
+    cluster.feed("frozen", range(5_000))
+    until(lambda: cluster.delivered("frozen"), "windows close")
+    first = cluster.events("unit-active", "spark-h-0")[-1]
+    cluster.signal(first.worker, signal.SIGSTOP)
+    try:
+        cluster.feed("frozen", range(5_000, 10_000))
+        before = cluster.delivered("frozen")
+        cluster.await_more("frozen", before)
+        assert cluster.events("unit-active", "spark-h-0")[-1].worker != first.worker
+    finally:
+        cluster.signal(first.worker, signal.SIGCONT)
+    cluster.feed("frozen", range(10_000, 15_000))
+    cluster.drain("frozen")
+    assert windows(cluster.rows("frozen")) == hourly(range(15_000))
+
+
+def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_need_not_know(cluster: Cluster) -> None:
+    cluster.submit(
+        "between",
+        {
+            "some": {"filter": "delay > 50", "input": "flights"},
+            "scored": {"spark": "tests.support.heavy:scored", "input": "some"},
+            "sums": {"aggregate": {"total": "sum(score)", "n": "count()"}, "key": ["origin"], "input": "scored",
+                     "window": {"size_s": 3600}},
+        },
+    )  # fmt: skip
+    cluster.await_state("between", "running")
+    cluster.feed("between", range(6_000))
+    until(lambda: cluster.delivered("between"), "windows close")
+    cluster.kill("spark-1")
+    cluster.feed("between", range(6_000, 12_000))
+    cluster.drain("between")
+    found = Counter((r["window_start"], r["origin"], r["n"], r["total"]) for r in cluster.rows("between"))
+    kept = [one for one in map(flight, range(12_000)) if one["delay"] > 50]
+    groups: dict[tuple[str, str], list[int]] = {}
+    for one in kept:
+        groups.setdefault((one["time"][:13], one["origin"]), []).append(one["delay"] ** 2)
+    expected = Counter((f"{h}:00:00Z", o, len(all), float(sum(all))) for (h, o), all in groups.items())
+    assert found == expected
+
+
+def test_tasks_that_are_tried_again_double_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    operator = {
+        "spark": "tests.support.heavy:failing_once",
+        "input": "flights",
+        "params": {"mark": str(tmp_path / "failed")},
+    }
+    cluster.submit("retried", {"f": operator})
+    cluster.await_state("retried", "running")
+    cluster.feed("retried", range(30_000))
+    cluster.drain("retried")
+    assert list(tmp_path.glob("failed-*")), "no task failed"
+    assert Counter(row["number"] for row in cluster.rows("retried")) == Counter(range(30_000))
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("raises", "raised AnalysisException at heavy.py:"),
+        ("forgets", "returned nothing, not a DataFrame"),
+        ("unsupported", "not supported for streaming aggregations without watermark"),
+        ("absent", "has no function absent"),
+    ],
+)
+def test_what_is_no_operator_is_rejected_with_sparks_reason(cluster: Cluster, function: str, reason: str) -> None:
+    name = f"bad-{function}"
+    cluster.submit(name, {"h": {"spark": f"tests.support.heavy:{function}", "input": "flights"}})
+
+    def rejection() -> Rejection | None:
+        return next((d for d in cluster.decisions() if isinstance(d, Rejection) and d.job == name), None)
+
+    (problem,) = until(rejection, "it is rejected").problems
+    assert problem.path == "operators.h.spark"
+    assert reason in problem.message
