@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 
 MAX_CAUSE = 500
-_OF_PYTHON = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception|Fenced|Retriable)): (.+)$", re.MULTILINE)
+_OF_PYTHON = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception|Failed|Fenced|Retriable)): (.+)$", re.MULTILINE)
 
 
 def cause_of(error: BaseException) -> str:
     """The innermost Python error that a Spark error quotes, else its first line."""
     text = str(error)
-    quoted = [f"{kind}: {message}" for kind, message in _OF_PYTHON.findall(text)]
+    found = _OF_PYTHON.findall(text)
+    # An error that only passes another on is not the cause, and its text says it.
+    quoted = [message if kind == "BatchFailed" else f"{kind}: {message}" for kind, message in found]
     if quoted:
         return quoted[-1][:MAX_CAUSE]
     return f"{type(error).__name__}: {(text.strip().splitlines() or [''])[0]}"[:MAX_CAUSE]

@@ -18,15 +18,20 @@ from schemas.cuts import NO_WATERMARK
 from schemas.plans import SparkPlan
 from schemas.topics import generation_number
 from services.kernel.decided import Author
-from services.kernel.errors import Fenced
+from services.kernel.errors import Fenced, HoldfastError
 from services.log.client_settings import client_settings
 from services.spark.checkpoint import Planned, planned
 from services.spark.commits import Commits
 from services.spark.core.modes import output_mode
 from services.spark.core.taking_over import Verdict, verdict
+from services.spark.faults import cause_of
 from services.spark.frames import WRITTEN, FrameTask
 from services.spark.kafka_options import source_options
 from services.spark.operator import apply, decoded, output
+
+
+class BatchFailed(HoldfastError):
+    """A micro-batch failed; says why."""
 
 
 @dataclass(slots=True)
@@ -65,6 +70,14 @@ class Query:
         return (writer.trigger(availableNow=True) if until_now else writer.trigger(processingTime="0 seconds")).start()
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
+        """What it raises is told in a line: Spark takes an error's text apart by a pattern that overflows the stack of
+        the query's thread when a Java error is quoted in it, and the query then neither runs nor ends."""
+        try:
+            self._decide(rows, batch)
+        except Exception as error:
+            raise BatchFailed(cause_of(error)) from None
+
+    def _decide(self, rows: DataFrame, batch: int) -> None:
         self.commits.follow(0)
         match verdict(self.commits.fold, self.epoch, batch):
             case Verdict.DISCARD:

@@ -44,8 +44,8 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
         "spark.sql.adaptive.enabled": False,
         "spark.task.maxFailures": TASK_ATTEMPTS,
     }
-    if briefly:
-        options["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    # Deep plans and long messages need more stack than a megabyte.
+    options["spark.driver.extraJavaOptions"] = f"-Xss4m{' -XX:TieredStopAtLevel=1 -XX:+UseSerialGC' if briefly else ''}"
     if settings.spark_jars:
         options["spark.jars"] = settings.spark_jars
     if master.startswith("local"):

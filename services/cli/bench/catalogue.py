@@ -18,6 +18,7 @@ from services.cli.bench.peers.peer import PEERS
 from services.cli.bench.rest import Rest
 from services.cli.bench.restore import restore
 from services.cli.bench.scale import Scale
+from services.cli.bench.spark import spark
 from services.cli.bench.throughput import Throughput
 
 
@@ -148,6 +149,23 @@ MEASURES = (
         "Kafka's disk against what the protocol keeps, at 20,000 records/s (--minutes)",
         disk,
         {"max_ratio": at_most(2)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "spark",
+        "a windowed Spark operator beside Spark alone; latency at 500 records/s; five kills of its driver a scheme",
+        spark,
+        {
+            "share_of_alone": at_least(0.6),
+            "micro_batch_p50_ms": at_most(1_000),
+            "killed_hybrid_p50_ms": at_most(2_500),
+            **{
+                f"killed_{s}_{what}": at_most(0)
+                for s in ("hybrid", "passive")
+                for what in ("lost", "duplicated", "wrong")
+            },
+        },
         alone=True,
         standard=False,
     ),

@@ -68,3 +68,8 @@ def test_a_login_goes_to_spark_under_the_names_of_the_java_client() -> None:
     assert found["sasl.jaas.config"].startswith("org.apache.kafka.common.security.scram.ScramLoginModule required")
     assert r'username="a\"b"' in found["sasl.jaas.config"]
     assert "linger.ms" not in found
+
+
+def test_an_error_that_passes_another_on_is_not_the_cause() -> None:
+    text = "[X] failed\nservices.spark.query.BatchFailed: ValueError: no model for XYZ\n"
+    assert cause_of(RuntimeError(text)) == "ValueError: no model for XYZ"
