@@ -42,6 +42,8 @@ READY_S = 60.0
 TICK_S = 0.25
 LOGS_S = 10.0
 AGAIN_S = 30.0
+LINGER_S = 300.0
+"""A Spark driver that no job needs any more stays for so long: the next job need not wait for a JVM."""
 ZONES = 3
 
 EXPECTED = (AlreadyRunning, ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
@@ -78,7 +80,7 @@ class Supervisor:
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
         self.drivers: list[Member] = []
         self._demand: SparkDemand | None = None
-        self._looked_at_plans = 0.0
+        self._looked_at_plans = self._needed_drivers = 0.0
         self._changed = changed
         self._queue: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -232,7 +234,7 @@ class Supervisor:
                 self._restart(ended)
 
     def _provide_drivers(self) -> None:
-        """As many Spark drivers as the jobs need; none is ended while any job needs one."""
+        """As many Spark drivers as the jobs need; they end together, some time after the last job that needed one."""
         if self._demand is None or time.monotonic() - self._looked_at_plans < TICK_S:
             return
         self._looked_at_plans = time.monotonic()
@@ -244,7 +246,9 @@ class Supervisor:
                 self._looked_at_plans += AGAIN_S
                 _say(f"no Spark driver can be started: {error}")
                 return
-        if not wanted and self.drivers:
+        if wanted or not self.drivers:
+            self._needed_drivers = time.monotonic()
+        elif time.monotonic() - self._needed_drivers > LINGER_S:
             gone, self.drivers = self.drivers, []
             for driver in gone:
                 driver.stop()

@@ -144,9 +144,9 @@ def _kills(cluster: BenchCluster, name: str, scheme: str) -> Figures:
                 victim, before = _activations(cluster)[-1].worker, len(_activations(cluster))
                 killed_ms = now_ms()
                 os.killpg(cluster.workers()[victim], signal.SIGKILL)
-                _until(lambda before=before: len(_activations(cluster)) > before, "another driver is active")  # type: ignore[misc]
+                _until(lambda before=before: len(_activations(cluster)) > before, "another driver is active")
                 took_ms.append(_await_row_of(cluster, topic, killed_ms) - killed_ms)
-                _until(lambda victim=victim: victim in cluster.workers(), "the driver returns")  # type: ignore[misc]
+                _until(lambda victim=victim: victim in cluster.workers(), "the driver returns")
         sent = len(feeder.sent_ms)
         _until(lambda: len({row["number"] for _, row in _rows(cluster, f"{topic}-out")}) >= sent, "all rows are there")
     found = Counter(row["number"] for _, row in _rows(cluster, f"{topic}-out"))
