@@ -122,6 +122,7 @@ def main() -> int:
         allow = None if question.allow is None else list(question.allow)
         told.write(encode(answer(spark, question.operator, allow)))
         told.flush()
+        shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)  # nobody waits for the JVM
 
 
