@@ -1,0 +1,145 @@
+"""A network that can be cut: a TCP proxy between one worker and the broker.
+
+Cut, it holds what either side sends, as a network does that loses every packet: no connection is closed, and when it
+is healed everything arrives late.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from services.cli import ports
+from services.cli.broker import EmbeddedKafka
+from services.cli.members import Member
+from services.cli.settings import Settings
+from tests.campaign.cluster import DoomedSupervisor
+
+THERE, BACK = "there", "back"
+"""From the worker to the broker, and from the broker to the worker."""
+
+
+class Proxy:
+    """Listens on loopback from its beginning to `close`.
+
+    Args:
+        to: port on loopback that is forwarded to.
+    """
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self._flows = {way: threading.Event() for way in (THERE, BACK)}
+        self._sockets: set[socket.socket] = set()
+        self.heal()
+        self._server = socket.create_server(("127.0.0.1", ports.choose_pair()))
+        threading.Thread(target=self._accept, name="proxy", daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.getsockname()[1])
+
+    def cut(self, *ways: str) -> None:
+        """In these directions; none: in both."""
+        for way in ways or self._flows:
+            self._flows[way].clear()
+
+    def heal(self) -> None:
+        for flow in self._flows.values():
+            flow.set()
+
+    def close(self) -> None:
+        """Connections end, and nobody is left waiting."""
+        for one in (self._server, *self._sockets):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        self.heal()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                worker, _ = self._server.accept()
+                self._sockets.add(worker)
+                threading.Thread(target=self._connect, args=(worker,), daemon=True).start()
+
+    def _connect(self, worker: socket.socket) -> None:
+        self._flows[THERE].wait()  # a broker beyond a cut does not even answer a call
+        try:
+            broker = socket.create_connection(("127.0.0.1", self._to))
+        except OSError:
+            worker.close()
+            return
+        self._sockets.add(broker)
+        for one in (worker, broker):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=self._pump, args=(broker, worker, self._flows[BACK]), daemon=True).start()
+        self._pump(worker, broker, self._flows[THERE])
+
+    def _pump(self, source: socket.socket, sink: socket.socket, flow: threading.Event) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                flow.wait()
+                sink.sendall(data)
+        for one in (source, sink):
+            self._sockets.discard(one)
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+class ProxiedKafka(EmbeddedKafka):
+    """Has a second listener, which it says to be reached by way of `proxy`."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir)
+        self._inner = ports.choose_pair()
+        self.proxy = Proxy(self._inner)
+
+    def _configure(self, port: int) -> None:
+        super()._configure(port)
+        with (self.data_dir / "server.properties").open("a") as file:  # the last line of a name counts
+            file.write(
+                f"listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1},"
+                f"PROXIED://127.0.0.1:{self._inner}\n"
+                f"advertised.listeners=CLIENTS://127.0.0.1:{port},PROXIED://127.0.0.1:{self.proxy.port}\n"
+                "listener.security.protocol.map=CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT\n"
+            )
+
+    def stop(self) -> None:
+        self.proxy.close()
+        super().stop()
+
+
+class ProxiedSupervisor(DoomedSupervisor):
+    """The first worker reaches the broker through a proxy."""
+
+    FAR = "worker-1"
+
+    def __init__(self, settings: Settings, workers: int) -> None:
+        super().__init__(settings, workers)
+        self.proxied = ProxiedKafka(self.files.data_dir / "kafka")
+        self.broker = self.proxied
+
+    @property
+    def proxy(self) -> Proxy:
+        return self.proxied.proxy
+
+    @contextmanager
+    def cut(self, *ways: str) -> Iterator[None]:
+        """Until the end of the block."""
+        self.proxy.cut(*ways)
+        try:
+            yield
+        finally:
+            self.proxy.heal()
+
+    def _member(
+        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]
+    ) -> Member:
+        def by_proxy(run: str) -> dict[str, str]:
+            return own(run) | ({"HOLDFAST_KAFKA": f"127.0.0.1:{self.proxy.port}"} if name == self.FAR else {})
+
+        return super()._member(name, module, by_proxy, new_run)
