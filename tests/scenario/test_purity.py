@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from services.kernel.planning.graph import sink_name
@@ -113,7 +113,7 @@ def other() -> Iterator[OtherProcess]:
 
 
 @pytest.mark.parametrize("name", JOBS)
-@settings(max_examples=12)
+@settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # a smaller example would take minutes
 @given(some=batches, disorder=st.integers(0, 2**16))
 def test_payloads_do_not_depend_on_process_order_of_frames_or_restores(
     other: OtherProcess, name: str, some: list[dict[str, Rows]], disorder: int

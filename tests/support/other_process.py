@@ -36,9 +36,9 @@ class OtherProcess:
         return result
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        """Also while it is still at work, when a test was interrupted."""
+        self._process.kill()
+        self._process.communicate()
 
 
 def main() -> None:
