@@ -25,7 +25,7 @@ class Member:
 
     Args:
         environment: of each run, given the run's name.
-        new_run: names a run; of a worker its incarnation.
+        new_run: names a run, given the former one's name; of a worker its incarnation.
         ended: called at once, from another thread, whenever a run ends.
     """
 
@@ -36,7 +36,7 @@ class Member:
         log: Path,
         *,
         environment: Callable[[str], Mapping[str, str]],
-        new_run: Callable[[], str],
+        new_run: Callable[[str], str],
         ended: Ended,
     ) -> None:
         self.name, self.log = name, log
@@ -62,7 +62,7 @@ class Member:
         return self._due
 
     def start(self) -> None:
-        self.run = run = self._new_run()
+        self.run = run = self._new_run(self.run)
         self._due, self._started = None, time.monotonic()
         self._child = Child(
             self._command,

@@ -179,6 +179,8 @@ class Supervisor:
         log.create(self._durability().of(self.topics.specs()))
         self._notices = Notices(log, self.topics)
         self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
+        for worker in self.workers:
+            worker.run = former.get(worker.name, "")
         readiness = Readiness(log, self.topics, new_incarnation())
         try:
             self._await(readiness, deadline)
@@ -332,7 +334,7 @@ class Supervisor:
         return self._member(name, "services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run}, new_incarnation)
 
     def _member(
-        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]
+        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[str], str]
     ) -> Member:
         def environment(run: str) -> dict[str, str]:
             shared = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.settings.cluster}

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -30,8 +31,13 @@ STOP_S = 0.5
 _log = structlog.get_logger()
 
 
-def _time_ms() -> int:
-    return int(time.time() * 1000)
+def steady_time_ms() -> Callable[[], int]:
+    """The time of day as it was at the start, going on evenly.
+
+    Who sets the clock while this runs neither hurries nor holds up a decision; times that are told keep the old clock.
+    """
+    began_s = time.time() - time.monotonic()
+    return lambda: int((began_s + time.monotonic()) * 1000)
 
 
 async def run(settings: ControllerSettings) -> int:
@@ -44,17 +50,18 @@ async def run(settings: ControllerSettings) -> int:
     durability = Durability(settings.replication_factor, settings.min_insync_replicas)
     log = KafkaLog(settings.kafka, client_settings(), settings.controller)
     log.create(durability.of(topics.specs()))
+    time_ms = steady_time_ms()
     conductor = Conductor(
         log,
         topics,
         Controller(settings.controller, settings.heartbeat_interval_ms),
-        _time_ms,
+        time_ms,
         versions=library_versions(),
         allow=settings.allow,
         durability=durability,
     )
     kinds = conductor.topics()
-    shell = Shell(conductor, log, Backlog.of(log, kinds), _time_ms)
+    shell = Shell(conductor, log, Backlog.of(log, kinds), time_ms)
     names = {partition: kind.value for partition, kind in kinds.items()}
     app = make_app(f"{settings.cluster}-{settings.controller}", settings.kafka, client_settings(), names, shell.read)
     app.timer(TICK_S)(shell.tick)

@@ -34,6 +34,10 @@ class StateCorrupted(HoldfastError):
     """A copy's image or inputs do not fit together: rebuild it from the checkpoint log."""
 
 
+class WorkerUnfit(HoldfastError):
+    """This process cannot hold copies, as when its disk is full: end it; its units go on elsewhere."""
+
+
 class Divergence(HoldfastError):
     """A duplicate with another payload: an operator is not a pure function of its inputs."""
 

@@ -21,6 +21,7 @@ from services.kernel.errors import (
     InvalidRecord,
     Retriable,
     StateCorrupted,
+    WorkerUnfit,
 )
 from services.kernel.image import Image
 from services.kernel.planning.layout import UnitLayout
@@ -243,7 +244,9 @@ class UnitCopy:
             return None
 
     def _failed(self, error: Exception) -> None:
-        """Each error asks for its own reaction."""
+        """Each error asks for its own reaction. Raises WorkerUnfit, which is no copy's own trouble."""
+        if isinstance(error, WorkerUnfit):
+            raise error
         if isinstance(error, StateCorrupted | Retriable):
             self.broken(str(error))
         elif isinstance(error, Divergence | InvalidRecord | HoldfastError):

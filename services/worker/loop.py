@@ -110,7 +110,7 @@ class Worker:
     # -- the turn -----------------------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """One turn of the loop, waiting at most MAX_WAIT_MS; True if something was done."""
+        """One turn of the loop, waiting at most MAX_WAIT_MS; True if something was done. Raises WorkerUnfit."""
         self.turns += 1
         came = self._read()
         if self._changed:
@@ -132,6 +132,10 @@ class Worker:
     def records(self) -> int:
         """Source records processed by the copies here."""
         return sum(copy.running.counts["records"] for copy in self._copies.values() if copy.running is not None)
+
+    def stops(self, cause: str) -> None:
+        """Tells why, before it is closed."""
+        self._happened(Event(time_ms=self._around.time_ms(), kind="worker-stops", detail=cause))
 
     def close(self) -> None:
         """Leaves every copy as it is: a restart finds all in the log."""

@@ -13,6 +13,7 @@ from types import FrameType
 import structlog
 
 from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import WorkerUnfit
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
 from services.log.client_settings import client_settings
@@ -39,7 +40,7 @@ def _time_ms() -> int:
 
 
 def main() -> int:
-    """Runs until SIGTERM or SIGINT. Nothing needs saving: all that counts is in the log."""
+    """Runs until SIGTERM or SIGINT, or until its disk fails. Nothing needs saving: all that counts is in the log."""
     settings = WorkerSettings()
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
@@ -82,8 +83,13 @@ def main() -> int:
         _time_ms,
     )
     beats.start()
-    while not stopping:
-        worker.turn()
+    status = 0
+    try:
+        while not stopping:
+            worker.turn()
+    except WorkerUnfit as error:
+        worker.stops(str(error))
+        status = 1
     beats.stop()
     worker.close()
-    return 0
+    return status

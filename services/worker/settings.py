@@ -10,9 +10,11 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-def new_incarnation() -> str:
-    """Unique, and later ones sort later."""
-    return f"{int(time.time() * 1000):013d}-{secrets.token_hex(3)}"
+def new_incarnation(former: str = "") -> str:
+    """Unique, and later ones sort later: behind the former one also when the clock was set back since."""
+    after = former.partition("-")[0]
+    time_ms = max(int(time.time() * 1000), int(after) + 1 if after.isdigit() else 0)
+    return f"{time_ms:013d}-{secrets.token_hex(3)}"
 
 
 class WorkerSettings(BaseSettings):

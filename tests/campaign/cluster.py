@@ -48,7 +48,7 @@ class DoomedSupervisor(Supervisor):
     """Starts `tests.support.doomed_worker` for each worker."""
 
     def _member(
-        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]
+        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[str], str]
     ) -> Member:
         doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
         if module == "services.worker":

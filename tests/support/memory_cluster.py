@@ -1,6 +1,7 @@
 """Workers on a log in memory, without a controller: a test places units where it likes, even twice, and kills them.
 
-The clock goes on by one millisecond a turn, nothing waits, so one test is one history.
+The clock goes on by one millisecond a turn, nothing waits, so one test is one history. `now_ms` is what nobody can set;
+with `day_ms` added it is the time of day.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ class MemoryCluster:
 
     def __init__(self, job: str, delivery_turns: int = 0, describe: Describe = catalogue.describe) -> None:
         self.now_ms = 0
+        self.day_ms = 1_700_000_000_000
         self._delivery_turns = delivery_turns
-        self.log = MemoryLog(lambda: 1_700_000_000_000 + self.now_ms)
+        self.log = MemoryLog(lambda: self.day_ms + self.now_ms)
         self.cluster = ClusterTopics("t")
         self.log.create(self.cluster.specs())
         self._appender = self.log.appender("test")
@@ -148,7 +150,7 @@ class MemoryCluster:
             self.log,
             self.cluster,
             clock_ms=lambda: float(self.now_ms),
-            time_ms=lambda: 1_700_000_000_000 + self.now_ms,
+            time_ms=lambda: self.day_ms + self.now_ms,
             versions=VERSIONS,
             image=lambda _: MemoryImage(),
             deliveries=Delayed(self._delivery_turns) if self._delivery_turns else Inline(),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.kernel.errors import WorkerUnfit
 from services.kernel.image import MemoryImage
 from services.worker.rocks import RocksImage
 
@@ -35,3 +38,32 @@ def test_rocks_and_memory_agree(
     assert rocks.slice(start, size) == memory.slice(start, size)
     rocks.close()
     assert not (folder / "image").exists()
+
+
+def test_a_state_directory_that_cannot_be_written_is_the_worker_s_trouble(folder: Path) -> None:
+    (folder / "file").touch()
+    with pytest.raises(WorkerUnfit, match=r"state directory cannot be used: .*file.*HOLDFAST_STATE_DIR"):
+        RocksImage(folder / "file" / "image")
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from services.kernel.errors import WorkerUnfit
+from services.worker.rocks import RocksImage
+
+image = RocksImage(Path(sys.argv[1]) / "full")
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    for number in range(1000):
+        image.apply([(b"%d-%d" % (number, index), b"x" * 1000) for index in range(1000)])
+except WorkerUnfit as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full_is_told_at_the_next_write(folder: Path) -> None:
+    """In a process of its own, for a limit of the size of files stands for the full disk."""
+    done = subprocess.run([sys.executable, "-c", FULL, str(folder)], capture_output=True, text=True, check=True)
+    assert "File too large" in done.stdout
+    assert "nothing is lost" in done.stdout
