@@ -274,6 +274,8 @@ class Supervisor:
             except EXPECTED as error:
                 _say(str(error))
                 delay = self._broker_restarts.delay_s(0)
+        if self._notices is not None:
+            self._notices.tell("kafka-restarted", detail=f"it had ended with status {status}")
         if self._servers != former:
             for member in self.members:
                 member.ask_to_stop()
