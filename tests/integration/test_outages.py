@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -97,14 +98,17 @@ def test_a_worker_whose_disk_is_full_stops_and_says_so_and_its_units_go_on(clust
     chance, keys = random.Random(0), 0  # what repeats would be compressed to next to nothing
 
     def back() -> bool:
-        nonlocal keys
+        return bool(cluster.workers()[victim["worker"]]["incarnation"] != victim["incarnation"])
+
+    def counted_or_back(fed: int) -> bool:
+        return back() or cluster.delivered("wide-out") >= fed
+
+    while not back():
         for _ in range(KEYS_AT_ONCE):
             cluster.appender.append(wide, b'{"key":"%s"}' % chance.randbytes(KEY_BYTES // 2).hex().encode())
         cluster.appender.flush(DEADLINE_S)
         keys += KEYS_AT_ONCE
-        return bool(cluster.workers()[victim["worker"]]["incarnation"] != victim["incarnation"])
-
-    until(back, "the worker is back")
+        until(partial(counted_or_back, keys), "they are counted")
     (stopped,) = events(cluster, "worker-stops")
     assert stopped["worker"] == victim["worker"]
     assert "the state directory cannot be used" in stopped["detail"]
