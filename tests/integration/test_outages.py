@@ -72,7 +72,7 @@ def test_kafka_dies_and_kafka_stands_still_in_the_middle_of_a_job(cluster: Clust
     before = cluster.delivered("big")
     os.kill(kafka(cluster), signal.SIGSTOP)
     try:
-        asked = [HOLDFAST, "status", "orders", "--data-dir", str(cluster.folder)]
+        asked = [str(HOLDFAST), "status", "orders", "--data-dir", str(cluster.folder)]
         said = subprocess.run(asked, capture_output=True, text=True, check=False)
     finally:
         os.kill(kafka(cluster), signal.SIGCONT)
