@@ -19,6 +19,8 @@ _NAMED = re.compile(r"(?is)^(?P<expression>.+?)\s+AS\s+(?P<quote>\"?)(?P<name>[A
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
 _MOVING = re.compile(r"(?i)\b(?:(random|rand|now|uuid)\s*\(|(current_(?:timestamp|date|time)|localtime(?:stamp)?)\b)")
 _SUBQUERY = re.compile(r"(?i)\(\s*select\b")
+_WORD = re.compile(r"(?:unsupported function|found) '(\w+)'")
+"""polars takes it for a word of SQL."""
 _MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)\s*[\"'`]?(\w+)")
 
 
@@ -106,6 +108,8 @@ def _made_up(schema: Mapping[str, pl.DataType], value: int) -> list[pl.Expr]:
 def _plain(message: str, schema: Mapping[str, pl.DataType]) -> str:
     if match := _MISSING.search(message):
         return _unknown(match[1], schema)
+    if (match := _WORD.search(message)) and (column := next((n for n in schema if n.lower() == match[1].lower()), "")):
+        return f'{match[1]} is a word of SQL here: write the column in double quotes, "{column}"'
     return message.splitlines()[0]
 
 

@@ -135,7 +135,7 @@ class Aggregate:
         if self.function == "quantile":
             return quantiles.memories(reduced)
         values = reduced.to_list()
-        if isinstance(reduced.dtype, pl.Decimal) or (isinstance(self.kind, pl.Decimal) and reduced.dtype == pl.String):
+        if isinstance(reduced.dtype, pl.Decimal) or (reduced.dtype == pl.String and self.kind != pl.String):
             return [None if value is None else int(Decimal(value).scaleb(self._scale, _EXACT)) for value in values]
         return values
 

@@ -100,10 +100,11 @@ class Grouping:
         if not keys:
             keys = [pl.Series(_ONE, [0], dtype=pl.Int8).new_from_index(0, len(prepared[0]))]
         columns = [*keys, *prepared]
-        arrays = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
+        summed = {name for name, function in reductions if function == "sum"}
+        arrays = [_roomy(_arrow(column)) if column.name in summed else _arrow(column) for column in columns]
         table = pa.Table.from_arrays(arrays, names=[column.name for column in columns])
         wanted: Any = list(dict.fromkeys(reductions))
-        return table.group_by([key.name for key in keys], use_threads=False).aggregate(wanted)
+        return _as_text(table.group_by([key.name for key in keys], use_threads=False).aggregate(wanted))
 
     def _sorted(self, groups: pa.Table) -> pa.Table:
         """By key, null first. Arrow sorts NaN before null, polars costs more for a small batch."""
@@ -141,6 +142,23 @@ class Grouping:
             series.append(aggregate.value(accumulators[start:stop]))
             start = stop
         return series
+
+
+def _arrow(column: pl.Series) -> pa.Array:
+    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _roomy(values: pa.Array) -> pa.Array:
+    """Arrow's sums of decimals wrap around beyond 38 digits; with 76 no sum of those does."""
+    return values.cast(pa.decimal256(76, values.type.scale)) if pa.types.is_decimal128(values.type) else values
+
+
+def _as_text(table: pa.Table) -> pa.Table:
+    """Its decimals of more than 38 digits, which polars does not have."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_decimal256(field.type):
+            table = table.set_column(index, field.name, table[index].cast(pa.string()))
+    return table
 
 
 def _columns(reduced: pa.Table, reductions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], pl.Series]:

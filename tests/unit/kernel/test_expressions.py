@@ -39,9 +39,9 @@ def value(text: str, **row: Any) -> Any:
     return frame["_value"][0]
 
 
-def wrong(text: str) -> str:
+def wrong(text: str, **more: pl.DataType) -> str:
     with pytest.raises(ExpressionError) as caught:
-        compile_expression(text, SCHEMA)
+        compile_expression(text, {**SCHEMA, **more})
     return str(caught.value)
 
 
@@ -159,6 +159,10 @@ def test_a_mistake_is_explained() -> None:
     assert "STRPTIME" in wrong("DATE(s)")
     assert "join" in wrong("a IN (SELECT 1)")
     assert "no column '_time'" in wrong("_time")
+    assert wrong("CAST(user AS INT)", user=pl.String()).endswith('write the column in double quotes, "user"')
+    assert wrong("order > 1", order=pl.Int64()).endswith('"order"')
+    assert wrong("user > 1") == "unsupported function 'user'"
+    assert compile_expression('CAST("user" AS INT)', {"user": pl.String()}).meta.root_names() == ["user"]
 
 
 def test_a_select_item_has_a_name() -> None:

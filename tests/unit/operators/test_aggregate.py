@@ -201,6 +201,26 @@ def test_decimals_are_added_to_the_last_digit_and_null_beyond() -> None:
     assert totals == [big, Decimal("800000000000000000000000000000000000.02"), None]
 
 
+@pytest.mark.parametrize("emit", ["updates", "each", "final"])
+@pytest.mark.parametrize("count", [2, 3, 5, 9, 300])
+def test_decimals_of_one_batch_whose_sum_has_too_many_digits_never_wrap_around(emit: str, count: int) -> None:
+    """Arrow's sum of 128 bits did: nine such values made 197176330790615365366253925682317885.53."""
+    spec: dict[str, Any] = {
+        "aggregate": {"total": "sum(d)", "mean": "mean(d)"},
+        "key": [],
+        "window": None,
+        "emit": emit,
+    }
+    harness = Harness("aggregate", spec, {"d": "decimal(38,2)"})
+    big = Decimal("400000000000000000000000000000000000.01")
+    out = harness.run([{"d": big, "_time": 0}] * count) or harness.end()
+    assert out[-1]["total"] == (Decimal("800000000000000000000000000000000000.02") if count == 2 else None)
+    assert out[-1]["mean"] == float(big)
+    if emit == "updates":
+        (back,) = harness.run([{"d": big.copy_negate(), "_time": 0}] * (count - 1))
+        assert back["total"] == big, "what was too large is remembered in full"
+
+
 def test_decimals_without_digits_behind_the_point_are_kept_by_first() -> None:
     spec: dict[str, Any] = {"aggregate": {"one": "first(d)"}, "key": [], "window": None, "emit": "updates"}
     (out,) = Harness("aggregate", spec, {"d": "decimal(10,0)"}).run([{"d": Decimal(7), "_time": 0}])
