@@ -137,7 +137,7 @@ class ProxiedSupervisor(DoomedSupervisor):
             self.proxy.heal()
 
     def _member(
-        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[], str]
+        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[str], str]
     ) -> Member:
         def by_proxy(run: str) -> dict[str, str]:
             return own(run) | ({"HOLDFAST_KAFKA": f"127.0.0.1:{self.proxy.port}"} if name == self.FAR else {})
