@@ -100,7 +100,7 @@ class Recovery:
         self._terms: dict[str, Terms] = {}
         self._asked: dict[str, Asked] = {}
         self._offsets: dict[str, int] = {}
-        self._in_charge_since_us: dict[str, int] = {}
+        self._changed_us: dict[str, int] = {}
         self._covering = Covering()
         self._proposed: dict[str, Change] = {}
         self._now_us = 0
@@ -182,9 +182,7 @@ class Recovery:
             self._accuse(before.get(change.unit), change)
             self._tell(switching.story_line(before.get(change.unit), change))
             self._offsets[change.unit] = offset
-            former = before.get(change.unit)
-            if former is None or _run_of(former.committer) != _run_of(change.committer):
-                self._in_charge_since_us[change.unit] = self._now_us
+            self._changed_us[change.unit] = self._now_us
             self._covering.forget(change.unit)
             mine = self._proposed.get(change.unit)
             if mine is not None and mine.epoch <= change.epoch:
@@ -214,7 +212,7 @@ class Recovery:
         if isinstance(decision, Ended):
             plan = self._admitted.plan(decision.generation)
             for unit in terms(plan) if plan is not None else ():
-                for known in (self._terms, self._asked, self._offsets, self._in_charge_since_us, self._proposed):
+                for known in (self._terms, self._asked, self._offsets, self._changed_us, self._proposed):
                     known.pop(unit, None)
         return []
 
@@ -256,9 +254,8 @@ class Recovery:
         change, known = self.assigned.of(unit), self._terms.get(unit)
         if change is None or known is None or len(change.copies) not in (1, 2):
             return None  # Unplaced is final; more than two copies are the doing of a version that knows why.
-        in_charge_us = self._now_us - self._in_charge_since_us[unit]
-        asked = self._asked[unit]
-        return Situation(change, self._offsets[unit], known, asked, self.detector, self._covering, in_charge_us)
+        age_us = self._now_us - self._changed_us[unit]
+        return Situation(change, self._offsets[unit], age_us, known, self._asked[unit], self.detector, self._covering)
 
     def _room_for(self, situation: Situation) -> Callable[[], Room]:
         """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold."""

@@ -13,7 +13,7 @@ from services.recovery.core.schemes import SCHEMES, Rung, Scheme
 from services.recovery.core.terms import Asked, Terms
 
 CALM_US = 1_000_000
-"""A new secondary comes so long after a takeover, which lasts a tenth of that."""
+"""A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""
 
 
 class Stance(Enum):
@@ -50,17 +50,16 @@ _SERVES: dict[str, tuple[str, ...]] = {
 class Situation:
     """One unit at one moment.
 
-    offset: of the change in `assignments`. asked: the scheme asked for last. in_charge_us: for how long this replica
-    has known the copy in charge to be that.
+    offset: of the change in `assignments`. age_us: since this replica read it. asked: the scheme asked for last.
     """
 
     change: Change
     offset: int
+    age_us: int
     terms: Terms
     asked: Asked
     detector: Detector
     covering: Covering
-    in_charge_us: int
 
     @property
     def stance(self) -> Stance:
@@ -133,8 +132,8 @@ class Situation:
 
     @property
     def calm(self) -> bool:
-        """The copy in charge has had time to get going: to load another one costs the workers what it needs now."""
-        return self.in_charge_us >= CALM_US
+        """Takeovers around the last change are over: to load another copy costs workers what those need."""
+        return self.age_us >= CALM_US
 
     # -- what the unit has reached ------------------------------------------------------------------------------------
 

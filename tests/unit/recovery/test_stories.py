@@ -164,7 +164,7 @@ def test_a_primary_that_answers_but_does_not_catch_up_is_not_rolled_back_to() ->
 def test_silent_past_the_fail_stop_time_out_the_secondary_is_promoted_and_a_new_one_started_elsewhere() -> None:
     world = switched().run(2.5)
     assert len(story(world)) == 1, "nothing before the time-out of 3 s"
-    world.run(1.0)
+    world.run(2.0)
     assert story(world)[1:] == [
         "u-0#5: switched -> alone (hybrid): w2 in charge; the primary is gone: the secondary takes its place",
         "u-0#6: alone -> normal (hybrid): w2 in charge, w3 hot; there is no secondary: a new secondary",
@@ -261,7 +261,7 @@ def test_a_new_incarnation_alone_says_that_the_old_one_is_gone() -> None:
 def test_a_secondary_that_is_not_ready_is_not_switched_to() -> None:
     world = cluster()
     world.kill("w2")
-    world.run(0.05)
+    world.run(1.05)
     assert [copy.worker for copy in world.change().copies] == ["w1", "w3"]
     world.stall("w1")
     world.run(0.2)
