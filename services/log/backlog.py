@@ -18,9 +18,10 @@ class Backlog:
         self._left = {partition: end for partition, end in ends.items() if end > starts[partition]}
 
     @classmethod
-    def of(cls, log: Log, partitions: Iterable[Partition]) -> Backlog:
+    def of(cls, log: Log, partitions: Iterable[Partition], begins: Mapping[Partition, int] | None = None) -> Backlog:
+        """begins: where reading begins, unless at the start."""
         wanted = list(partitions)
-        return cls(log.offsets(wanted, "start"), log.offsets(wanted, "end"))
+        return cls(log.offsets(wanted, "start") | dict(begins or {}), log.offsets(wanted, "end"))
 
     @property
     def left(self) -> list[Partition]:

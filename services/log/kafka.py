@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import EarliestSpec, LatestSpec, OffsetSpec, TimestampSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -109,6 +109,13 @@ class KafkaLog:
         found = self._list_offsets(wanted, TimestampSpec(at))
         late = [p for p, offset in found.items() if offset == _NONE_SINCE]
         return found | self._list_offsets(late, _END)
+
+    def start_group(self, group: str, positions: Mapping[Partition, int]) -> None:
+        """Where a consumer group that has no members yet begins to read. Raises Retriable."""
+        where = [TopicPartition(p.topic, p.index, offset) for p, offset in positions.items()]
+        asked = ConsumerGroupTopicPartitions(group, where)
+        (future,) = self._admin.alter_consumer_group_offsets([asked], request_timeout=ANSWER_S).values()
+        self._answer(f"start group {group}", future)
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
         """Raises StateCorrupted for an offset above the end: the log has lost its tail."""

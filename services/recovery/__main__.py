@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import time
 
 import structlog
 
@@ -26,6 +27,9 @@ from services.recovery.settings import RecoverySettings
 TURN_S = 0.01
 LOOK_AGAIN_S = 1.0
 STOP_S = 0.5
+HISTORY_MS = 10_000
+"""A replica that starts reads no older heartbeats: a worker that still matters has sent one since, or its silence
+counts from now. Ten minutes of them, as the topic keeps, took half a minute to read."""
 
 _log = structlog.get_logger()
 
@@ -45,13 +49,15 @@ async def run(settings: RecoverySettings) -> int:
         Partition(topics.submit, 0): "submit",
         Partition(topics.events, 0): "events",
     }
+    group = f"{settings.cluster}-{settings.recovery}"
+    begins = _recent(log, group, Partition(topics.heartbeats, 0))
     replica = Replica(
-        settings.recovery, topics, log.appender(settings.recovery), Backlog.of(log, kinds),
+        settings.recovery, topics, log.appender(settings.recovery), Backlog.of(log, kinds, begins),
         settings.heartbeat_interval_ms,
     )  # fmt: skip
     if settings.metrics_port:
         replica.meters.serve(settings.metrics_port)
-    app = make_app(f"{settings.cluster}-{settings.recovery}", settings.kafka, client_settings(), kinds, replica.read)
+    app = make_app(group, settings.kafka, client_settings(), kinds, replica.read)
 
     async def turn() -> None:
         replica.turn()
@@ -78,6 +84,17 @@ async def run(settings: RecoverySettings) -> int:
         _log.error("the app crashed", reason=repr(app.crash_reason))
     await asyncio.wait({asyncio.ensure_future(app.stop())}, timeout=STOP_S)
     return 0 if stopped.is_set() else 1
+
+
+def _recent(log: KafkaLog, group: str, heartbeats: Partition) -> dict[Partition, int]:
+    """Lets the group begin with recent heartbeats; where Kafka does not answer that, it reads all of them."""
+    try:
+        begins = log.offsets([heartbeats], int(time.time() * 1000) - HISTORY_MS)
+        log.start_group(group, begins)
+    except Retriable as error:
+        _log.warning("all heartbeats are read", error=str(error))
+        return {}
+    return begins
 
 
 def main() -> int:
