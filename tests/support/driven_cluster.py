@@ -47,12 +47,13 @@ class HostedReplica:
 
 
 class DrivenCluster(MemoryCluster):
-    """One job. frozen: workers that stand still; cut: workers that go on, but whose heartbeats do not arrive."""
+    """One job. frozen: workers that stand still; unheard: those that go on, but whose heartbeats are lost."""
 
     def __init__(self, job: str, workers: int = 3, replicas: int = 1, delivery_turns: int = 0) -> None:
         super().__init__(job, delivery_turns)
         self.replicas: dict[str, HostedReplica] = {}
         self.frozen: dict[str, Worker] = {}
+        self.unheard: set[str] = set()
         self._sequence = 0
         self._append(Partition(self.cluster.submit, 0), b"the job, as far as this cluster is concerned")
         for number in range(1, workers + 1):
@@ -133,6 +134,8 @@ class DrivenCluster(MemoryCluster):
         self._sequence += 1
         for worker in self.workers.values():
             who = worker.identity
+            if who.worker in self.unheard:
+                continue
             beat = Heartbeat(
                 who.worker, who.incarnation, self.now_ms, self._sequence, zone=who.worker, slots=who.slots,
                 loops=worker.turns, decided=worker.decided, versions=VERSIONS, copies=worker.copies(),
