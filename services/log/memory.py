@@ -218,7 +218,7 @@ class MemoryReader:
         self._raise_first()
         chunks: list[Chunk] = []
         left = max_messages
-        for partition in list(self._positions):
+        for partition in self._wanted():
             if partition in self._silent or not self._log.has(partition):
                 continue
             chunk = self._read(partition, left)
@@ -248,6 +248,10 @@ class MemoryReader:
         """Each error is raised once, and not while records of other partitions would be lost with it."""
         if self._errors:
             raise self._errors.pop(next(iter(self._errors)))
+
+    def _wanted(self) -> list[Partition]:
+        """The partitions to look at."""
+        return list(self._positions)
 
     def _visible(self, partition: Partition, end: int) -> int:
         """How far the partition can be read now: here at once up to its end."""

@@ -28,7 +28,7 @@ def _one(asked: argparse.Namespace) -> int:
     for line in outcome.wrong:
         print(f"WRONG {line}")
     print(
-        f"{outcome.simulated_ms / 1000:.1f} simulated seconds in {outcome.real_s:.1f} s, "
+        f"{outcome.simulated_ms / 1000:.1f} simulated seconds in {outcome.cpu_s:.1f} s of a core, "
         f"{len(outcome.scenario.faults)} faults, {outcome.records} records: {'WRONG' if outcome.wrong else 'all holds'}"
     )
     return 1 if outcome.wrong else 0

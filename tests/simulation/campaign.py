@@ -25,7 +25,7 @@ class Line(msgspec.Struct, frozen=True):
 
     seed: int
     simulated_ms: int
-    real_s: float
+    cpu_s: float
     records: int
     faults: dict[str, int]
     taken: dict[str, int]
@@ -42,7 +42,7 @@ def one_line(seed: int, run_s: int | None = None) -> Line:
         return Line(seed, 0, 0.0, 0, {}, {}, {}, [f"simulator: {type(error).__name__}: {error}\n{trace}"])
     faults = Counter(fault.kind for fault in outcome.scenario.faults)
     return Line(
-        seed, outcome.simulated_ms, round(outcome.real_s, 2), outcome.records, faults, outcome.taken, outcome.met,
+        seed, outcome.simulated_ms, round(outcome.cpu_s, 2), outcome.records, faults, outcome.taken, outcome.met,
         outcome.wrong,
     )  # fmt: skip
 
@@ -96,14 +96,14 @@ class Campaign:
 def report(lines: Sequence[Line]) -> list[str]:
     """Seeds, simulated time, faults by kind, what of the tables was taken, and what was wrong."""
     hours = sum(line.simulated_ms for line in lines) / 3_600_000
-    real_s = sum(line.real_s for line in lines)
+    cpu_s = sum(line.cpu_s for line in lines)
     taken, met, faults = Counter[str](), Counter[str](), Counter[str]()
     for line in lines:
         taken.update(line.taken)
         met.update(line.met)
         faults.update(line.faults)
     wrong = [line for line in lines if line.wrong]
-    speed = hours * 3600 / real_s if real_s else 0
+    speed = hours * 3600 / cpu_s if cpu_s else 0
     told = [
         f"{len(lines)} seeds, {hours:.2f} simulated hours, {speed:.1f} simulated seconds a second of a core, "
         f"{sum(line.records for line in lines):,} records, {len(wrong)} seeds wrong",

@@ -19,6 +19,7 @@ from schemas.frames import unpack
 from schemas.plans import Ended, Plan
 from schemas.topics import JobTopics, Partition
 from services.cli.replaying import replay
+from services.cli.terminal import CommandFailed
 from services.kernel.admitted import Admitted
 from services.kernel.assigned import Assigned
 from services.kernel.checkpoint_log import CheckpointLog, Run, restore
@@ -155,7 +156,7 @@ def _same_as_replayed(cluster: Cluster, generation: Generation) -> Iterator[str]
     """Invariants 1 and 2: sinks and dead letters hold what a replay of the cuts computes, row by row."""
     try:
         report = replay(cluster.broker, TOPICS, NAME, generation=generation.plan.generation)
-    except HoldfastError as error:
+    except (HoldfastError, CommandFailed) as error:
         yield f"replay: {error}"
         return
     if not report.exact:

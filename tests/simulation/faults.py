@@ -187,9 +187,10 @@ RECORDS = ("checkpoints", "checkpoints", "cuts", "data", "delivered", "progress"
 def draw_faults(random: Random, roles: Roles, job: DrawnJob, from_ms: int, until_ms: int) -> list[Fault]:
     """A few faults, in bursts more often than alone."""
     faults: list[Fault] = []
+    pause_ms = random.choice((400, 1_000, 3_000))
     at_ms = from_ms
     while True:
-        at_ms += random.randint(0, 300) if random.random() < 0.4 else int(random.expovariate(1 / 2_500))
+        at_ms += random.randint(0, 300) if random.random() < 0.5 else int(random.expovariate(1 / pause_ms))
         if at_ms >= until_ms:
             return faults
         faults.append(_draw(random, at_ms, roles))

@@ -60,9 +60,14 @@ class _Drawing:
         self.read: set[str] = set()
 
     def sources(self) -> tuple[dict[str, Any], dict[str, int]]:
-        sources, topics = {}, {}
+        sources: dict[str, Any] = {}
+        topics: dict[str, int] = {}
         for index in range(self.random.choice((1, 1, 2))):
             name = f"s{index}"
+            if index and self.random.random() < 0.3:  # a second source of the same topic
+                sources[name] = {**sources["s0"], "allowed_lateness_s": 1}
+                self.streams.append(_Stream(name, dict(SOURCE_FIELDS)))
+                continue
             tasks = self.random.choice((1, 1, 2, 3))
             topics[f"in-{name}"] = tasks * self.random.choice((1, 1, 2))
             sources[name] = {
@@ -236,16 +241,16 @@ def draw_feed(random: Random, job: DrawnJob, until_ms: int) -> list[Feed]:
     """What the user appends until then: mostly steady, skewed, some of it late or broken."""
     feed = []
     keys = [f"k{i}" for i in range(random.choice((2, 5, 20)))]
-    for source in job.spec["sources"].values():
+    for topic in sorted({source["topic"] for source in job.spec["sources"].values()}):
         every_ms = random.choice((50, 100, 200, 400))
         most = 2 if any("join" in spec for spec in job.spec["operators"].values()) else random.choice((2, 5, 20))
         quiet_from = random.randint(0, 2 * until_ms)
         at_ms = random.randint(0, 500)
         while at_ms < until_ms:
             if not quiet_from < at_ms < quiet_from + 3_000:
-                partition = random.randrange(job.topics[source["topic"]])
+                partition = random.randrange(job.topics[topic])
                 values = tuple(_record(random, keys, at_ms) for _ in range(random.randint(1, most)))
-                feed.append(Feed(at_ms, source["topic"], partition, values, random.random() < 0.2))
+                feed.append(Feed(at_ms, topic, partition, values, random.random() < 0.2))
             at_ms += random.randint(1, 2 * every_ms)
     return sorted(feed, key=lambda one: one.at_ms)
 

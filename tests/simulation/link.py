@@ -194,9 +194,10 @@ class LinkReader(MemoryReader):
     def __init__(self, link: Link) -> None:
         super().__init__(link.broker)
         self._link = link
-        self._seen: dict[Partition, int] = {}
-        self._fetching: dict[Partition, int] = {}
-        self._stuck: dict[Partition, None] = {}
+        self._seen: dict[Partition, Any] = {}
+        self._news: dict[Partition, Any] = {}
+        self._fetching: dict[Partition, Any] = {}
+        self._stuck: dict[Partition, Any] = {}
         self._tickets: dict[Partition, int] = {}
         self._fetches = 0
 
@@ -205,9 +206,12 @@ class LinkReader(MemoryReader):
         for partition in positions:
             if partition not in self._tickets:
                 self._tickets[partition] = self._link.broker.watch(partition, partial(self._fetch, partition))
-            self._seen.pop(partition, None)
-            self._fetching.pop(partition, None)
+            self._forget_seen(partition)
             self._fetch(partition)
+
+    def _forget_seen(self, partition: Partition) -> None:
+        for known in (self._seen, self._news, self._fetching, self._stuck):
+            known.pop(partition, None)
 
     def unassign(self, partitions: Iterable[Partition]) -> None:
         gone = list(partitions)
@@ -215,8 +219,7 @@ class LinkReader(MemoryReader):
         for partition in gone:
             if partition in self._tickets:
                 self._link.broker.unwatch(partition, self._tickets.pop(partition))
-            for known in (self._seen, self._fetching, self._stuck):
-                known.pop(partition, None)
+            self._forget_seen(partition)
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
         self._link.wait_us = max(self._link.wait_us, int(timeout_s * 1_000_000))
@@ -247,13 +250,20 @@ class LinkReader(MemoryReader):
             self._stuck[partition] = None
         elif self._link.broker.has(partition):
             self._seen[partition] = self._link.broker.stored(partition).end
+            self._news[partition] = None
             self._link.wake()
 
     def _visible(self, partition: Partition, end: int) -> int:
-        return max(self._positions[partition], min(end, self._seen[partition]))
+        return max(self._positions[partition], min(end, int(self._seen[partition])))
+
+    def _wanted(self) -> list[Partition]:
+        return list(self._news)
 
     def _read(self, partition: Partition, count: int) -> Chunk | None:
-        return super()._read(partition, count) if partition in self._seen else None
+        chunk = super()._read(partition, count)
+        if self._positions[partition] >= self._seen[partition] or partition in self._silent:
+            del self._news[partition]
+        return chunk
 
 
 class LinkAppender:

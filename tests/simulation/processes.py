@@ -49,7 +49,7 @@ class Process(ABC):
         self._turn_at: int | None = None
         self._turns = 0
         self._lag_us = 0
-        self.step_us = random.choice((1, 5, 20, 50, 200))
+        self.step_us = random.choice((1, 5, 20, 50, 200, 1_000))
         self.begin()
 
     # -- what happens to it -------------------------------------------------------------------------------------------
@@ -141,6 +141,7 @@ class WorkerProcess(Process):
         slots: int,
     ) -> None:
         self._topics, self._zone, self._slots = topics, zone, slots
+        self._idle_us = random.choice((10_000, MAX_IDLE_US, 2 * MAX_IDLE_US))
         self.mute = self.stuck = False
         self.late_us = 0
         self._beats = 0
@@ -168,7 +169,7 @@ class WorkerProcess(Process):
             return MAX_IDLE_US
         self.link.wait_us = 0
         came = self.worker.turn()
-        return self.random.randint(50, 300) if came else max(200, min(2 * self.link.wait_us, MAX_IDLE_US))
+        return self.random.randint(50, 300) if came else max(200, min(4 * self.link.wait_us, self._idle_us))
 
     def _beat(self) -> None:
         if not self.alive:

@@ -1,0 +1,40 @@
+"""Limits so small that short histories reach them: runs of many parts, frames in parts, sweeps of many slices.
+
+They change how much is done at once, and nothing of what is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from unittest import mock
+
+from services.kernel import state
+from services.worker import checkpointer, delivery, running, trimmer
+from services.worker.core import cutting
+
+
+@contextmanager
+def drawn_limits(seed: str) -> Iterator[None]:
+    """While it is open the limits are those of the seed."""
+    random = Random(f"{seed}/limits")
+    drawn = (
+        (checkpointer, "PIECE_ENTRIES", (1, 3, 10, 1_000)),
+        (checkpointer, "PART_ENTRIES", (2, 5, 20, 5_000)),
+        (checkpointer, "SWEEP_BYTES", (50, 200, 1_000, 64 * 1024)),
+        (checkpointer, "JUMP_BATCHES", (0, 2, 8, 256)),
+        (running, "MAX_FRAME_BYTES", (600, 1_000, 4_000, 1024 * 1024)),
+        (running, "MAX_INPUT_BYTES", (500, 4_000, 64 * 1024 * 1024)),
+        (running, "MAX_UNACKNOWLEDGED_BATCHES", (2, 8, 64)),
+        (delivery, "MAX_WAITING_BATCHES", (2, 8, 64)),
+        (delivery, "MAX_BATCHES_A_TRANSACTION", (1, 2, 16)),
+        (cutting, "MAX_LEAD_BATCHES", (3, 10, 64)),
+        (trimmer, "OUTPUT_MS", (50, 200, 500)),
+        (trimmer, "ANCHOR_MS", (100, 500, 2_000)),
+        (state, "MAX_CACHED_VALUES", (2, 10, 4_000_000)),
+    )
+    with ExitStack() as stack:
+        for module, name, values in drawn:
+            stack.enter_context(mock.patch.object(module, name, random.choice(values)))
+        yield

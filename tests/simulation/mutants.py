@@ -1,0 +1,483 @@
+"""Deliberate bugs of the protocol, each a switch: the simulation must catch every one of them.
+
+A mutant replaces one method while a cluster runs; the checkers afterwards work with the true one. What stands in
+PROTOCOL as needed has a mutant here that leaves it out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from msgspec import structs
+
+from schemas import delivered
+from schemas.checkpoints import Anchor, CutsSnapshot, Entry, Marker, Position, unpack
+from schemas.frames import HEADER_BYTES
+from schemas.frames import unpack as unpack_frame
+from schemas.heartbeats import Exit
+from services.kernel.admitted import Admitted
+from services.kernel.assigned import Assigned
+from services.kernel.checkpoint_log import CheckpointLog, Run
+from services.kernel.cuts import CutLog
+from services.kernel.errors import Indefinite
+from services.kernel.merging import InputPartition
+from services.kernel.state import StateTable
+from services.log.memory import MemoryLog
+from services.log.protocol import Chunk
+from services.recovery.core.detector import Detector
+from services.worker import restoring, running, trimmer
+from services.worker.checkpointer import Checkpointer
+from services.worker.core import checkpointing, lifecycle
+from services.worker.cutter import Cutter
+from services.worker.delivery import Delivery
+from services.worker.kept import Kept
+from services.worker.loop import Worker
+from services.worker.outbox import Outbox
+from services.worker.running import Running
+from services.worker.source import SourceFeed, _Waiting
+
+Bug = Callable[[], AbstractContextManager[object]]
+
+RUN_MS = 5_000
+"""How long faults come in a history that is to catch a bug."""
+
+
+def _method(owner: Any, name: str) -> Callable[[Callable[..., Any]], Bug]:
+    """The decorated function stands in for a method; it gets the true one first."""
+
+    def decorate(instead: Callable[..., Any]) -> Bug:
+        true = getattr(owner, name)
+
+        def mutated(*args: Any, **kwargs: Any) -> Any:
+            return instead(true, *args, **kwargs)
+
+        def bug() -> AbstractContextManager[object]:
+            return mock.patch.object(owner, name, mutated)
+
+        bug.__name__ = instead.__name__
+        return bug
+
+    return decorate
+
+
+# -- frames -----------------------------------------------------------------------------------------------------------
+
+
+@_method(InputPartition, "offer")
+def duplicates_taken(true: Any, self: InputPartition, offset: int, frame: bytes) -> bool:
+    """The rows of a frame that is there already are added once more, as long as its batch is not done."""
+    header = unpack_frame(frame)
+    before = header.batch in self._writers[header.writer].batches
+    taken = bool(true(self, offset, frame))
+    payload = memoryview(frame)[HEADER_BYTES:]
+    if before and not taken and len(payload):
+        self._writers[header.writer].batches[header.batch][1].append(payload)
+        self.bytes += len(payload)
+    return taken
+
+
+@_method(InputPartition, "position")
+def position_behind_what_is_held(true: Any, self: InputPartition) -> int:
+    """The input position of a marker is where the reader is, and not the first frame of a later batch."""
+    return self._next_offset
+
+
+@_method(InputPartition, "take")
+def highest_watermark(true: Any, self: InputPartition, batch: int) -> Any:
+    """The watermark of a batch is that of the fastest writer."""
+    highest = max((w.batches[batch][0] for w in self._writers.values() if batch in w.batches), default=None)
+    merged = true(self, batch)
+    return merged if highest is None else replace(merged, watermark=highest)
+
+
+@_method(InputPartition, "take")
+def payloads_as_they_came(true: Any, self: InputPartition, batch: int) -> Any:
+    """Not in writer order, but by who is ahead."""
+    self._writers = dict(sorted(self._writers.items(), key=lambda item: -item[1].received))
+    return true(self, batch)
+
+
+@_method(InputPartition, "skip")
+def jump_leaves_inputs(true: Any, self: InputPartition, batch: int, offset: int, ended: Any) -> None:
+    """A copy that jumps to a marker keeps the frames up to it."""
+
+
+# -- cuts -------------------------------------------------------------------------------------------------------------
+
+
+def records_below_the_range() -> AbstractContextManager[object]:
+    """What lies below the position is not dropped, and a batch is all that is held below its end."""
+
+    def offer(self: _Waiting, chunk: Chunk) -> None:
+        self.fetched = chunk.messages[0].offset() if chunk.messages else self.fetched
+        true_offer(self, chunk)
+
+    def between(self: _Waiting, start: int, stop: int) -> slice:
+        return slice(0, bisect_left(sorted(self.offsets), stop))
+
+    true_offer = _Waiting.offer
+    return mock.patch.multiple(_Waiting, offer=offer, between=between)
+
+
+@_method(CutLog, "_cut")
+def last_cut_wins(true: Any, self: CutLog, cut: Any) -> bool:
+    """A second proposal for a batch replaces the first."""
+    before = self._tasks.get(cut.task)
+    if before is not None and cut.batch == before.batch and not before.final and not self.paused:
+        self._last.accept(cut.task, cut.id)
+        self._tasks[cut.task] = structs.replace(before, last=cut.id, ranges=cut.ranges, watermark=cut.watermark)
+        return True
+    return bool(true(self, cut))
+
+
+@_method(CutLog, "_control")
+def pause_ignored(true: Any, self: CutLog, control: Any) -> bool:
+    taken = bool(true(self, control))
+    self.paused = False
+    return taken
+
+
+@_method(Cutter, "_append")
+def cut_not_read_back(true: Any, self: Cutter, name: str, feed: SourceFeed, now_ms: float) -> None:
+    """A proposal counts at once."""
+    sent: list[bytes] = []
+    partition = self._partition
+    with mock.patch.object(self._around.appender, "append", lambda where, value: sent.append(value)):
+        true(self, name, feed, now_ms)
+    for value in sent:
+        self._around.appender.append(partition, value)
+        self.read(self._log.upto, value, feed.batch)
+
+
+@_method(Cutter, "as_of")
+def marker_with_newest_cuts(true: Any, self: Cutter, batch: int) -> CutsSnapshot | None:
+    """A marker holds the cut log as it is, and not as of its batch."""
+    true(self, batch)
+    return self._log.snapshot() if self.feeds else None
+
+
+# -- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+@_method(CheckpointLog, "_marker")
+def older_runs_valid(true: Any, self: CheckpointLog, offset: int, marker: Marker) -> Run | None:
+    """prev counts, but not the batch; and without prev anything goes."""
+    self.last_b = marker.b - 1
+    self.last_id = marker.prev
+    run: Run | None = true(self, offset, marker)
+    return run
+
+
+@_method(CheckpointLog, "_marker")
+def parts_counted_whatever_came_between(true: Any, self: CheckpointLog, offset: int, marker: Marker) -> Run | None:
+    """A run is valid with the parts that are left of it, and prev does not count."""
+    if marker.b <= self.last_b:
+        return None
+    self.last_id = marker.prev
+    kept = [part for _, part in self._pending.get(marker.id, [])]
+    self._pending[marker.id] = [(offset, structs.replace(part, index=i)) for i, part in enumerate(kept)]
+    run: Run | None = true(self, offset, structs.replace(marker, parts=len(kept)))
+    return run
+
+
+@_method(CheckpointLog, "_marker")
+def parts_of_two_copies_mixed(true: Any, self: CheckpointLog, offset: int, marker: Marker) -> Run | None:
+    """The parts before a marker are its own, whoever wrote them."""
+    others = [part for id, parts in self._pending.items() if id != marker.id for _, part in parts]
+    run: Run | None = true(self, offset, marker)
+    return None if run is None else replace(run, parts=(*run.parts, *others))
+
+
+@_method(Outbox, "acknowledged")
+def marker_before_frames(true: Any, self: Outbox, processed: int) -> int:
+    """A marker does not wait for its frames to be acknowledged."""
+    return processed
+
+
+@_method(Delivery, "committed")
+def marker_before_transactions(true: Any, self: Delivery, processed: int) -> int:
+    """A marker does not wait for its rows to be committed."""
+    return processed
+
+
+@_method(StateTable, "capture")
+def capture_sees_later_values(true: Any, self: StateTable) -> Mapping[bytes, Any]:
+    frozen = true(self)
+    table = self
+
+    class Later(dict[bytes, Any]):
+        def items(self) -> Any:
+            return ((key, table._values.get(key)) for key in list(self))
+
+    return Later(frozen)
+
+
+@_method(StateTable, "thaw")
+def refused_run_counts(true: Any, self: StateTable) -> None:
+    """Dirty entries are forgotten although their marker is not valid."""
+    self._frozen = {}
+
+
+@_method(Checkpointer, "_part")
+def lost_sweep_slice(true: Any, self: Checkpointer, entries: list[Entry], sweep: bool) -> int:
+    """What a slice is to hold is not written, but counts as written."""
+    return 0 if sweep else int(true(self, entries, sweep))
+
+
+@_method(Checkpointer, "_paste_piece")
+def any_run_pasted(true: Any, self: Checkpointer, batch: int, asleep: bool) -> None:
+    """A run that does not fit the image is applied all the same."""
+    self._image_batch = max(self._image_batch, self._foreign[0].marker.a)
+    true(self, batch, asleep)
+
+
+@_method(Checkpointer, "_apply_run")
+def deletions_not_pasted(true: Any, self: Checkpointer, run: Run) -> Iterator[None]:
+    for part in run.parts:
+        if not part.sweep:
+            self._store.image.apply([entry for entry in unpack(part.entries) if entry[1] is not None])
+    yield
+
+
+@_method(Checkpointer, "awaken")
+def paste_left_half_done(true: Any, self: Checkpointer, batch: int) -> int:
+    """A copy that awakes does not finish what it was pasting."""
+    self._foreign.clear()
+    self._pasting = None
+    return batch
+
+
+@_method(CheckpointLog, "anchor")
+def trim_to_the_last_marker(true: Any, self: CheckpointLog) -> Anchor | None:
+    """The anchor is the last run, and not the last complete sweep."""
+    return None if self.last is None or self.base is None else Anchor(self.base + 3, self.last_id, self.last_b)
+
+
+@_method(restoring, "restore")
+def restore_from_the_last_run(true: Any, records: Any) -> Any:
+    """Only the newest run is applied."""
+    log, runs = true(records)
+    return log, iter(list(runs)[-1:])
+
+
+# -- acks and trims ---------------------------------------------------------------------------------------------------
+
+
+@_method(trimmer, "acknowledged")
+def trimmed_one_too_far(true: Any, partition: Any, readers: Any, progress: Any) -> int:
+    upto = int(true(partition, readers, progress))
+    return upto + 1 if upto else upto
+
+
+@_method(trimmer, "acknowledged")
+def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: Any) -> int:
+    """To the maximum of what the readers need."""
+    return max((int(true(partition, [reader], progress)) for reader in readers), default=0)
+
+
+@_method(Running, "_progress")
+def ack_without_a_marker(true: Any, self: Running) -> Any:
+    """What is processed is acknowledged."""
+    positions = tuple(Position(p.topic, p.index, s.position(), s.ended) for p, s in self._inputs.items())
+    return structs.replace(true(self), acked=self.batch, positions=positions)
+
+
+# -- sinks ------------------------------------------------------------------------------------------------------------
+
+
+@_method(MemoryLog, "holds")
+def no_fencing(true: Any, self: MemoryLog, transactional_id: str, holder: Any) -> bool:
+    return True
+
+
+@_method(Delivery, "open")
+def position_read_before_the_fence(true: Any, self: Delivery, opened: Any) -> None:
+    """Position first, and only then the id is taken over."""
+
+    def read(outcome: Any) -> None:
+        early = outcome
+        true(self, lambda _: use(early))
+
+    def use(early: Any) -> None:
+        if not isinstance(early, Exception):
+            self.delivered = early
+        opened(self.delivered)
+
+    def position() -> int:
+        last = self._log.last(self._position)
+        return 0 if last is None else delivered.decode(last.value() or b"").batch
+
+    self._blocking.run(position, read)
+
+
+@_method(Delivery, "_opened")
+def delivered_position_ignored(true: Any, self: Delivery, outcome: Any, opened: Any) -> None:
+    """What is delivered already is delivered again."""
+    true(self, outcome if isinstance(outcome, Exception) else (outcome[0], 0), opened)
+
+
+@_method(Delivery, "_committed")
+def blind_retry(true: Any, self: Delivery, outcome: Any) -> None:
+    """After a commit of which nobody knows, the id is taken again and the commit repeated."""
+
+    def again() -> int:
+        assert self._transactor is not None
+        self._transactor.start()
+        return self._commit()
+
+    if isinstance(outcome, Indefinite) and not self._closed:
+        self._blocking.run(again, self._committed)
+    else:
+        true(self, outcome)
+
+
+@_method(Delivery, "_next")
+def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
+    """Rows first, then the position."""
+    if self._under_way or not self._waiting or self._transactor is None:
+        return
+    self._under_way = [self._waiting.popleft()]
+    transactor, batch = self._transactor, self._under_way[0]
+
+    def position() -> int:
+        transactor.commit([self._position_rows(batch.number)])
+        return 1
+
+    def rows(outcome: Any) -> None:
+        if isinstance(outcome, Exception):
+            self._committed(outcome)
+        else:
+            self._blocking.run(position, self._committed)
+
+    self._blocking.run(lambda: transactor.commit(self._rows(batch)), rows)
+
+
+@_method(Running, "deliver_by")
+def unsent_rows_forgotten(true: Any, self: Running, delivery: Delivery) -> None:
+    """A standby that takes over delivers only what comes after."""
+    self._kept.rows.clear()
+    true(self, delivery)
+
+
+@_method(Running, "_send_kept")
+def unsent_frames_forgotten(true: Any, self: Running) -> None:
+    """A standby that takes over sends only what comes after."""
+    self._kept.sent.clear()
+
+
+@_method(Kept, "forget")
+def kept_too_short(true: Any, self: Kept, batch: int) -> None:
+    """Any marker empties what is kept."""
+    true(self, 2**62)
+
+
+# -- decisions --------------------------------------------------------------------------------------------------------
+
+
+@_method(Assigned, "read")
+def any_epoch_valid(true: Any, self: Assigned, record: Any) -> list[Any]:
+    """An old record counts as a new one."""
+    for change in record.changes:
+        known = self._units.get(change.unit)
+        if known is not None and change.epoch <= known.epoch:
+            del self._units[change.unit]
+            if change.epoch > 1:
+                self._units[change.unit] = type(change)(change.unit, change.epoch - 1)
+    return list(true(self, record))
+
+
+@_method(Detector, "read")
+def exit_hits_the_next_incarnation(true: Any, self: Detector, record: Any) -> None:
+    """An exit notice counts for whoever runs now, and for ever after."""
+    if isinstance(record, Exit) and record.worker in self._pulses:
+        record = Exit(record.worker, "9", record.time_ms, record.status)
+    true(self, record)
+
+
+@_method(Detector, "gone")
+def nobody_is_ever_gone(true: Any, self: Detector, worker: str, incarnation: str, fail_stop_us: int) -> bool:
+    return False
+
+
+@_method(Worker, "_reconcile")
+def copies_never_closed(true: Any, self: Worker) -> None:
+    """What an assignment no longer names goes on."""
+    for key, change in self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation).items():
+        self._place(key, change)
+
+
+@_method(Admitted, "named")
+def name_in_use_admitted(true: Any, self: Admitted, job: str) -> None:
+    """A second job of a name is taken while the first runs."""
+
+
+@_method(Running, "_hold_one")
+def slow_writer_paused(true: Any, self: Running, partition: Any, full: bool, drained: bool) -> None:
+    """A partition that holds much is paused although the unit waits for a frame that is behind it."""
+    source = self._inputs.get(partition)
+    if source is not None:
+        full, drained = source.bytes > running.MAX_INPUT_BYTES, source.bytes < running.MAX_INPUT_BYTES // 2
+    true(self, partition, full, drained)
+
+
+def fenced_copy_starts_again_unread() -> AbstractContextManager[object]:
+    """A fenced copy takes its id again at once."""
+    row = (lifecycle.State.RUNNING, lifecycle.OutputFenced, None)
+    again = (lifecycle.State.RESTORING, lifecycle._REBUILD)
+    return mock.patch.dict(lifecycle.TRANSITIONS, {row: again})
+
+
+def refused_run_settled() -> AbstractContextManager[object]:
+    """A run that is refused is settled all the same."""
+    return mock.patch.dict(checkpointing._READ_BACK, {False: checkpointing._READ_BACK[True]})
+
+
+MUTANTS: tuple[tuple[Bug, int], ...] = (
+    (duplicates_taken, 0),
+    (position_behind_what_is_held, 0),
+    (highest_watermark, 0),
+    (payloads_as_they_came, 0),
+    (jump_leaves_inputs, 0),
+    (records_below_the_range, 0),
+    (last_cut_wins, 0),
+    (pause_ignored, 0),
+    (cut_not_read_back, 0),
+    (marker_with_newest_cuts, 0),
+    (older_runs_valid, 0),
+    (parts_counted_whatever_came_between, 0),
+    (parts_of_two_copies_mixed, 0),
+    (marker_before_frames, 0),
+    (marker_before_transactions, 0),
+    (capture_sees_later_values, 0),
+    (refused_run_counts, 0),
+    (lost_sweep_slice, 0),
+    (any_run_pasted, 0),
+    (deletions_not_pasted, 0),
+    (paste_left_half_done, 0),
+    (trim_to_the_last_marker, 0),
+    (restore_from_the_last_run, 0),
+    (trimmed_one_too_far, 0),
+    (trimmed_for_the_fastest, 0),
+    (ack_without_a_marker, 0),
+    (no_fencing, 0),
+    (position_read_before_the_fence, 0),
+    (delivered_position_ignored, 0),
+    (blind_retry, 0),
+    (position_in_a_transaction_of_its_own, 0),
+    (unsent_rows_forgotten, 0),
+    (unsent_frames_forgotten, 0),
+    (kept_too_short, 0),
+    (any_epoch_valid, 0),
+    (exit_hits_the_next_incarnation, 0),
+    (nobody_is_ever_gone, 0),
+    (copies_never_closed, 0),
+    (name_in_use_admitted, 0),
+    (slow_writer_paused, 0),
+    (fenced_copy_starts_again_unread, 0),
+    (refused_run_settled, 0),
+)

@@ -1,0 +1,15 @@
+"""Every deliberate bug of the protocol is caught: a checker that no bug can trip is not a checker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.history import simulate
+from tests.simulation.mutants import MUTANTS, RUN_MS, Bug
+from tests.simulation.scenario import draw
+
+
+@pytest.mark.parametrize(("bug", "seed"), MUTANTS, ids=[bug.__name__ for bug, _ in MUTANTS])
+def test_the_simulation_catches(bug: Bug, seed: int) -> None:
+    assert simulate(draw(seed, RUN_MS), bug()).wrong
+    assert not simulate(draw(seed, RUN_MS)).wrong
