@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas import assignments, checkpoints, cuts, delivered, events, plans
+from schemas import assignments, checkpoints, cuts, delivered, plans
 from schemas.checkpoints import Anchor, Marker
 from schemas.cuts import Control, Cut
 from schemas.frames import unpack
@@ -55,7 +55,7 @@ def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
     found: list[str] = []
-    for checker in (_assignments, _failures, _frames, _deliveries):
+    for checker in (_assignments, _frames, _deliveries):
         found += checker(cluster.broker.written)
     for generation in generations:
         found += _CheckpointCheck(cluster, generation).run()
@@ -92,15 +92,6 @@ def _assignments(written: list[Written]) -> Iterator[str]:
                     switching.check_invariants(change)
                 except AssertionError as error:
                     yield f"assignment: {error}"
-
-
-def _failures(written: list[Written]) -> Iterator[str]:
-    """No copy gives up: nothing in these jobs is to fail."""
-    for one in written:
-        if one.partition.topic == TOPICS.events:
-            event = events.decode(one.value)
-            if event.kind == "copy-failed":
-                yield f"failed copy: {event.unit} on {event.worker} #{event.epoch}: {event.detail}"
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from random import Random
 from typing import Any
 
-from schemas import commands
+from schemas import commands, events
 from schemas.heartbeats import Exit, encode
 from schemas.topics import ClusterTopics, Partition, TopicSpec
 from tests.simulation.broker import Broker
@@ -44,6 +45,7 @@ class Cluster:
         self._slots = 4
         self.broker.create(TOPICS.specs())
         self.broker.create([TopicSpec(name, count) for name, count in job.topics.items()])
+        self.broker.watch(Partition(TOPICS.events, 0), self._happened)
         self._user = Link("user", self.broker, self.timeline, Random(f"{seed}/user"))
         self._hand: LinkAppender = self._user.appender("user")
         self.roles = (
@@ -91,10 +93,17 @@ class Cluster:
         self._hand.append(Partition(TOPICS.heartbeats, 0), record)
 
     def _raised(self, who: str, error: Exception) -> None:
-        import traceback
-
         trace = "".join(traceback.format_exception(error)[-6:])
         self.wrong.append(f"{who} raised {type(error).__name__}: {error}\n{trace}")
+
+    def _happened(self) -> None:
+        """No copy gives up: nothing in these jobs is to fail."""
+        last = self.broker.written[-1] if self.broker.written else None
+        if last is None or last.partition.topic != TOPICS.events:
+            return  # its topic was created
+        event = events.decode(last.value)
+        if event.kind == "copy-failed":
+            self.wrong.append(f"failed copy: {event.unit} on {event.worker} #{event.epoch}: {event.detail}")
 
     def heal(self) -> None:
         """Faults end: every process runs and is reached."""

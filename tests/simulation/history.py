@@ -30,7 +30,7 @@ from tests.simulation.limits import drawn_limits
 from tests.simulation.scenario import Scenario
 from tests.simulation.story import tell
 
-PROTECTED_WITHIN_MS = 15_000
+PROTECTED_WITHIN_MS = 12_000
 ENDED_WITHIN_MS = 20_000
 LOOK_MS = 100
 

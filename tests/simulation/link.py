@@ -87,6 +87,7 @@ class Link:
         self.sends = self.hears = True
         self.frozen = self.dead = False
         self.slowness = 1
+        self._jitter = random.choice((0.0, 0.02, 0.1, 0.3))
         self.wake: Callable[[], None] = lambda: None
         self.appended: Callable[[Partition, bytes], None] = lambda partition, value: None
         self.channels: list[Channel] = []
@@ -98,8 +99,8 @@ class Link:
     def delay_us(self) -> int:
         """One way, now and then much longer."""
         base = self.random.randint(200, 3_000)
-        if self.random.random() < 0.02:
-            base *= self.random.randint(2, 40)
+        if self.random.random() < self._jitter:
+            base *= self.random.randint(2, 60)
         return base * self.slowness
 
     @property

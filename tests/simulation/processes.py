@@ -216,7 +216,8 @@ class ReplicaProcess(Process):
 
     def start(self) -> None:
         kinds = [Partition(name, 0) for name in (
-            self._topics.heartbeats, self._topics.assignments, self._topics.plans, self._topics.submit)]  # fmt: skip
+            self._topics.heartbeats, self._topics.assignments, self._topics.plans, self._topics.submit,
+            self._topics.events)]  # fmt: skip
         backlog = Backlog.of(self.link, kinds)
         self._reader = self.link.reader("replica")
         self._reader.assign(self.link.offsets(kinds, "start"))
