@@ -15,6 +15,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """processed: last batch done. acked: last batch under a valid marker; positions: that marker's input positions.
 
     late, dead and lost count records since the start of the generation; records counts those cut.
+    step_ms: the longest that checkpoint work kept the unit from its batches, since the record before.
     ended: the unit has processed its end and its marker is valid.
     """
 
@@ -27,6 +28,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     late: int = 0
     dead: int = 0
     lost: int = 0
+    step_ms: float = 0.0
     ended: bool = False
 
 

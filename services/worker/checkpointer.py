@@ -95,7 +95,6 @@ class Checkpointer:
         self._parts = 0
         self._entries: list[list[Entry]] = []
         self._sweep: tuple[bytes, bytes | None] = (b"", None)
-        self.longest_ms = 0.0
 
     @property
     def resting(self) -> bool:
@@ -126,7 +125,6 @@ class Checkpointer:
         while self.working and self._clock_ms() - started < PIECE_MS:
             if next(self._work, StopIteration) is StopIteration:
                 self._handle(Encoded() if self._core.phase is Phase.ENCODING else Settled())
-        self.longest_ms = max(self.longest_ms, self._clock_ms() - started)
 
     def paste(self, batch: int, asleep: bool) -> None:
         """Takes other copies' runs into the image, for at most PIECE_MS.

@@ -84,6 +84,7 @@ class Running:
         self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
         self._held: set[Partition] = set()
         self._published: Progress | None = None
+        self._longest_step_ms = 0.0
 
     # -- what it reads ------------------------------------------------------------------------------------------------
 
@@ -107,8 +108,10 @@ class Running:
             for message in chunk.messages:
                 source.offer(message.offset(), message.value() or b"")
         elif chunk.partition == self._checkpointer.partition:
+            began_ms = self._around.clock_ms()
             for message in chunk.messages:
                 self._checkpointer.read(message.offset(), message.value() or b"")
+            self._stepped(began_ms)
         elif self._cutter.reads(chunk.partition):
             for message in chunk.messages:
                 self._cutter.read(message.offset(), message.value() or b"", self.batch)
@@ -276,7 +279,7 @@ class Running:
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
     def _checkpoint(self, now_ms: float) -> None:
-        checkpointer = self._checkpointer
+        checkpointer, began_ms = self._checkpointer, self._around.clock_ms()
         if checkpointer.resting and self._due(now_ms):
             self._checkpoint_ms = now_ms
             self._trimmer.output_trimmed = False
@@ -284,6 +287,10 @@ class Running:
         checkpointer.work()
         committed = self.batch if self._delivery is None else self._delivery.committed(self.batch)
         checkpointer.flushed(min(self._outbox.acknowledged(self.batch), committed))
+        self._stepped(began_ms)
+
+    def _stepped(self, began_ms: float) -> None:
+        self._longest_step_ms = max(self._longest_step_ms, self._around.clock_ms() - began_ms)
 
     def _due(self, now_ms: float) -> bool:
         marked = 0 if self.marker is None else self.marker.b
@@ -370,6 +377,7 @@ class Running:
             late=self.counts["late"],
             dead=self.counts["dead"],
             lost=self.counts["lost"],
+            step_ms=round(self._longest_step_ms, 3),
             ended=self.finished,
         )
 
@@ -386,6 +394,7 @@ class Running:
         if self._commits:
             partition = Partition(self.job.topics.progress, 0)
             self._around.appender.append(partition, encode_progress(self._published), key=self._name.encode())
+            self._longest_step_ms = 0.0
 
     # -- opening ------------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,15 @@ class Reached:
     records: int
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The longest checkpoint step of a unit, as published at a time."""
+
+    time_ms: int
+    unit: str
+    took_ms: float
+
+
 class Followed:
     """Reads on whenever it is asked to wait; raises MeasureFailed once the job has failed."""
 
@@ -49,6 +58,7 @@ class Followed:
         self.state = ""
         self.units: dict[str, Progress] = {}
         self.reached: list[Reached] = []
+        self.steps: list[Step] = []
         self.events: list[Event] = []
 
     def close(self) -> None:
@@ -151,6 +161,7 @@ class Followed:
 
     def _progressed(self, one: Progress, time_ms: int) -> None:
         self.units[one.unit] = one
+        self.steps.append(Step(time_ms, one.unit, one.step_ms))
         if self.units.keys() >= set(self.units_of("source")):
             self.reached.append(Reached(time_ms, self.records))
 

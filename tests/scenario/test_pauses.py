@@ -1,0 +1,34 @@
+"""A worker publishes for how long checkpoint work kept a unit from its batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas import progress
+from schemas.topics import Partition
+from services.worker.checkpointer import Checkpointer
+from tests.support.memory_cluster import MemoryCluster
+from tests.support.orders import JOB, orders
+
+SLOW_MS = 7
+
+
+def test_the_longest_step_of_checkpoint_work_is_published_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = orders(200)
+    cluster = MemoryCluster(JOB)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    fast, slow = Checkpointer.work, [SLOW_MS]
+
+    def work(checkpointer: Checkpointer) -> None:
+        if checkpointer.working and slow:
+            cluster.now_ms += slow.pop()
+        fast(checkpointer)
+
+    monkeypatch.setattr(Checkpointer, "work", work)
+    for partition in (0, 1):
+        cluster.feed("orders", fed[partition::2], partition)
+    cluster.run_to_end()
+    published = [progress.decode(m.value() or b"") for m in cluster.log.scan(Partition(cluster.topics.progress, 0))]
+    assert not slow, "a checkpoint was made"
+    assert [one.step_ms for one in published if one.step_ms] == [SLOW_MS]
