@@ -34,6 +34,8 @@ from tests.support.doomed_worker import Doom
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
+START_S = 180.0
+"""Machines that run tests are busy."""
 LOOK_AGAIN_S = 0.02
 CHUNK = 40
 KEYED = {"totals", "hours"}
@@ -60,7 +62,7 @@ class DoomedCluster:
     """A running cluster; doom: what is armed. Use `cluster_of` to start one."""
 
     def __init__(self, supervisor: DoomedSupervisor) -> None:
-        self._supervisor = supervisor
+        self.supervisor = supervisor
         self._armed = supervisor.settings.home / "doom" / "armed"
         self._fired = self._armed.with_name("fired")
         self._armed.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,7 @@ class DoomedCluster:
 
     def kill(self, chance: random.Random) -> str:
         """SIGKILL to a worker that runs; its name, or nothing when none does."""
-        running = [(worker.name, worker.pid) for worker in self._supervisor.workers if worker.pid is not None]
+        running = [(worker.name, worker.pid) for worker in self.supervisor.workers if worker.pid is not None]
         if not running:
             return ""
         name, pid = chance.choice(running)
@@ -97,21 +99,23 @@ class DoomedCluster:
         return name
 
     def all_run(self) -> bool:
-        return all(worker.pid is not None for worker in self._supervisor.workers)
+        return all(worker.pid is not None for worker in self.supervisor.workers)
 
     def ends(self) -> int:
         """How often a worker was started again."""
-        return sum(worker.restarts for worker in self._supervisor.workers)
+        return sum(worker.restarts for worker in self.supervisor.workers)
 
 
 @contextmanager
-def cluster_of(workers: int, folder: Path) -> Iterator[DoomedCluster]:
+def cluster_of(
+    workers: int, folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, **settings: Any
+) -> Iterator[DoomedCluster]:
     """Stopped at the end, however that comes; a second Ctrl-C does not leave it half down."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     restrict(["tests"])
-    supervisor = DoomedSupervisor(Settings(home=folder, slots=64), workers)
+    supervisor = kind(Settings(home=folder, slots=64, **settings), workers)
     with mock.patch.object(restarts, "STEADY_S", 0.0):  # who dies by our hand is started again at once
-        supervisor.start()
+        supervisor.start(START_S)
         keeper = threading.Thread(target=supervisor.run, name="supervisor", daemon=True)
         keeper.start()
         cluster = DoomedCluster(supervisor)

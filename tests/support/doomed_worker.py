@@ -2,7 +2,7 @@
 
 It does what a worker does, with small parts and frequent trims, and looks at everything it hands to its Kafka client.
 In the directory DOOM_DIR the file `armed` holds a `Doom`; the first process that reaches it renames the file to `fired`
-and kills itself, so whoever is started in its place lives.
+and kills itself, so whoever is started in its place lives; or it freezes there, and is a zombie once it is woken.
 """
 
 from __future__ import annotations
@@ -64,11 +64,16 @@ _T = TypeVar("_T")
 
 
 class Doom(msgspec.Struct, frozen=True):
-    """Die at the nth occurrence of a point from now on, of any one process."""
+    """Die at the nth occurrence of a point from now on, of any one process.
+
+    worker: whose; empty: of any. freeze: stand still there instead, before or after.
+    """
 
     point: str
     moment: str
     nth: int
+    worker: str = ""
+    freeze: bool = False
 
 
 class Fate:
@@ -87,24 +92,26 @@ class Fate:
         Args:
             settle: waits until all that was handed over is acknowledged.
         """
-        moment = self._reached(point)
-        if moment == "before":
+        doom = self._reached(point)
+        if doom is None:
+            return act()
+        if doom.moment == "before":
             settle()
-            _die()
-        elif moment == "during":
-            threading.Thread(target=_die_within, args=(MAX_DURING_S,), daemon=True).start()
+            _meet(doom)
+        elif doom.moment == "during":
+            threading.Thread(target=_meet, args=(doom, MAX_DURING_S), daemon=True).start()
         done = act()
-        if moment == "after":
+        if doom.moment == "after":
             settle()
-        if moment is not None:
-            _die_within(MAX_DURING_S if moment == "during" else 0)
+        if doom.moment != "before":
+            _meet(doom, MAX_DURING_S if doom.moment == "during" else 0)
         return done
 
-    def _reached(self, point: str) -> str | None:
-        """The moment at which to die, now that the point is reached; None to go on."""
+    def _reached(self, point: str) -> Doom | None:
+        """The doom to meet, now that its point is reached; None to go on."""
         with self._lock:
             self._look()
-            if self._doom is None or self._doom.point != point:
+            if self._doom is None or self._doom.point != point or self._doom.worker not in ("", WORKER):
                 return None
             self._left -= 1
             if self._left > 0:
@@ -114,7 +121,7 @@ class Fate:
                 self._armed.rename(self._fired)
             except FileNotFoundError:
                 return None  # another was first
-            return doom.moment
+            return doom
 
     def _look(self) -> None:
         try:
@@ -130,16 +137,16 @@ class Fate:
             self._inode, self._left = inode, self._doom.nth
 
 
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(10)
+def _meet(doom: Doom, within_s: float = 0) -> None:
+    time.sleep(random.uniform(0, within_s))
+    if doom.freeze:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(10)
 
 
-def _die_within(seconds: float) -> None:
-    time.sleep(random.uniform(0, seconds))
-    _die()
-
-
+WORKER = os.environ.get("HOLDFAST_WORKER", "")
 FATE = Fate(Path(os.environ.get("DOOM_DIR", "/nonexistent")))
 
 

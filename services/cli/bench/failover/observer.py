@@ -50,6 +50,10 @@ class Observer:
             placed = [change for change in self._core.assigned.units().values() if change.copies]
             return bool(placed) and not self._core.unprotected()
 
+    def unprotected(self) -> list[str]:
+        with self._lock:
+            return self._core.unprotected()
+
     def workers(self) -> int:
         """How many answer."""
         with self._lock:

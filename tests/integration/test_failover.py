@@ -1,0 +1,148 @@
+"""Workers, recovery replicas and the broker are killed and frozen under load: who goes on is told, every row is exact.
+
+The pure core's tests (tests/unit/recovery) hold every row of its tables; these hold that the same happens to processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from services.recovery.core.situation import Stance
+from services.recovery.core.switching import Move, Sign
+from tests.support.doomed_worker import Doom
+from tests.support.struck import Struck, running, struck_cluster, tolerant
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+HYBRID = tolerant("hybrid")
+UNIT = "totals-0"
+TRIES = 4
+"""A rollback may be over before the signal arrives."""
+
+
+@pytest.fixture(scope="module")
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
+    with struck_cluster(tmp_path_factory.mktemp("cluster"), recoveries=2) as cluster:
+        yield cluster
+
+
+def pair(struck: Struck) -> tuple[str, str, int]:
+    """The workers of the unit's primary and secondary, and the epoch that says so."""
+    change = struck.change(UNIT)
+    primary, secondary = change.copies
+    return primary.worker, secondary.worker, change.epoch
+
+
+def reason(sign: Sign, move: Move) -> str:
+    return f"{sign.value}: {move.value}"
+
+
+PROMOTED = reason(Sign.PRIMARY_GONE, Move.PROMOTE)
+SWITCHED = reason(Sign.PRIMARY_SILENT, Move.SWITCH)
+RESUMED = reason(Sign.PRIMARY_ANSWERS, Move.RESUME)
+PLACED = (reason(Sign.BOTH_GONE, Move.PLACE), reason(Sign.PRIMARY_GONE, Move.PLACE))
+"""At once, or after one of the two notices was read first."""
+
+
+def test_the_primary_is_killed_and_the_unit_goes_on_at_its_secondary(struck: Struck) -> None:
+    with running(struck, HYBRID, "killed") as job:
+        primary, secondary, epoch = pair(struck)
+        struck.kill(primary)
+        job.under_load(lambda: struck.in_charge(UNIT) == secondary, "the secondary is in charge")
+        job.under_load(struck.protected, "every unit is protected again")
+        assert PROMOTED in struck.reasons(UNIT, epoch)
+        told = [one for one in struck.events() if (one.job, one.unit) == (job.name, UNIT) and one.epoch > epoch]
+        assert next(one.phases_ms.keys() for one in told if one.kind == "decided") == {"detection"}
+        active = next(one for one in told if one.kind == "unit-active")
+        assert active.worker == secondary
+        assert active.phases_ms.keys() == {"activation", "replay", "first_output"}
+
+
+def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(struck: Struck) -> None:
+    with running(struck, HYBRID, "stalled") as job:
+        primary, secondary, epoch = pair(struck)
+        with struck.frozen(primary):
+            job.until_stance(UNIT, Stance.SWITCHED)
+            assert struck.in_charge(UNIT) == secondary
+            job.goes_on()
+        job.under_load(struck.protected, "every unit is protected again")
+        reasons = struck.reasons(UNIT, epoch)
+        assert SWITCHED in reasons
+        assert RESUMED in reasons
+        assert any(one.endswith(Move.ROLL_BACK.value) for one in reasons)
+
+
+@pytest.mark.parametrize("point", ["commit", "cut", "marker"])
+def test_a_primary_wakes_after_its_promotion_with_something_in_hand_and_does_no_harm(
+    struck: Struck, point: str
+) -> None:
+    """It froze just before it would have committed a transaction, proposed a cut, or written a marker."""
+    with running(struck, tolerant("hybrid", fail_stop_s=1.5), f"zombie-{point}") as job:
+        unit = "events-0" if point == "cut" else UNIT
+        primary = struck.in_charge(unit)
+        epoch = struck.change(unit).epoch
+        struck.cluster.arm(Doom(point, "before", 3, worker=primary, freeze=True))
+        job.under_load(lambda: struck.cluster.fired, f"{primary} reaches its {point}")
+        with struck.frozen(primary, by_itself=True):
+            job.under_load(lambda: PROMOTED in struck.reasons(unit, epoch), "the secondary is promoted")
+            job.goes_on()
+        job.goes_on()
+
+
+def test_both_copies_are_killed_together_and_the_unit_is_placed_from_the_checkpoint_log(struck: Struck) -> None:
+    with running(struck, HYBRID, "both") as job:
+        primary, secondary, epoch = pair(struck)
+        ended = {copy.incarnation for copy in struck.change(UNIT).copies}
+        struck.kill(primary, secondary)
+        job.under_load(lambda: not ended & struck.incarnations(UNIT), "the unit is placed anew")
+        assert any(one in PLACED for one in struck.reasons(UNIT, epoch))
+
+
+def test_the_primary_is_killed_during_its_rollback(struck: Struck) -> None:
+    with running(struck, HYBRID, "rollback") as job:
+        for _ in range(TRIES):
+            primary, _, epoch = pair(struck)
+            with struck.frozen(primary):
+                job.until_stance(UNIT, Stance.SWITCHED)
+                job.goes_on()
+            job.until_stance(UNIT, Stance.ROLLING_BACK)
+            struck.kill(primary)
+            job.under_load(struck.protected, "every unit is protected again")
+            if (RESUMED, PROMOTED) in pairwise(struck.reasons(UNIT, epoch)):
+                return
+        raise AssertionError("not once killed in time")
+
+
+@pytest.mark.parametrize("killed", ["recovery-1", "recovery-2"])
+def test_a_recovery_replica_is_killed_during_a_takeover_and_nothing_changes(struck: Struck, killed: str) -> None:
+    with running(struck, HYBRID, f"{killed}-dies") as job:
+        primary, secondary, epoch = pair(struck)
+        struck.kill(primary, killed)
+        job.under_load(lambda: struck.in_charge(UNIT) == secondary, "the secondary is in charge")
+        assert PROMOTED in struck.reasons(UNIT, epoch)
+
+
+def test_a_recovery_replica_that_starts_late_agrees_and_takes_over_alone(struck: Struck) -> None:
+    with running(struck, HYBRID, "late") as job:
+        struck.kill("recovery-1")
+        with struck.frozen("recovery-2"):
+            primary, secondary, epoch = pair(struck)
+            struck.kill(primary)
+            job.under_load(lambda: struck.in_charge(UNIT) == secondary, "the secondary is in charge")
+            job.under_load(struck.protected, "every unit is protected again")
+            assert struck.authors(UNIT, epoch) == {"recovery-1"}
+        primary, secondary, epoch = pair(struck)
+        job.goes_on()
+        struck.kill(primary)
+        job.under_load(lambda: struck.in_charge(UNIT) == secondary, "the secondary is in charge")
+
+
+def test_the_broker_restarts_and_nobody_is_taken_for_dead(struck: Struck) -> None:
+    with running(struck, HYBRID, "broker") as job:
+        before = {unit: struck.change(unit) for unit in job.units}
+        struck.restart_kafka()
+        job.goes_on()
+        job.under_load(struck.protected, "every unit is protected")
+        assert {unit: struck.change(unit) for unit in job.units} == before

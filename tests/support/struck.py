@@ -1,0 +1,247 @@
+"""A real cluster whose processes are killed and frozen by name, and what became of its units, as `assignments` says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from schemas import assignments, commands
+from schemas.assignments import Assignment, Change, split_unit_key
+from schemas.events import Event
+from schemas.events import decode as decode_event
+from schemas.topics import Partition
+from services.cli.bench.failover.observer import Observer
+from services.kernel.assigned import Assigned
+from services.kernel.errors import Retriable
+from services.recovery.core.situation import Stance, stance
+from tests.campaign.cluster import DEADLINE_S, DoomedCluster, DoomedSupervisor, NotReached, RunningJob, cluster_of
+from tests.campaign.jobs import JOBS, Job
+
+WORKERS = 3
+LOAD = 10
+"""Numbers fed at each look, some 500 a second."""
+
+
+def tolerant(scheme: str, fail_stop_s: float = 30.0, kind: str = "counts") -> Job:
+    """A job of the campaign under a scheme."""
+    job = JOBS[kind]
+    wanted = f"{{default: {{scheme: {scheme}}}, fail_stop_timeout_s: {fail_stop_s}, checkpoint"
+    text = job.text.template.replace("{checkpoint", wanted)
+    assert text != job.text.template, "the job says nothing of its checkpoints any more"
+    return Job(job.kind, Template(text), job.sources, job.queries, job.check)
+
+
+class Struck:
+    """A cluster under observation. history: valid changes of the watched job with their authors, by the unit's name."""
+
+    def __init__(self, cluster: DoomedCluster, observer: Observer) -> None:
+        self.cluster, self._observer = cluster, observer
+        self.history: dict[str, list[tuple[str, Change]]] = {}
+        self._assigned = Assigned()
+        self._job = ""
+        self._reader = cluster.log.reader("struck")
+        self._reader.assign({Partition(cluster.topics.assignments, 0): 0})
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def pid(self, name: str) -> int:
+        """Of a member or `kafka`; waits while it is being started."""
+
+        def found() -> int | None:
+            supervisor = self.cluster.supervisor
+            if name == "kafka":
+                return supervisor.cluster.kafka_pid
+            return next(member.pid for member in supervisor.members if member.name == name)
+
+        return int(_until(found, f"{name} runs"))
+
+    def kill(self, *names: str) -> None:
+        """SIGKILL, to all at the same moment."""
+        for pid in [self.pid(name) for name in names]:
+            os.kill(pid, signal.SIGKILL)
+
+    def restart_kafka(self) -> None:
+        """SIGKILL; returns when its successor answers."""
+        former = self.pid("kafka")
+        os.kill(former, signal.SIGKILL)
+        _until(lambda: self.pid("kafka") != former and self._answers(), "Kafka is back")
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.cluster.log.topics())
+        except Retriable:
+            return False
+
+    @contextmanager
+    def frozen(self, name: str, *, by_itself: bool = False) -> Iterator[None]:
+        """SIGSTOP until the end of the block. by_itself: it is about to meet a doom that freezes it."""
+        pid = self.pid(name)
+        if by_itself:
+            _until(lambda: b") T " in Path(f"/proc/{pid}/stat").read_bytes(), f"{name} stands still")
+        else:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    # -- units --------------------------------------------------------------------------------------------------------
+
+    def watch(self, job: str) -> None:
+        self._job = job
+        self.history.clear()
+
+    def read(self) -> None:
+        """Reads on in `assignments`."""
+        while chunks := [chunk for chunk in self._reader.poll(0) if chunk.messages]:
+            for chunk in chunks:
+                for message in chunk.messages:
+                    self._fold(assignments.decode(message.value() or b""))
+
+    def _fold(self, record: Assignment) -> None:
+        for change in self._assigned.read(record):
+            job, _, unit = split_unit_key(change.unit)
+            if job == self._job:
+                self.history.setdefault(unit, []).append((record.author, change))
+
+    def change(self, unit: str) -> Change:
+        self.read()
+        return self.history[unit][-1][1]
+
+    def reasons(self, unit: str, since: int) -> list[str]:
+        """Of all changes after the epoch."""
+        self.read()
+        return [change.reason for _, change in self.history[unit] if change.epoch > since]
+
+    def authors(self, unit: str, since: int) -> set[str]:
+        """recovery-1, recovery-2, ...: whose changes after the epoch count."""
+        self.read()
+        return {author[: len("recovery-1")] for author, change in self.history[unit] if change.epoch > since}
+
+    def stance(self, unit: str) -> Stance:
+        return stance(self.change(unit))
+
+    def in_charge(self, unit: str) -> str:
+        committer = self.change(unit).committer
+        assert committer is not None
+        return committer.worker
+
+    def incarnations(self, unit: str) -> set[str]:
+        return {copy.incarnation for copy in self.change(unit).copies}
+
+    def protected(self) -> bool:
+        return self._observer.workers() == WORKERS and self._observer.protected()
+
+    def events(self) -> list[Event]:
+        where = Partition(self.cluster.topics.events, 0)
+        return [decode_event(message.value() or b"") for message in self.cluster.log.scan(where)]
+
+    def told(self) -> list[str]:
+        """How the watched job's units came to where they are, and what they are now."""
+        self.read()
+        changes = [change for history in self.history.values() for _, change in history]
+        lines = [f"{one.unit}#{one.epoch}: {one.reason}: {_copies(one)}" for one in changes]
+        return [*lines, f"unprotected: {self._observer.unprotected()}"]
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class StruckJob(RunningJob):
+    """A job under load while its cluster is struck."""
+
+    def __init__(self, struck: Struck, job: Job, name: str) -> None:
+        super().__init__(struck.cluster, job, name)
+        self.struck = struck
+
+    @property
+    def units(self) -> list[str]:
+        return self._units
+
+    def begin(self) -> None:
+        """Returns when every unit is protected."""
+        self.struck.watch(self.name)
+        self.submit()
+        self.under_load(self._placed, "every unit has two copies")
+        self.under_load(self.struck.protected, "every unit is protected")
+
+    def _placed(self) -> bool:
+        self.struck.read()
+        placed = [history[-1][1] for history in self.struck.history.values()]
+        return len(placed) == len(self.units) and all(len(change.copies) == 2 for change in placed)
+
+    def give_up(self) -> None:
+        """Cancels it: what comes next is not to wait for it."""
+        self._command(commands.encode(commands.Command("cancel", self.name)))
+
+    def under_load(self, condition: Callable[[], Any], what: str) -> Any:
+        try:
+            return self.until(condition, what, load=LOAD)
+        except NotReached as error:
+            raise NotReached("\n".join([str(error), *self.struck.told()])) from None
+
+    def until_stance(self, unit: str, wanted: Stance) -> None:
+        self.under_load(lambda: self.struck.stance(unit) is wanted, f"{unit} is {wanted.value}")
+
+    def goes_on(self) -> None:
+        """Returns when all that was fed, and some that is fed now, is processed."""
+        self.feed()
+        self.until(self.caught_up, "all that was fed is processed")
+
+    def end_exact(self) -> None:
+        """Drains it, and compares every row with its recomputation and with the job's own check."""
+        self.feed()
+        self.drain()
+        self.await_end()
+        report = self.replayed()
+        assert report.rows.results > 0
+        assert report.exact, report
+        assert self.problems() == []
+        self.forget()
+
+
+@contextmanager
+def running(struck: Struck, job: Job, name: str) -> Iterator[StruckJob]:
+    """The job with each of its units protected; they are again at the end, and every row is compared."""
+    made = StruckJob(struck, job, name)
+    try:
+        made.begin()
+        yield made
+        made.under_load(struck.protected, "every unit is protected again")
+        made.end_exact()
+    except BaseException:
+        made.give_up()
+        raise
+    finally:
+        struck.cluster.disarm()
+
+
+@contextmanager
+def struck_cluster(folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, **settings: Any) -> Iterator[Struck]:
+    with (
+        cluster_of(WORKERS, folder, kind, **settings) as cluster,
+        Observer(cluster.log, cluster.topics) as observer,
+    ):
+        struck = Struck(cluster, observer)
+        try:
+            yield struck
+        finally:
+            struck.close()
+
+
+def _copies(change: Change) -> str:
+    return ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
+
+
+def _until(condition: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
+        time.sleep(0.005)
+    return found
