@@ -20,6 +20,10 @@ Positions = dict[str, dict[int, int]]
 Count = Annotated[int, Meta(ge=0)]
 
 
+DEAD = b"\x00"
+"""The first byte of a record that holds a dead letter; like a frame it counts once a valid commit names it."""
+
+
 class Fence(msgspec.Struct, frozen=True, tag="fence", tag_field="type", omit_defaults=True):
     """From here on no commit of an earlier epoch is valid; valid iff `epoch` is above every fence before it."""
 
@@ -39,7 +43,8 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     """Micro-batch k: what it took in, [start, stop) of every input partition, and the frames that are its output.
 
     watermark: microseconds since 1970; no later row is older, or it is late. attempt: which run of the micro-batch in
-    this epoch. records: taken in. final: the job drains, and nothing follows.
+    this epoch. records: taken in. final: the job drains, and nothing follows. dead: offsets of records that hold a dead
+    letter each (schemas/dead_letters.py, behind DEAD); their batch is that of the cut that takes them.
     """
 
     epoch: Count
@@ -54,6 +59,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     records: int = 0
     final: bool = False
     time_ms: int = 0
+    dead: tuple[Count, ...] = ()
 
 
 CommitRecord = Fence | Commit

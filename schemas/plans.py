@@ -78,11 +78,11 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a Spark driver runs: the unit that hosts it, what it reads, what it computes.
 
     topic: of JSON records, the user's own or one that sink task `input-<operator>` writes. fields: type text by column
-    of the input. first: offset from which each partition is read. writers: units that write the topic; the
-    user's own has none. event_time, unit, lateness_s: of the input, as a source declares them.
-    output: type text by column. time: column of the output that says when it happened; empty: the time of the
-    micro-batch. timed: Spark has a watermark for that column. holds: rows wait in Spark for others, such as those of an
-    open window; closes: a watermark at the end of the stream brings them out.
+    of the input. first: offset from which each partition is read. writers: units that write the topic; the user's own
+    has none. source: whose topic it is, in the job file. event_time, unit_of_time, lateness_s: of the input, as a
+    source declares them. output: type text by column. time: column of the output that says when it happened; empty: the
+    time of the micro-batch. timed: Spark has a watermark for that column. holds: rows wait in Spark for others, such as
+    those of an open window; closes: a watermark at the end of the stream brings them out.
     """
 
     operator: str
@@ -96,6 +96,7 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     params: dict[str, Any] = {}
     emit: str = "final"
     writers: tuple[str, ...] = ()
+    source: str = ""
     event_time: str = ""
     unit_of_time: str = ""
     lateness_s: float = 0.0

@@ -77,7 +77,7 @@ class CommitLog:
             and commit.start == self.stop
             and commit.stop.keys() == commit.start.keys()
             and all(_onward(commit.start[topic], commit.stop[topic]) for topic in commit.start)
-            and all(self.at < frame.offset < offset for frame in commit.frames)
+            and all(self.at < named < offset for named in (*(f.offset for f in commit.frames), *commit.dead))
             and commit.watermark >= self.watermark
         )
 

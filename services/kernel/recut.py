@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas.commits import Commit, CommitRecord, decode, is_frame
+from schemas import dead_letters
+from schemas.commits import DEAD, Commit, CommitRecord, decode, is_frame
+from schemas.dead_letters import DeadLetter
 from schemas.frames import HEADER_BYTES, unpack
 from services.kernel.commits import CommitLog
 from services.kernel.errors import StateCorrupted
@@ -19,11 +21,12 @@ from services.kernel.errors import StateCorrupted
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A valid commit at `offset`, and the payloads of its frames in the order in which it names them."""
+    """A valid commit at `offset`, and the payloads of its frames and its dead letters as it names them."""
 
     offset: int
     commit: Commit
     payloads: tuple[memoryview, ...]
+    dead: tuple[DeadLetter, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -31,7 +34,11 @@ class MicroBatch:
 
     @property
     def bytes(self) -> int:
-        return sum(map(len, self.payloads))
+        return sum(map(len, self.payloads)) + sum(len(letter.raw) for letter in self.dead)
+
+    def dead_in(self, batch: int) -> list[DeadLetter]:
+        """Its dead letters as those of a batch."""
+        return [msgspec.structs.replace(letter, batch=batch) for letter in self.dead]
 
 
 class Recut:
@@ -84,14 +91,16 @@ class Recut:
             if log.epoch > epoch:
                 self._frames.clear()  # of drivers that can commit no more
             return None
-        missing = [frame.offset for frame in record.frames if frame.offset not in self._frames]
+        named = (*(frame.offset for frame in record.frames), *record.dead)
+        missing = [one for one in named if one not in self._frames]
         if missing:
             raise StateCorrupted(f"commit {record.k} at {offset} names no frames at {missing}")
         payloads = tuple(memoryview(self._frames[frame.offset])[HEADER_BYTES:] for frame in record.frames)
         for frame in record.frames:
             unpack(self._frames[frame.offset])
+        dead = tuple(dead_letters.decode(self._frames[one].removeprefix(DEAD)) for one in record.dead)
         self._frames.clear()
-        return MicroBatch(offset, record, payloads)
+        return MicroBatch(offset, record, payloads, dead)
 
 
 def _decoded(value: bytes) -> CommitRecord | None:

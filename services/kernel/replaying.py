@@ -206,7 +206,8 @@ class _Committed:
             raise OtherRecords(f"{self._name}: no valid commit at offset {r.stop - 1}, where batch {cut.batch} was cut")
         self.ended = cut.final
         rows = self._codec.decode([payload for one in found for payload in one.payloads])
-        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), []
+        dead = [letter for one in found for letter in one.dead_in(cut.batch)]
+        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), dead
 
 
 class _Source:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -50,7 +50,7 @@ class Commits:
             Retriable: the broker does not answer.
         """
         with self._lock:
-            offset = self._append(record)
+            (offset,) = self.put([encode(record)])
             deadline = time.monotonic() + ANSWER_S
             while self._next <= offset:
                 if time.monotonic() > deadline:
@@ -63,7 +63,8 @@ class Commits:
             if not valid:
                 raise Fenced(f"{self._partition}: epoch {record.epoch} is over, epoch {self.fold.epoch} has begun")
 
-    def _append(self, record: CommitRecord) -> int:
+    def put(self, values: Sequence[bytes]) -> list[int]:
+        """Appends records that a commit is to name; their offsets. Raises Retriable."""
         found: list[int] = []
         failed: list[Exception] = []
 
@@ -73,11 +74,13 @@ class Commits:
             else:
                 failed.append(error)
 
-        self._appender.append(self._partition, encode(record), done=done)
-        self._appender.flush(ANSWER_S)
-        if not found:
-            raise Retriable(f"{self._partition}: a record was not appended: {failed}")
-        return found[0]
+        with self._lock:
+            for value in values:
+                self._appender.append(self._partition, value, done=done)
+            self._appender.flush(ANSWER_S)
+        if len(found) < len(values):
+            raise Retriable(f"{self._partition}: {len(values) - len(found)} records were not appended: {failed[:1]}")
+        return found
 
     def _take(self, offset: int, value: bytes) -> None:
         self._next = offset + 1

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from schemas.plans import SparkPlan
 from services.kernel.errors import HoldfastError
-from services.kernel.fields import TIME, required
+from services.kernel.fields import TIME, nullable, required
 from services.kernel.planning.suggestions import did_you_mean
 from services.spark.columns import spark_schema, spark_type
 
@@ -102,11 +102,40 @@ def first_line(error: BaseException) -> str:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
+UNFIT = "unfit"
+"""The name of the metric that counts records that are no rows."""
+_WRONG = "_wrong"
+
+
 def decoded(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    """The rows of Kafka records whose values are JSON objects: the columns that the plan names."""
+    """The rows of Kafka records whose values are JSON objects: the columns that the plan names. Others are counted."""
+    parsed = _parsed(plan, records.select("value"))
+    counted = parsed.observe(UNFIT, F.count_if(_unfit(plan)).alias(UNFIT)).filter(~_unfit(plan))
+    return counted.select(*(_column(plan, name, text) for name, text in plan.fields.items()))
+
+
+def unfit(plan: SparkPlan, records: DataFrame) -> DataFrame:
+    """The records that are no rows of the plan's fields, as Kafka gave them."""
+    return _parsed(plan, records).filter(_unfit(plan)).drop("row")
+
+
+def _parsed(plan: SparkPlan, records: DataFrame) -> DataFrame:
     kinds = {name: _as_written(plan, name, text) for name, text in plan.fields.items()}
-    parsed = records.select(F.from_json(F.col("value").cast("string"), spark_schema(kinds)).alias("row"))
-    return parsed.select(*(_column(plan, name, text) for name, text in plan.fields.items()))
+    row = F.from_json(
+        F.col("value").cast("string"),
+        spark_schema(kinds | {_WRONG: "string"}),
+        {"columnNameOfCorruptRecord": _WRONG},
+    )
+    return records.withColumn("row", row)
+
+
+def _unfit(plan: SparkPlan) -> Column:
+    """No JSON object, a value of another type, or null where the job file has no `?`."""
+    needed = [name for name, text in plan.fields.items() if not nullable(text) or name == plan.event_time]
+    found = F.col("row").isNull() | F.col(f"row.{_WRONG}").isNotNull()
+    for name in needed:
+        found = found | F.col(f"row.`{name}`").isNull()
+    return found
 
 
 def _as_written(plan: SparkPlan, name: str, text: str) -> str:

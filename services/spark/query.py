@@ -13,13 +13,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from schemas.commits import Commit, Named
+from schemas.commits import Commit, Named, Positions
 from schemas.cuts import NO_WATERMARK
 from schemas.plans import SparkPlan
 from schemas.topics import generation_number
 from services.kernel.decided import Author
 from services.kernel.errors import Fenced, HoldfastError
 from services.log.client_settings import client_settings
+from services.spark import unfit
 from services.spark.checkpoint import Planned, planned
 from services.spark.commits import Commits
 from services.spark.core.modes import output_mode
@@ -56,6 +57,10 @@ class Query:
     attempt: int = 0
     last_batch: int = -1
 
+    @property
+    def _name(self) -> str:
+        return f"{self.generation} {self.plan.operator} {self.epoch}"
+
     def start(self, *, until_now: bool = False) -> StreamingQuery:
         """Starts it; until_now: it ends by itself once it has done all that is there.
 
@@ -67,7 +72,8 @@ class Query:
         rows = output(self.plan, apply(self.plan, decoded(self.plan, records), self.allow))
         writer = rows.writeStream.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
         writer = writer.option("checkpointLocation", str(self.directory))
-        return (writer.trigger(availableNow=True) if until_now else writer.trigger(processingTime="0 seconds")).start()
+        writer = writer.trigger(availableNow=True) if until_now else writer.trigger(processingTime="0 seconds")
+        return writer.queryName(self._name).start()
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
         """What it raises is told in a line: Spark takes an error's text apart by a pattern that overflows the stack of
@@ -103,6 +109,7 @@ class Query:
         )
         found: list[Any] = rows.mapInArrow(task, WRITTEN).collect()
         stop = {topic: note.stop.get(topic, offsets) for topic, offsets in fold.stop.items()}
+        dead = self._dead(fold.stop, stop)
         record = Commit(
             epoch=self.epoch,
             k=fold.k + 1,
@@ -116,8 +123,15 @@ class Query:
             records=_records(fold.stop, stop),
             final=batch == self.last_batch,
             time_ms=int(time.time() * 1000),
+            dead=tuple(dead),
         )
         self.commits.propose(record)
+
+    def _dead(self, start: Positions, stop: Positions) -> list[int]:
+        """Where the dead letters of the micro-batch were put."""
+        if not unfit.counted(self._name, self.spark):
+            return []
+        return self.commits.put(unfit.read(self.spark, self.plan, self.bootstrap_servers, start, stop))
 
     def _watermark(self, note: Planned, newest_us: int | None) -> int:
         """Spark's own where it has one for the time column; else as a source's, from the newest row."""

@@ -129,12 +129,13 @@ class RecutFeed:
     def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
         cut = self._cuts.pop(batch)
         stop = cut.ranges[0].stop
-        payloads = [payload for one in self._waiting if one.offset < stop for payload in one.payloads]
-        rows = self._codec.decode(payloads)
+        taken = [one for one in self._waiting if one.offset < stop]
+        rows = self._codec.decode([payload for one in taken for payload in one.payloads])
+        dead = [letter for one in taken for letter in one.dead_in(batch)]
         self._drop(stop)
         self.batch, self.ended = batch, cut.final
         self.taken += rows.height
-        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), [], cut
+        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), dead, cut
 
     def _drop(self, stop: int) -> None:
         self._waiting = [one for one in self._waiting if one.offset >= stop]

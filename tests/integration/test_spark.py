@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import commands, events, plans
+from schemas import commands, dead_letters, events, plans
 from schemas.commands import Command
-from schemas.plans import Ended, Rejection
+from schemas.plans import Ended, Plan, Rejection
 from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.kernel.errors import Retriable
 from services.kernel.planning.loading import interpret
@@ -91,6 +91,10 @@ class Cluster:
     def feed(self, name: str, numbers: range) -> None:
         for number in numbers:
             self.appender.append(Partition(f"in-{name}", number % 2), msgspec.json.encode(flight(number)))
+        self.appender.flush(DEADLINE_S)
+
+    def append(self, name: str, value: bytes) -> None:
+        self.appender.append(Partition(f"in-{name}", 0), value)
         self.appender.flush(DEADLINE_S)
 
     def decisions(self) -> list[plans.Decision]:
@@ -214,6 +218,23 @@ def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_ne
         groups.setdefault((one["time"][:13], one["origin"]), []).append(one["delay"] ** 2)
     expected = Counter((f"{h}:00:00Z", o, len(all), float(sum(all))) for (h, o), all in groups.items())
     assert found == expected
+
+
+def test_records_that_are_no_rows_go_to_the_dead_letters_once_and_change_nothing(cluster: Cluster) -> None:
+    cluster.submit("bad-records", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
+    cluster.await_state("bad-records", "running")
+    wrong = [b"nope", b'{"origin": "JFK"}', msgspec.json.encode(flight(1) | {"delay": "late"})]
+    plan = next(one for one in cluster.decisions() if isinstance(one, Plan) and one.job == "bad-records")
+    letters = Partition(cluster.topics.job(plan.job, plan.generation).dead_letters, 0)
+    for value in wrong:
+        cluster.append("bad-records", value)
+    cluster.feed("bad-records", range(2_000))
+    until(lambda: len(list(cluster.log.scan(letters))) == 3, "dead letters are there")
+    found = [dead_letters.decode(m.value() or b"") for m in cluster.log.scan(letters)]
+    assert Counter(one.raw for one in found) == Counter(wrong)
+    assert all(one.origin == "flights" and one.topic == "in-bad-records" and one.reason for one in found)
+    cluster.drain("bad-records")
+    assert windows(cluster.rows("bad-records")) == hourly(range(2_000))
 
 
 def test_tasks_that_are_tried_again_double_nothing(cluster: Cluster, tmp_path: Path) -> None:

@@ -112,8 +112,9 @@ def _read(
         writers = tuple(unit.name for unit in units if sink in unit.operators)
         first_of_rows = dict.fromkeys(range(partitions[sink]), 0)
         return {"topic": topics.rows(name), "first": first_of_rows, "writers": writers, **time}
-    topic = spec.sources[operators(spec)[name].input].topic or ""
-    return {"topic": topic, "first": dict(first.get(topic) or {0: 0}), **time}
+    source = operators(spec)[name].input
+    topic = spec.sources[source].topic or ""
+    return {"topic": topic, "source": source, "first": dict(first.get(topic) or {0: 0}), **time}
 
 
 def unit_plans(

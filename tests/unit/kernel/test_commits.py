@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.commits import Commit, Fence, Named, encode
+from schemas import dead_letters
+from schemas.commits import DEAD, Commit, Fence, Named, encode
 from schemas.cuts import NO_WATERMARK
+from schemas.dead_letters import DeadLetter
 from schemas.decided import Id
 from schemas.frames import HEADER_BYTES
 from services.kernel.commits import CommitLog
@@ -142,6 +144,14 @@ def test_a_reader_that_starts_behind_a_commit_finds_what_one_from_the_start_find
     assert recut.position == 4
     (second,) = through(recut, LOG, recut.position)
     assert (second.offset, values(second)) == (11, [4])
+
+
+def test_dead_letters_come_out_with_the_batch_of_the_cut_that_takes_them() -> None:
+    letter = DeadLetter(origin="s", reason="no JSON", batch=0, topic="in", partition=0, offset=5, raw=b"x")
+    records = [DEAD + dead_letters.encode(letter), encode(commit(1, dead=(0,)))]
+    (found,) = through(Recut(0, FIRST), records)
+    assert found.dead_in(7) == [msgspec.structs.replace(letter, batch=7)]
+    assert not CommitLog(FIRST).read(1, commit(1, dead=(1,))), "what a commit names lies before it"
 
 
 def test_a_start_that_is_not_behind_a_commit_is_told() -> None:

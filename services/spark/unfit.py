@@ -1,0 +1,64 @@
+"""Records that Spark reads itself and that are no rows: dead letters in the commit log.
+
+Source: PROTOCOL 3 and 12. They are looked for only when the micro-batch has counted some: its input is read once more.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas import dead_letters
+from schemas.commits import DEAD, Positions
+from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from schemas.plans import SparkPlan
+from services.kernel.decoding import Decoder
+from services.log.client_settings import client_settings
+from services.spark.kafka_options import source_options
+from services.spark.operator import UNFIT, unfit
+
+UNREADABLE = "Spark reads no row of the declared fields in it"
+
+
+def counted(name: str, spark: SparkSession) -> int:
+    """How many records of the micro-batch that has just run are no rows. name: of the query."""
+    query = next(one for one in spark.streams.active if one.name == name)
+    inner: Any = query._jsq
+    found = inner.streamingQuery().lastExecution().observedMetrics()
+    return int(found.apply(UNFIT).getLong(0)) if found.contains(UNFIT) else 0
+
+
+def read(spark: SparkSession, plan: SparkPlan, servers: str, start: Positions, stop: Positions) -> list[bytes]:
+    """A record of the commit log for each record of [start, stop) that is no row."""
+    options = source_options(servers, plan.topic, {}, client_settings())
+    options |= {"startingOffsets": _offsets(start, stop), "endingOffsets": _offsets(stop, stop)}
+    del options["maxOffsetsPerTrigger"]
+    found: DataFrame = unfit(plan, spark.read.format("kafka").options(**options).load())
+    rows = found.select("partition", "offset", "value", "timestamp").orderBy("partition", "offset").toLocalIterator()
+    decoder = Decoder(plan.fields, "json", plan.event_time or None, plan.unit_of_time or None)
+    return [DEAD + dead_letters.encode(_letter(plan, row, decoder)) for row in rows]
+
+
+def _offsets(positions: Positions, stop: Positions) -> str:
+    """Of every partition; one that is new since begins at its start."""
+    return json.dumps(
+        {topic: {str(p): positions[topic].get(p, -2) for p in partitions} for topic, partitions in stop.items()}
+    )
+
+
+def _letter(plan: SparkPlan, row: Any, decoder: Decoder) -> DeadLetter:
+    """With the reason that a source task would give."""
+    raw = bytes(row["value"] or b"")
+    refused = decoder.decode([raw if row["value"] is not None else None], [int(row["timestamp"].timestamp() * 1000)])
+    return DeadLetter(
+        origin=plan.source or plan.operator,
+        reason=refused.refused[0][1] if refused.refused else UNREADABLE,
+        batch=0,
+        topic=plan.topic,
+        partition=row["partition"],
+        offset=row["offset"],
+        raw=raw[:MAX_RAW_BYTES],
+        truncated=len(raw) > MAX_RAW_BYTES,
+    )
