@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from schemas.analysis import Answer, Question, decode_question, encode
 from schemas.plans import Problem, SparkPlan
 from services.spark.columns import field_type
-from services.spark.core.modes import Shape, output_mode, shape
+from services.spark.core.modes import MICRO_BATCH, Shape, output_mode, reason, shape
 from services.spark.operator import OperatorFault, apply, describe, first_line, made_up, time_column
 from services.spark.session import open_session
 from services.spark.settings import SparkSettings
@@ -59,6 +59,8 @@ def _described(plan: SparkPlan, result: DataFrame, found: Shape) -> Answer:
         timed=time.timed,
         holds=found.holds(plan.emit),
         closes=found.holds(plan.emit) and found.watermark,
+        mode=MICRO_BATCH,
+        reason=reason(found, bool(plan.sql)),
         problems=tuple(problems),
     )
 

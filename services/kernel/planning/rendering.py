@@ -44,9 +44,20 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
                 for one in topics.specs(len(plan.units), data_topics(plan))
             ),
         ],
+        "spark": [
+            {"operator": one.operator, "reads": one.topic, "mode": one.mode, "reason": one.reason, "drain": _drain(one)}
+            for one in plan.spark
+        ],
         "interval_ms": plan.interval_ms,
         "warnings": list(plan.warnings),
     }
+
+
+def _drain(spark: SparkPlan) -> str:
+    """What a drain does with what Spark holds."""
+    if not spark.holds:
+        return "nothing waits in Spark"
+    return "closes what waits in Spark" if spark.closes else "leaves what waits in Spark unsaid: it has no watermark"
 
 
 def user_sources(plan: Plan) -> list[SourcePlan | SparkPlan]:
@@ -97,6 +108,20 @@ def sections(plan: Plan, topics: JobTopics) -> list[Section]:
             "Topics",
             ("topic", "partitions", "use"),
             tuple((one["topic"], str(one["partitions"]), one["use"]) for one in data["topics"]),
+        ),
+        *(
+            [
+                Section(
+                    "Spark",
+                    ("operator", "reads", "mode", "because", "drain"),
+                    tuple(
+                        (one["operator"], one["reads"], one["mode"], one["reason"], one["drain"])
+                        for one in data["spark"]
+                    ),
+                )
+            ]
+            if plan.spark
+            else []
         ),
         Section("Settings", ("setting", "value"), (("batch interval", f"{plan.interval_ms} ms"),)),
         Section("Warnings", ("warning",), tuple((text,) for text in plan.warnings)),

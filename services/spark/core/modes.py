@@ -1,6 +1,6 @@
 """How a query runs: the choice of its mode, and whether a watermark at the end brings out what it holds.
 
-Source: PROTOCOL 12. To admit more plans to real-time mode, change `choose`.
+Source: PROTOCOL 12.
 """
 
 from __future__ import annotations
@@ -53,6 +53,15 @@ class Shape:
         """Rows wait for a later micro-batch; in update mode none does, except for a partner."""
         waiting = self.nodes & _HOLDING if emit == "final" else self.nodes & {"Join"}
         return bool(waiting - {"Deduplicate", "DeduplicateWithinWatermark", "Distinct"})
+
+
+def reason(found: Shape, sql: bool) -> str:
+    """Why the query runs in micro-batches, as `holdfast check` says it."""
+    if not sql:
+        return "it may call Python functions, which real-time mode does not run"
+    if found.stateful:
+        return "it keeps state, which real-time mode does not"
+    return "its rows could come in real-time mode, which is not available yet"
 
 
 def shape(nodes: Collection[str]) -> Shape:

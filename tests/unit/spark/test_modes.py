@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.spark.columns import field_type, spark_schema, spark_type
-from services.spark.core.modes import shape
+from services.spark.core.modes import reason, shape
 from services.spark.faults import cause_of
 from services.spark.kafka_options import java_settings, source_options
 
@@ -73,3 +73,15 @@ def test_a_login_goes_to_spark_under_the_names_of_the_java_client() -> None:
 def test_an_error_that_passes_another_on_is_not_the_cause() -> None:
     text = "[X] failed\nservices.spark.query.BatchFailed: ValueError: no model for XYZ\n"
     assert cause_of(RuntimeError(text)) == "ValueError: no model for XYZ"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sql", "because"),
+    [
+        (("Project",), False, "Python functions"),
+        (("Aggregate", "EventTimeWatermark"), True, "keeps state"),
+        (("Project", "Filter"), True, "not available yet"),
+    ],
+)
+def test_why_a_query_runs_in_micro_batches_is_said(nodes: tuple[str, ...], sql: bool, because: str) -> None:
+    assert because in reason(shape(nodes), sql)
