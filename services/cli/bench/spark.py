@@ -27,6 +27,7 @@ from services.cli.bench.feeder import Feeder
 from services.cli.bench.figures import Figures, percentile
 from services.cli.bench.followed import MeasureFailed
 from services.cli.bench.scale import Scale
+from services.kernel.errors import Retriable
 
 PARTITIONS = 2
 KEYS = 100
@@ -214,7 +215,10 @@ def _activations(cluster: BenchCluster) -> list[events.Event]:
 
 def _until(condition: Any, what: str) -> None:
     deadline = time.monotonic() + WAIT_S
-    while not condition():
+    while True:
+        with suppress(Retriable):  # a broker this busy does not answer at times
+            if condition():
+                return
         if time.monotonic() > deadline:
             raise MeasureFailed(f"not within {WAIT_S:g} s: {what}")
         time.sleep(LOOK_S)
