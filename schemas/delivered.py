@@ -10,12 +10,16 @@ import msgspec
 from schemas.reading import Strict
 
 
-class Delivered(msgspec.Struct, frozen=True):
-    """Unit `unit` has committed the rows of every batch up to `batch`."""
+class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Unit `unit` has committed the rows of every batch up to `batch`.
+
+    aside: so many rows were too large for their sink's topic until then, and went to the dead letters instead.
+    """
 
     unit: str
     batch: int
     epoch: int
+    aside: int = 0
 
 
 _decoder = Strict(msgspec.json.Decoder(Delivered).decode)

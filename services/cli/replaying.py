@@ -18,6 +18,7 @@ import msgspec
 
 from schemas import cuts, dead_letters, delivered, plans
 from schemas.cuts import Cut
+from schemas.dead_letters import DeadLetter
 from schemas.plans import OperatorPlan, Plan
 from schemas.progress import decode as decode_progress
 from schemas.topics import ClusterTopics, JobTopics, Partition
@@ -31,6 +32,7 @@ from services.kernel.planning.suggestions import suggest
 from services.kernel.replaying import Outcome, Records, Replay, Row, Taken
 from services.kernel.versions import library_versions
 from services.log.protocol import Log, Message
+from services.worker.too_large import stands_for
 
 DEAD_LETTERS = "dead letters"
 
@@ -331,6 +333,8 @@ class _Found:
         self.notes: list[str] = []
         self.dead = Comparison(DEAD_LETTERS)
         self.queries: dict[str, Comparison] = {}
+        self._query_of: dict[str, str] = {}
+        self.aside = 0
         self._letters = Partition(recording.topics.dead_letters, 0)
         self._stretches: list[_Stretch] = []
         present = log.topics()
@@ -339,6 +343,7 @@ class _Found:
             if topic not in present:
                 raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
             self.queries[query] = Comparison(query)
+            self._query_of[sink.name] = query
             self._stretches += [_Stretch(Partition(topic, index), sink) for index in range(present[topic])]
             if "compact" in log.config(topic).get("cleanup.policy", ""):
                 self.notes.append(f"topic {topic} is compacted: rows that newer ones replaced count as lost")
@@ -369,6 +374,8 @@ class _Found:
         """What names a batch behind the last one is not compared: it was delivered since."""
         for comparison in (*self.queries.values(), self.dead):
             comparison.finish()
+        if self.aside:
+            self.notes.append(f"{self.aside} rows, too large for their sink's topic, are dead letters and not lost")
         for stretch in self._stretches:
             if stretch.others:
                 self.notes.append(f"{stretch.partition}: {stretch.others} records are not of this job, and left out")
@@ -391,8 +398,16 @@ class _Found:
             if letter.batch > batch:
                 break
             self._recorded.take(self._letters)
-            if letter.batch >= self._first_batch:
+            if letter.batch >= self._first_batch and not self._excused(letter):
                 self.dead.find(letter.batch, Row(message.value() or b""))
+
+    def _excused(self, letter: DeadLetter) -> bool:
+        """It is there in place of a row that was too large for its sink's topic, which no computation can tell."""
+        query = self._query_of.get(letter.origin)
+        if query is None or not self.queries[query].excuse(letter.batch, lambda row: stands_for(letter, row.value)):
+            return False
+        self.aside += 1
+        return True
 
     def _bounds(self, log: Log, recording: Recording) -> tuple[dict[Partition, int], dict[Partition, int]]:
         """The stretch of each partition that belongs to this generation."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import xxhash
@@ -88,6 +88,14 @@ class Comparison:
             self._show(Difference("duplicated", self.stream, batch, row, row))
         else:
             self._unknown[batch].append(row)
+
+    def excuse(self, batch: int, stands_for: Callable[[Row], bool]) -> bool:
+        """Takes off one row that was put aside, if any is waited for; it is neither there nor lost."""
+        for waiting in (self._missing, self._pending):
+            row = next(filter(stands_for, waiting.get(batch, ())), None)
+            if row is not None:
+                return _take(waiting, batch, row)
+        return False
 
     def finish(self) -> None:
         """Every row there is was found: what is still missing is lost, or came out wrong."""

@@ -72,6 +72,7 @@ class Delivery:
         self._closed = False
         self.epoch = 0
         self.delivered = 0
+        self.aside = 0
         self.transactions = 0
         self.rows = 0
 
@@ -120,18 +121,20 @@ class Delivery:
         if self._closed:
             self.close()
 
-    def _start(self) -> tuple[Transactor, int]:
+    def _start(self) -> tuple[Transactor, Delivered | None]:
         transactor, self._ready = self._ready or self._connect(), None
         transactor.start()
         last = self._log.last(self._position)
         value = None if last is None else last.value()
-        return transactor, 0 if value is None else decode_delivered(value).batch
+        return transactor, None if value is None else decode_delivered(value)
 
     def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
         if isinstance(outcome, Exception):
             self._fail(outcome)
             return
-        self._transactor, self.delivered = outcome
+        self._transactor, position = outcome
+        if position is not None:
+            self.delivered, self.aside = position.batch, position.aside
         if self._closed:
             self.close()
         else:
@@ -144,19 +147,21 @@ class Delivery:
         self._under_way = [self._waiting.popleft() for _ in range(count)]
         self._blocking.run(self._commit, self._committed)
 
-    def _commit(self) -> int:
+    def _commit(self) -> tuple[int, int]:
+        """How many rows were delivered, and how many put aside."""
         assert self._transactor is not None
-        position = self._position_rows(self._under_way[-1].number)
-        rows = [one for batch in self._under_way for one in self._rows(batch)]
+        rows, aside = [one for batch in self._under_way for one in self._rows(batch)], 0
         try:
-            self._transactor.commit([*rows, position])
+            self._transactor.commit([*rows, self._position_rows(aside)])
         except InvalidRecord as error:
-            rows = self._fitting(error)
-            self._transactor.commit([*rows, position])
-        return sum(len(one.values) for one in rows)
+            rows, aside = self._fitting(error)
+            self._transactor.commit([*rows, self._position_rows(aside)])
+        return sum(len(one.values) for one in rows), aside
 
-    def _fitting(self, error: InvalidRecord) -> list[Rows]:
-        """The same batches without the rows that are too large, which is known once Kafka has refused one."""
+    def _fitting(self, error: InvalidRecord) -> tuple[list[Rows], int]:
+        """The same batches without the rows that are too large, which is known once Kafka has refused one; and how
+        many these are.
+        """
         rows: list[Rows] = []
         aside = 0
         for batch in self._under_way:
@@ -172,7 +177,7 @@ class Delivery:
             rows += self._dead_rows(letters)
         if not aside:
             raise error
-        return rows
+        return rows, aside
 
     def _limit(self, topic: str) -> int:
         return int(self._log.config(topic).get("max.message.bytes", DEFAULT_MAX_BYTES))
@@ -186,7 +191,9 @@ class Delivery:
         done, self._under_way = self._under_way, []
         self.delivered = done[-1].number
         self.transactions += 1
-        self.rows += outcome
+        rows, aside = outcome
+        self.rows += rows
+        self.aside += aside
         self._next()
 
     def _fail(self, error: Exception) -> None:
@@ -210,6 +217,8 @@ class Delivery:
         ]
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
 
-    def _position_rows(self, batch: int) -> Rows:
-        record = encode_delivered(Delivered(unit=self._unit, batch=batch, epoch=self.epoch))
+    def _position_rows(self, aside: int) -> Rows:
+        """Behind what is under way. aside: rows put aside of that."""
+        batch = self._under_way[-1].number
+        record = encode_delivered(Delivered(self._unit, batch, self.epoch, self.aside + aside))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

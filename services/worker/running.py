@@ -375,7 +375,7 @@ class Running:
             watermark=self.watermark,
             records=self.counts["records"],
             late=self.counts["late"],
-            dead=self.counts["dead"],
+            dead=self.counts["dead"] + (0 if self._delivery is None else self._delivery.aside),
             lost=self.counts["lost"],
             step_ms=round(self._longest_step_ms, 3),
             ended=self.finished,

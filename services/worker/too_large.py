@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import repeat
 
+import msgspec
+
 from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
 from services.log.protocol import Rows
 
@@ -40,9 +42,20 @@ def put_aside(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, li
     return kept, letters
 
 
+def stands_for(letter: DeadLetter, value: bytes) -> bool:
+    """Whether the letter is there in place of a row with this value."""
+    return letter == _with_content(letter, value)
+
+
 def _letter(topic: str, value: bytes, limit: int, origin: str, batch: int) -> DeadLetter:
     reason = f"a row of {len(value):,} bytes is more than topic {topic} takes: {limit:,} (its max.message.bytes)"
+    return _with_content(DeadLetter(origin, reason, batch), value)
+
+
+def _with_content(letter: DeadLetter, value: bytes) -> DeadLetter:
+    """As text, if it is one."""
     try:
-        return DeadLetter(origin, reason, batch, row=value.decode()[:ROW_BYTES], truncated=len(value) > ROW_BYTES)
+        row, raw, kept = value.decode()[:ROW_BYTES], b"", ROW_BYTES
     except UnicodeDecodeError:
-        return DeadLetter(origin, reason, batch, raw=value[:MAX_RAW_BYTES], truncated=len(value) > MAX_RAW_BYTES)
+        row, raw, kept = "", value[:MAX_RAW_BYTES], MAX_RAW_BYTES
+    return msgspec.structs.replace(letter, row=row, raw=raw, truncated=len(value) > kept)

@@ -318,14 +318,14 @@ def position_read_before_the_fence(true: Any, self: Delivery, opened: Any) -> No
 @_method(Delivery, "_opened")
 def delivered_position_ignored(true: Any, self: Delivery, outcome: Any, opened: Any) -> None:
     """What is delivered already is delivered again."""
-    true(self, outcome if isinstance(outcome, Exception) else (outcome[0], 0), opened)
+    true(self, outcome if isinstance(outcome, Exception) else (outcome[0], None), opened)
 
 
 @_method(Delivery, "_committed")
 def blind_retry(true: Any, self: Delivery, outcome: Any) -> None:
     """After a commit of which nobody knows, the id is taken again and the commit repeated."""
 
-    def again() -> int:
+    def again() -> tuple[int, int]:
         assert self._transactor is not None
         self._transactor.start()
         return self._commit()

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+import pytest
 
-from schemas.dead_letters import DeadLetter, decode
+from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, decode
 from schemas.plans import OperatorPlan
 from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.kernel.comparing import Comparison, Counts
 from services.kernel.errors import InvalidRecord
 from services.kernel.planning.layout import TaskLayout
+from services.kernel.replaying import Row
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.blocking import Inline
 from services.worker.delivery import Batch, Delivery
+from services.worker.too_large import ROW_BYTES, put_aside, stands_for
 
 LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")
@@ -70,6 +74,38 @@ def test_a_row_too_large_is_put_aside_and_the_others_go_on() -> None:
     assert (second.origin, second.batch, second.row[:9]) == ("all", 1, '{"t":"xxx')
     assert site.delivery.delivered == 2
     assert not site.errors
+
+
+def test_rows_put_aside_are_counted_beside_the_position_and_known_to_the_next_copy() -> None:
+    site = Site()
+    site.deliver(1, "a", "x" * 2 * LIMIT)
+    site.deliver(2, "b")
+    site.deliver(3, "x" * 2 * LIMIT, "y" * 2 * LIMIT)
+    assert site.delivery.aside == 3
+    successor = Delivery(site.log, site.beside, TOPICS, "u", 0, site.errors.append)
+    successor.open(lambda _: None)
+    site.beside.poll()
+    assert (successor.delivered, successor.aside) == (3, 3)
+
+
+@pytest.mark.parametrize("value", [b"x" * 10, b"x" * 2 * ROW_BYTES, b"\xff" * 10, b"\xff" * 2 * MAX_RAW_BYTES])
+def test_a_letter_stands_for_its_row_and_for_no_other(value: bytes) -> None:
+    _, (letter,) = put_aside(Rows("out", [value]), 0, "all", 1)
+    assert stands_for(letter, value)
+    assert not stands_for(letter, b"y" + value[1:])
+    assert not stands_for(letter, value[:5])
+
+
+def test_a_replay_finds_a_row_that_was_put_aside_neither_lost_nor_twice() -> None:
+    comparison = Comparison("all")
+    large, small = Row(b"x" * LIMIT), Row(b"y")
+    comparison.expect(1, [large, small])
+    _, (letter,) = put_aside(Rows("out", [large.value]), 0, "all", 1)
+    comparison.find(1, small)
+    assert comparison.excuse(1, lambda row: stands_for(letter, row.value))
+    assert not comparison.excuse(1, lambda row: stands_for(letter, row.value)), "once"
+    comparison.finish()
+    assert comparison.counts == Counts(results=2)
 
 
 def test_where_errors_are_to_stop_the_job_it_stops_with_the_reason() -> None:
