@@ -1,0 +1,39 @@
+"""One worker is cut off the broker: its units go on elsewhere, and when it is back it is a zombie that does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.proxy import BACK, THERE, ProxiedSupervisor
+from tests.support.struck import Struck, running, struck_cluster, tolerant
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+FAR = ProxiedSupervisor.FAR
+
+
+@pytest.fixture(scope="module")
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
+    with struck_cluster(tmp_path_factory.mktemp("cluster"), ProxiedSupervisor) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    ("name", "ways", "fail_stop_s"),
+    [("switched", (), 30.0), ("promoted", (), 1.5), ("unheard", (THERE,), 30.0), ("deaf", (BACK,), 30.0)],
+)
+def test_a_worker_is_cut_off_and_back_and_every_row_is_exact(
+    struck: Struck, name: str, ways: tuple[str, ...], fail_stop_s: float
+) -> None:
+    supervisor = struck.cluster.supervisor
+    assert isinstance(supervisor, ProxiedSupervisor)
+    pid = struck.pid(FAR)
+    with running(struck, tolerant("hybrid", fail_stop_s), name) as job:
+        mine = [unit for unit in job.units if struck.in_charge(unit) == FAR]
+        assert mine, "it is in charge of something"
+        with supervisor.cut(*ways):
+            job.under_load(lambda: all(struck.in_charge(unit) != FAR for unit in mine), "others are in charge")
+            job.goes_on()
+        job.goes_on()
+    assert struck.pid(FAR) == pid, "it was there all the time"
