@@ -60,9 +60,11 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def well_formed(self) -> bool:
-        """Unplaced, or one copy a worker and `commit` at exactly one of them."""
+        """Unplaced, or one copy a worker and `commit` at exactly one of them, which does all that the others may do."""
         workers = {copy.worker for copy in self.copies}
-        return len(workers) == len(self.copies) and sum(copy.flags.commit for copy in self.copies) == bool(self.copies)
+        in_charge = [copy.flags for copy in self.copies if copy.flags.commit]
+        at_work = all(flags.receive and flags.process and flags.send for flags in in_charge)
+        return len(workers) == len(self.copies) and len(in_charge) == bool(self.copies) and at_work
 
 
 class Assignment(msgspec.Struct, frozen=True):

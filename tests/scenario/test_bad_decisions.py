@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from schemas import assignments
@@ -75,5 +76,25 @@ def test_a_unit_that_there_is_not_is_hosted_by_nobody(unit: str) -> None:
     cluster.place({unit: [worker] for unit in cluster.units})
     for partition in (0, 1):
         cluster.feed("orders", fed[partition::2], partition)
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+@pytest.mark.parametrize("missing", ["process", "receive", "send"])
+def test_a_copy_that_is_to_commit_but_not_to_work_is_nobodys_decision(missing: str) -> None:
+    """Taken for one, it left the source's units without another batch for good: nobody could lead them back."""
+    fed = orders(100)
+    cluster = MemoryCluster(JOB)
+    worker = cluster.start("w1")
+    appender = cluster.log.appender("somebody")
+    for partition in (0, 1):
+        cluster.feed("orders", fed[partition::2], partition)
+    flags = msgspec.structs.replace(PRIMARY, **{missing: False})
+    copies = (Copy("w1", worker.identity.incarnation, flags),)
+    changes = tuple(Change(unit_key("orders", GENERATION, unit), 1, copies) for unit in cluster.units)
+    record = assignments.encode(Assignment("somebody", 0, changes))
+    appender.append(Partition(cluster.cluster.assignments, 0), record)
+    cluster.turn(100)
+    cluster.place({unit: [worker] for unit in cluster.units})
     cluster.run_to_end()
     check(cluster.rows, fed)

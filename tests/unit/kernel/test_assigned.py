@@ -23,8 +23,15 @@ def test_a_change_is_valid_if_its_epoch_follows_the_last_one() -> None:
 
 @pytest.mark.parametrize(
     "copies",
-    [(W2,), (W1, Copy("w2", "1", PRIMARY)), (W1, Copy("w1", "2", SUSPENDED))],
-    ids=["nobody commits", "two commit", "two copies on one worker"],
+    [
+        (W2,),
+        (W1, Copy("w2", "1", PRIMARY)),
+        (W1, Copy("w1", "2", SUSPENDED)),
+        (Copy("w1", "1", Flags(process=False)), W2),
+        (Copy("w1", "1", Flags(receive=False)), W2),
+        (Copy("w1", "1", Flags(send=False)), W2),
+    ],
+    ids=["nobody commits", "two commit", "two copies on one worker", "it sleeps", "it is deaf", "it is mute"],
 )
 def test_a_change_that_nobody_could_carry_out_safely_is_invalid(copies: tuple[Copy, ...]) -> None:
     assert read(Change("u", 1, copies), Change("u", 1, (W1, W2))) == [1]
