@@ -139,7 +139,6 @@ def test_a_recovery_replica_that_starts_late_agrees_and_takes_over_alone(struck:
         job.under_load(lambda: struck.in_charge(UNIT) == secondary, "the secondary is in charge")
 
 
-@pytest.mark.xfail(reason="a primary is switched from, and back: the replica reconnects sooner than the worker")
 def test_the_broker_restarts_and_nobody_is_taken_for_dead(struck: Struck) -> None:
     with running(struck, HYBRID, "broker") as job:
         before = {unit: struck.change(unit) for unit in job.units}

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 LOOP_US = 50_000
 """A longer pause between two turns of the loop does not count; the shell must turn more often than that."""
 
+OUTAGE_US, RECONNECT_US = 300_000, 1_600_000
+"""After the broker was away for so long, clients come back one after the other: each tries to connect at least twice a
+second, and sends again what was not answered at least once a second.
+"""
+
 
 @dataclass(slots=True)
 class Attention:
@@ -24,13 +29,14 @@ class Attention:
     _turned_us: int | None = None
     _counted_us: int = 0
     _echoed_us: int | None = None
+    _last_us: int | None = None
 
     def advance(self, now_us: int) -> None:
         """Before all else in every turn. Time counts up to when the next echo is due."""
         late = self._turned_us is None or now_us - self._turned_us > LOOP_US
         self._turned_us = max(now_us, self._turned_us or now_us)
         if late:
-            self._counted_us, self._echoed_us = now_us, None
+            self._counted_us, self._echoed_us = max(now_us, self._counted_us), None
         elif self.echo_us is None:
             self._count(now_us)
         elif self._echoed_us is not None:
@@ -42,7 +48,9 @@ class Attention:
         if self.echo_us is not None:
             if self._echoed_us is not None and now_us - self._echoed_us <= 2 * self.echo_us:
                 self._count(now_us)
-            self._counted_us = self._echoed_us = now_us
+            outage = self._last_us is not None and now_us - self._last_us > OUTAGE_US
+            self._counted_us = max(self._counted_us, now_us + RECONNECT_US if outage else now_us)
+            self._echoed_us = self._last_us = now_us
 
     def _count(self, until_us: int) -> None:
         if until_us > self._counted_us:

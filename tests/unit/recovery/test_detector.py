@@ -121,12 +121,18 @@ def test_silence_does_not_count_while_the_own_loop_stands_still() -> None:
 
 
 def test_silence_does_not_count_while_the_own_heartbeat_does_not_come_back() -> None:
-    ears = regular(Ears(echo=True)).wait(40_000).wait(10_000_000, echo=False)
+    ears = regular(Ears(echo=True)).wait(40_000).wait(250_000, echo=False)
     assert ears.misses() == 0
     ears.wait(60_000)
     assert ears.misses() == 0, "what queued up behind the broker is read first"
     ears.wait(60_000)
     assert ears.misses() == 1
+
+
+def test_after_an_outage_of_the_broker_workers_have_time_to_come_back() -> None:
+    ears = regular(Ears(echo=True)).wait(2_000_000, echo=False)
+    assert ears.wait(1_500_000).misses() == 0, "its client may take so long"
+    assert ears.wait(400_000).misses() > 0, "by now it would have been heard"
 
 
 def test_with_an_echo_in_time_detection_is_as_fast_as_without() -> None:
