@@ -62,7 +62,8 @@ class Driver:
     def __init__(self, plan: Plan, spark: SparkPlan, topics: JobTopics, around: Around) -> None:
         self.plan, self.spark, self._topics, self._around = plan, spark, topics, around
         self.state, self.error, self.epoch = "deploying", "", 0
-        self._flags = Flags()
+        self._flags = Flags(commit=False)
+        self._charge = self._leading = 0  # epochs in which it was last put in charge, and in which it acts on that
         self._changed = threading.Condition()
         self._closed = False
         self._author = Author(around.incarnation)
@@ -78,6 +79,8 @@ class Driver:
         """From a valid assignment."""
         with self._changed:
             if epoch > self.epoch:
+                if flags.commit and not self._flags.commit:
+                    self._charge = epoch
                 self.epoch, self._flags = epoch, flags
                 if self.state in ("fenced", "failed"):
                     self.state, self.error = "deploying", ""
@@ -116,7 +119,7 @@ class Driver:
             name = f"{self.plan.job}-{self.spark.operator}"
             self._commits = Commits(self._around.log, topic, self.spark.first_positions, name)
         with self._changed:
-            epoch, active = self.epoch, self._flags.commit
+            epoch, active, self._leading = self.epoch, self._flags.commit, self._charge
             self.state = "opening" if active else "synced"
         if active:
             self._lead(session, self._commits, epoch)
@@ -165,7 +168,7 @@ class Driver:
         while True:
             try:
                 self._stream(query, controls, epoch, began_ms)
-                self._drain(query, controls, epoch)
+                self._drain(query, controls)
                 self._end(query.commits)
                 return
             except (Stop, Fenced):
@@ -179,14 +182,14 @@ class Driver:
                 _log.warning("query failed", unit=self.spark.unit, failures=failures, cause=cause_of(error))
                 if failures >= MAX_FAILURES:
                     raise
-                self._wait(epoch, failures)
+                self._wait(failures)
 
     def _stream(self, query: Query, controls: Controls, epoch: int, began_ms: int) -> None:
         """Until a drain has all that arrived."""
         while not controls.draining:
             if controls.paused:
                 self.state = "running"
-                self._wait(epoch, LOOK_S)
+                self._wait(LOOK_S)
                 controls.follow()
                 continue
             running = query.start()
@@ -195,23 +198,23 @@ class Driver:
                 self._around.happened(self.plan.job, self.spark.unit, epoch, "unit-active", took)
             self.state = "running"
             try:
-                self._watch(running, controls, epoch)
+                self._watch(running, controls)
             finally:
                 running.stop()
 
-    def _watch(self, running: StreamingQuery, controls: Controls, epoch: int) -> None:
+    def _watch(self, running: StreamingQuery, controls: Controls) -> None:
         """Until the query must stop; raises what ended it."""
         while not (controls.paused or controls.draining):
             if running.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second are fine
                 return
-            self._check(epoch)
+            self._check()
             controls.follow()
 
-    def _drain(self, query: Query, controls: Controls, epoch: int) -> None:
+    def _drain(self, query: Query, controls: Controls) -> None:
         """Everything that arrived is processed, then what Spark holds comes out, then the last commit."""
         while not controls.all_arrived():
-            self._wait(epoch, LOOK_S)
-        self._finish(query, epoch)
+            self._wait(LOOK_S)
+        self._finish(query)
         query.commits.follow(0)
         fold = query.commits.fold
         if fold.ended:
@@ -219,15 +222,15 @@ class Driver:
         if self.spark.holds and self.spark.closes and fold.k:
             query.last_batch = fold.k
             plan_last_batch(query.directory, fold.k)
-            self._finish(query, epoch)
+            self._finish(query)
         else:
             query.commits.propose(self._last_commit(query))
 
-    def _finish(self, query: Query, epoch: int) -> None:
+    def _finish(self, query: Query) -> None:
         running = query.start(until_now=True)
         try:
             while not running.awaitTermination(LOOK_S):  # type: ignore[arg-type]
-                self._check(epoch)
+                self._check()
         finally:
             running.stop()
 
@@ -258,12 +261,17 @@ class Driver:
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 
-    def _check(self, epoch: int) -> None:
-        """Raises Stop when another assignment is to be followed."""
-        if self._closed or self.epoch != epoch:
+    @property
+    def _leads(self) -> bool:
+        """Later assignments that leave it in charge change nothing: nobody else fences, so its epoch goes on."""
+        return not self._closed and self._flags.commit and self._charge == self._leading
+
+    def _check(self) -> None:
+        """Raises Stop when another copy is in charge."""
+        if not self._leads:
             raise Stop
 
-    def _wait(self, epoch: int, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self.epoch != epoch, seconds)
-        self._check(epoch)
+            self._changed.wait_for(lambda: not self._leads, seconds)
+        self._check()

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from schemas import events
+from schemas import events, heartbeats
 from schemas.topics import Partition, TopicSpec
 from services.cli.artifacts import ensure
 from services.cli.bench.cluster import BenchCluster, now_ms
@@ -36,6 +36,8 @@ KILLS = 5
 """Under each scheme."""
 WAIT_S = 300.0
 LOOK_S = 0.05
+BEATS = 100
+"""So many heartbeats are looked at: some seconds of a cluster's."""
 
 QUERY = "SELECT window(at, '10 seconds'), user, count(*) AS n, sum(amount) AS total FROM input GROUP BY 1, 2"
 _SOURCE = """
@@ -141,6 +143,8 @@ def _kills(cluster: BenchCluster, name: str, scheme: str) -> Figures:
         with _feeder(cluster, topic) as feeder:
             for _ in range(KILLS):
                 _await_row_of(cluster, topic, now_ms())
+                if scheme == "hybrid":
+                    _until(lambda: "synced" in _states(cluster), "a standby is ready")
                 time.sleep(2)
                 victim, before = _activations(cluster)[-1].worker, len(_activations(cluster))
                 killed_ms = now_ms()
@@ -211,6 +215,15 @@ def _last_ms(cluster: BenchCluster, topic: str) -> int:
 def _activations(cluster: BenchCluster) -> list[events.Event]:
     found = [events.decode(m.value() or b"") for m in cluster.log.scan(Partition(cluster.topics.events, 0))]
     return [one for one in found if one.kind == "unit-active" and one.unit == "spark-h-0"]
+
+
+def _states(cluster: BenchCluster) -> list[str]:
+    """What drivers reported of their copies of the operator in the last heartbeats."""
+    partition = Partition(cluster.topics.heartbeats, 0)
+    end = cluster.log.offsets([partition], "end")[partition]
+    beats = [heartbeats.decode(m.value() or b"") for m in cluster.log.scan(partition, max(0, end - BEATS))]
+    copies = [copy for beat in beats if isinstance(beat, heartbeats.Heartbeat) for copy in beat.copies]
+    return [copy.state for copy in copies if copy.unit.endswith("/spark-h-0")]
 
 
 def _until(condition: Any, what: str) -> None:
