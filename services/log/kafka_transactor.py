@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import NoReturn
 
@@ -63,7 +64,7 @@ class KafkaTransactor:
         except KafkaException as exception:
             error = error_of(exception)
             raise self._cluster.unanswered(f"start transactions of {self._id}", error.str()) from exception
-        producer.poll(0)
+        _poll(producer)
         self._lost = False  # what happened before the start does no harm
         self._producer = producer
 
@@ -102,7 +103,7 @@ class KafkaTransactor:
 
         The library does not report a second one that reads like the first within 30 s, so none may be forgiven.
         """
-        producer.poll(0)
+        _poll(producer)
         if self._lost:
             raise self._give_up(Indefinite(f"{self._id}: the connection was lost since the last commit"))
 
@@ -130,7 +131,7 @@ class KafkaTransactor:
                 return
             except KafkaException as exception:
                 error = error_of(exception)
-                producer.poll(0)
+                _poll(producer)
                 if error.code() in _FENCING:
                     raise self._give_up(Fenced(f"{self._id} was taken over: {error.str()}")) from exception
                 if error.txn_requires_abort() and not self._lost:
@@ -178,6 +179,12 @@ def _initialise(producer: Producer) -> None:
             if not error_of(exception).retriable() or time.monotonic() > deadline:
                 raise
         patience_s = min(2 * patience_s, LAST_PATIENCE_S)
+
+
+def _poll(producer: Producer) -> None:
+    """Runs the callbacks that are due. It raises a fatal error, such as a fence, which the next call says too."""
+    with suppress(KafkaException):
+        producer.poll(0)
 
 
 def _wait_for_room(producer: Producer) -> None:

@@ -1,0 +1,60 @@
+"""What a transactor makes of a library that tells of the same failure in more than one way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from services.kernel.errors import Fenced
+from services.log.kafka_client import Cluster
+from services.log.kafka_transactor import KafkaTransactor
+
+FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", fatal=True))
+TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer yet", retriable=True))
+
+
+class Library:
+    """A producer. ends: what each further end of a transaction raises; polled: what poll raises."""
+
+    def __init__(self, *ends: KafkaException | None, polled: KafkaException | None = None) -> None:
+        self._ends, self._polled = list(ends), polled
+
+    def poll(self, timeout: float) -> int:
+        if self._polled is not None:
+            raise self._polled
+        return 0
+
+    def begin_transaction(self) -> None:
+        if self._polled is not None:
+            raise self._polled
+
+    def produce(self, *record: Any, **more: Any) -> None:
+        pass
+
+    def commit_transaction(self, timeout: float) -> None:
+        if self._ends and (error := self._ends.pop(0)) is not None:
+            raise error
+
+
+def holding(library: Any) -> KafkaTransactor:
+    transactor = KafkaTransactor(Cluster("127.0.0.1:1"), "t")
+    transactor._producer = library
+    return transactor
+
+
+def test_a_fence_that_is_told_while_callbacks_run_is_a_fence() -> None:
+    with pytest.raises(Fenced):
+        holding(Library(polled=FENCED)).commit([])
+
+
+def test_a_fence_that_is_told_between_two_looks_at_a_commit_is_a_fence() -> None:
+    library = Library(TIMED_OUT, FENCED)
+    library.poll = lambda timeout: 0 if len(library._ends) == 2 else _raise(FENCED)  # type: ignore[method-assign]
+    with pytest.raises(Fenced):
+        holding(library).commit([])
+
+
+def _raise(error: Exception) -> int:
+    raise error
