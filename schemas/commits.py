@@ -39,12 +39,20 @@ class Named(msgspec.Struct, frozen=True, array_like=True):
     rows: Count
 
 
+class Heard(msgspec.Struct, frozen=True, array_like=True):
+    """How far one input partition has come: its watermark in microseconds, and when a row last came from it."""
+
+    watermark: int
+    at_ms: int
+
+
 class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_defaults=True):
     """Micro-batch k: what it took in, [start, stop) of every input partition, and the frames that are its output.
 
     watermark: microseconds since 1970; no later row is older, or it is late. attempt: which run of the micro-batch in
     this epoch. records: taken in. final: the job drains, and nothing follows. dead: offsets of records that hold a dead
-    letter each (schemas/dead_letters.py, behind DEAD); their batch is that of the cut that takes them.
+    letter each (schemas/dead_letters.py, behind DEAD); their batch is that of the cut that takes them. heard: how far
+    each input partition has come, where the watermark follows from theirs.
     """
 
     epoch: Count
@@ -60,6 +68,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     final: bool = False
     time_ms: int = 0
     dead: tuple[Count, ...] = ()
+    heard: tuple[Heard, ...] = ()
 
 
 CommitRecord = Fence | Commit

@@ -79,10 +79,10 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 
     topic: of JSON records, the user's own or one that sink task `input-<operator>` writes. fields: type text by column
     of the input. first: offset from which each partition is read. writers: units that write the topic; the user's own
-    has none. source: whose topic it is, in the job file. event_time, unit_of_time, lateness_s: of the input, as a
-    source declares them. output: type text by column. time: column of the output that says when it happened; empty: the
-    time of the micro-batch. timed: Spark has a watermark for that column. holds: rows wait in Spark for others, such as
-    those of an open window; closes: a watermark at the end of the stream brings them out.
+    has none. source: whose topic it is, in the job file. event_time, unit_of_time, lateness_s, idle_after_s: of the
+    input, as a source declares them. output: type text by column. time: column of the output that says when it
+    happened; empty: the time of the micro-batch. timed: Spark has a watermark for that column. holds: rows wait in
+    Spark for others, such as those of an open window; closes: a watermark at the end of the stream brings them out.
     """
 
     operator: str
@@ -100,6 +100,7 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     event_time: str = ""
     unit_of_time: str = ""
     lateness_s: float = 0.0
+    idle_after_s: float | None = None
     time: str = ""
     timed: bool = False
     holds: bool = False

@@ -62,6 +62,7 @@ def _question(params: Mapping[str, Any], given: Stream, allow: Sequence[str] | N
         event_time=params["event_time"],
         unit_of_time=params["unit_of_time"],
         lateness_s=params["lateness_s"],
+        idle_after_s=params["idle_after_s"],
     )
     return Question(plan, None if allow is None else tuple(allow), tuple(sys.path))
 

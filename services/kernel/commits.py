@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.commits import Commit, CommitRecord, Fence, Positions
+from schemas.commits import Commit, CommitRecord, Fence, Heard, Positions
 from schemas.cuts import NO_WATERMARK
 from schemas.decided import Id
 
@@ -45,6 +45,11 @@ class CommitLog:
     @property
     def watermark(self) -> int:
         return NO_WATERMARK if self.last is None else self.last.watermark
+
+    @property
+    def heard(self) -> tuple[Heard, ...]:
+        """How far each input partition has come."""
+        return () if self.last is None else self.last.heard
 
     @property
     def ended(self) -> bool:

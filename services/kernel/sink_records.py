@@ -34,6 +34,8 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     """
     operator = task.operator
     row_key, count = list(operator.row_key), max(1, operator.params["partitions"])
+    if for_spark(operator):
+        return _for_spark(task, rows, batch)
     turn = (batch + task.index) % count
     if operator.params.get("format") == "arrow":
         return _arrow(rows, operator.fields, partitions(rows, row_key, count) if row_key else turn)
@@ -41,6 +43,18 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     if row_key:
         return SinkRecords(values, keys=keys(rows, row_key))
     return SinkRecords(values, partitions=[turn] * len(values))
+
+
+def for_spark(operator: OperatorPlan) -> bool:
+    """Whether a sink writes the rows that a Spark operator reads."""
+    return operator.kind == "sink" and operator.params.get("for_spark", False)
+
+
+def _for_spark(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
+    """No partition has two writers, so that its rows come with a watermark that never goes back."""
+    own = range(task.index, task.operator.params["partitions"], task.operator.parallelism)
+    values = encode_json(rows, task.operator.fields)
+    return SinkRecords(values, partitions=[own[batch % len(own)]] * len(values))
 
 
 def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 
@@ -38,12 +39,20 @@ class Sent:
     end: bool
 
 
+class SinkRows(NamedTuple):
+    """Rows that a sink task is to deliver. watermark: no row of a later batch is older."""
+
+    task: TaskLayout
+    rows: pl.DataFrame
+    watermark: int
+
+
 @dataclass(slots=True)
 class Produced:
-    """The outcome of one batch. sinks: rows by sink task."""
+    """The outcome of one batch."""
 
     sent: list[Sent] = field(default_factory=list)
-    sinks: list[tuple[TaskLayout, pl.DataFrame]] = field(default_factory=list)
+    sinks: list[SinkRows] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     late: int = 0
 
@@ -111,7 +120,7 @@ class Unit:
     def _run(self, task: TaskLayout, fed: Sequence[Fed], context: BatchContext, produced: Produced) -> Fed:
         if task.operator.kind == "sink":
             if fed[0].rows.height:
-                produced.sinks.append((task, fed[0].rows))
+                produced.sinks.append(SinkRows(task, fed[0].rows, context.watermark))
             return Fed(self._empty[task.name], context.watermark)
         outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
         produced.late += outcome.late

@@ -248,6 +248,7 @@ class Driver:
             prev=fold.prev,
             final=True,
             time_ms=self._around.time_ms(),
+            heard=fold.heard,
         )
 
     def _end(self, commits: Commits) -> None:

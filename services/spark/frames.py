@@ -24,16 +24,8 @@ from services.log.client_settings import client_settings
 from services.log.kafka import KafkaLog
 from services.log.protocol import Appender, Delivered
 
-WRITTEN = "offset long, rows long, newest long"
+WRITTEN = "offset long, rows long"
 FLUSH_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A frame, and the largest event time in it."""
-
-    named: Named
-    newest_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +47,20 @@ class FrameTask:
         if written:
             yield pa.RecordBatch.from_pydict(
                 {
-                    "offset": [one.named.offset for one in written],
-                    "rows": [one.named.rows for one in written],
-                    "newest": [one.newest_us for one in written],
+                    "offset": [one.offset for one in written],
+                    "rows": [one.rows for one in written],
                 },
-                schema=pa.schema([(name, pa.int64()) for name in ("offset", "rows", "newest")]),
+                schema=pa.schema([(name, pa.int64()) for name in ("offset", "rows")]),
             )
 
-    def _write(self, batch: pa.RecordBatch) -> list[Written]:
+    def _write(self, batch: pa.RecordBatch) -> list[Named]:
         rows = pl.from_arrow(batch)
         assert isinstance(rows, pl.DataFrame)
         rows = rows.with_columns(pl.col(TIME).fill_null(self.time_us))
         schema = stream_schema(self.fields)
         return self._send(FrameCodec(schema), rows.cast(schema))
 
-    def _send(self, codec: FrameCodec, rows: pl.DataFrame) -> list[Written]:
+    def _send(self, codec: FrameCodec, rows: pl.DataFrame) -> list[Named]:
         appender, offsets = _appender(self.bootstrap_servers), dict[int, int]()
         frames = codec.encode(rows, Sender(0, self.generation, self.epoch), self.k, NO_WATERMARK)
         key = f"{self.epoch}/{self.k}/{self.attempt}".encode()
@@ -78,10 +69,8 @@ class FrameTask:
         appender.flush(FLUSH_S)
         if len(offsets) < len(frames):
             raise Retriable(f"{len(frames) - len(offsets)} frames of micro-batch {self.k} were not acknowledged")
-        newest = rows[TIME].max()
-        assert isinstance(newest, int)
         heights = [rows.height] if len(frames) == 1 else [_height(codec, frame) for frame in frames]
-        return [Written(Named(offsets[index], height), newest) for index, height in enumerate(heights)]
+        return [Named(offsets[index], height) for index, height in enumerate(heights)]
 
 
 def _noting(offsets: dict[int, int], index: int) -> Delivered:

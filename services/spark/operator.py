@@ -20,6 +20,7 @@ from services.kernel.errors import HoldfastError
 from services.kernel.fields import TIME, nullable, required
 from services.kernel.planning.suggestions import did_you_mean
 from services.spark.columns import spark_schema, spark_type
+from services.spark.core.watermark import MAX_PARTITIONS
 
 INPUT = "input"
 """What the query of a `sql` operator calls its input."""
@@ -102,16 +103,44 @@ def first_line(error: BaseException) -> str:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-UNFIT = "unfit"
-"""The name of the metric that counts records that are no rows."""
+OBSERVED = "observed"
+"""The name of what is counted of a micro-batch's input, see `observing`."""
+
+WATERMARK = "watermark"
+"""The header with which a sink task says that no later row is older."""
+
 _WRONG = "_wrong"
 
 
 def decoded(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    """The rows of Kafka records whose values are JSON objects: the columns that the plan names. Others are counted."""
-    parsed = _parsed(plan, records.select("value"))
-    counted = parsed.observe(UNFIT, F.count_if(_unfit(plan)).alias(UNFIT)).filter(~_unfit(plan))
-    return counted.select(*(_column(plan, name, text) for name, text in plan.fields.items()))
+    """The rows of Kafka records whose values are JSON objects: the columns that the plan names. What `observing` tells
+    of a micro-batch is counted on the way."""
+    parsed = _parsed(plan, records)
+    counts = [F.count_if(_unfit(plan)).alias("unfit"), *_reached(plan)]
+    fit = parsed.observe(OBSERVED, *counts).filter(~_unfit(plan))
+    return fit.select(*(_column(plan, name, text) for name, text in plan.fields.items()))
+
+
+def _reached(plan: SparkPlan) -> list[Column]:
+    """By partition how far its rows have come, microseconds: as their writer says, else the newest event time, else
+    Kafka's."""
+    if plan.writers:
+        own = F.filter("headers", lambda header: header["key"] == WATERMARK)
+        reached = F.get(own, F.lit(0))["value"].cast("string").cast("long")
+    elif plan.event_time:
+        reached = F.unix_micros(_column(plan, plan.event_time, plan.fields[plan.event_time]).cast("timestamp"))
+    else:
+        reached = F.unix_micros("timestamp")
+    lanes = partitions(plan)
+    return [
+        F.max(F.when((F.col("partition") % lanes == lane) & ~_unfit(plan), reached)).alias(f"reached_{lane}")
+        for lane in range(lanes)
+    ]
+
+
+def partitions(plan: SparkPlan) -> int:
+    """How many input partitions are told apart; one that a topic has got since shares the watermark of an older one."""
+    return min(len(plan.first), MAX_PARTITIONS)
 
 
 def unfit(plan: SparkPlan, records: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ Source: PROTOCOL 12. What becomes of a micro-batch is decided in core/taking_ove
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from schemas.commits import Commit, Named, Positions
-from schemas.cuts import NO_WATERMARK
+from schemas.commits import Commit, Heard, Named, Positions
 from schemas.plans import SparkPlan
 from schemas.topics import generation_number
 from services.kernel.decided import Author
@@ -25,9 +25,11 @@ from services.spark.checkpoint import Planned, planned
 from services.spark.commits import Commits
 from services.spark.core.modes import output_mode
 from services.spark.core.taking_over import Verdict, verdict
+from services.spark.core.watermark import listen, lowest
 from services.spark.faults import cause_of
 from services.spark.frames import WRITTEN, FrameTask
 from services.spark.kafka_options import source_options
+from services.spark.observing import observe
 from services.spark.operator import apply, decoded, output
 
 
@@ -68,6 +70,7 @@ class Query:
             OperatorFault or Spark's own errors: it cannot start.
         """
         options = source_options(self.bootstrap_servers, self.plan.topic, self.plan.first, client_settings())
+        options |= {"includeHeaders": "true"} if self.plan.writers else {}
         records = self.spark.readStream.format("kafka").options(**options).load()
         rows = output(self.plan, apply(self.plan, decoded(self.plan, records), self.allow))
         writer = rows.writeStream.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
@@ -109,7 +112,9 @@ class Query:
         )
         found: list[Any] = rows.mapInArrow(task, WRITTEN).collect()
         stop = {topic: note.stop.get(topic, offsets) for topic, offsets in fold.stop.items()}
-        dead = self._dead(fold.stop, stop)
+        seen = observe(self.spark, self._name, self.plan)
+        dead = self._dead(fold.stop, stop) if seen.unfit else []
+        heard = listen(fold.heard, [self._in_time(one) for one in seen.reached], note.time_ms)
         record = Commit(
             epoch=self.epoch,
             k=fold.k + 1,
@@ -117,29 +122,34 @@ class Query:
             start=fold.stop,
             stop=stop,
             frames=tuple(Named(one["offset"], one["rows"]) for one in found),
-            watermark=max(fold.watermark, self._watermark(note, max((one["newest"] for one in found), default=None))),
+            watermark=max(fold.watermark, self._watermark(note, heard)),
             id=self.author.next(),
             prev=fold.prev,
             records=_records(fold.stop, stop),
             final=batch == self.last_batch,
             time_ms=int(time.time() * 1000),
             dead=tuple(dead),
+            heard=heard,
         )
         self.commits.propose(record)
 
     def _dead(self, start: Positions, stop: Positions) -> list[int]:
         """Where the dead letters of the micro-batch were put."""
-        if not unfit.counted(self._name, self.spark):
-            return []
         return self.commits.put(unfit.read(self.spark, self.plan, self.bootstrap_servers, start, stop))
 
-    def _watermark(self, note: Planned, newest_us: int | None) -> int:
-        """Spark's own where it has one for the time column; else as a source's, from the newest row."""
+    def _in_time(self, reached_us: int | None) -> int | None:
+        """A writer says its watermark, which has the lateness in it."""
+        if reached_us is None or self.plan.writers:
+            return reached_us
+        return reached_us - int(self.plan.lateness_s * 1_000_000)
+
+    def _watermark(self, note: Planned, heard: Sequence[Heard]) -> int:
+        """Spark's own where it has one for the time column; else the lowest of the input partitions."""
         if self.plan.timed:
             return note.watermark_us
         if not self.plan.time:
             return note.time_ms * 1000
-        return NO_WATERMARK if newest_us is None else newest_us - int(self.plan.lateness_s * 1_000_000)
+        return lowest(heard, note.time_ms, self.plan.idle_after_s)
 
 
 def _records(start: dict[str, dict[int, int]], stop: dict[str, dict[int, int]]) -> int:

@@ -17,17 +17,9 @@ from schemas.plans import SparkPlan
 from services.kernel.decoding import Decoder
 from services.log.client_settings import client_settings
 from services.spark.kafka_options import source_options
-from services.spark.operator import UNFIT, unfit
+from services.spark.operator import unfit
 
 UNREADABLE = "Spark reads no row of the declared fields in it"
-
-
-def counted(name: str, spark: SparkSession) -> int:
-    """How many records of the micro-batch that has just run are no rows. name: of the query."""
-    query = next(one for one in spark.streams.active if one.name == name)
-    inner: Any = query._jsq
-    found = inner.streamingQuery().lastExecution().observedMetrics()
-    return int(found.apply(UNFIT).getLong(0)) if found.contains(UNFIT) else 0
 
 
 def read(spark: SparkSession, plan: SparkPlan, servers: str, start: Positions, stop: Positions) -> list[bytes]:

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import polars as pl
-
+from schemas.cuts import END_WATERMARK
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import encode as encode_dead
 from schemas.delivered import Delivered
@@ -18,8 +17,8 @@ from schemas.delivered import decode as decode_delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
 from services.kernel.errors import InvalidRecord
-from services.kernel.planning.layout import TaskLayout
-from services.kernel.sink_records import sink_records
+from services.kernel.sink_records import for_spark, sink_records
+from services.kernel.unit import SinkRows
 from services.log.protocol import Log, Rows, Transactor
 from services.worker.blocking import Blocking
 from services.worker.too_large import put_aside
@@ -28,14 +27,13 @@ MAX_WAITING_BATCHES = 64
 MAX_BATCHES_A_TRANSACTION = 16
 DEFAULT_MAX_BYTES = 1_048_588
 """Kafka's limit of a record where nobody has set one."""
-SinkRows = Sequence[tuple[TaskLayout, pl.DataFrame]]
 
 
 class Batch(NamedTuple):
     """What one batch delivers."""
 
     number: int
-    sinks: SinkRows
+    sinks: Sequence[SinkRows]
     dead: Sequence[DeadLetter]
 
 
@@ -166,9 +164,9 @@ class Delivery:
         aside = 0
         for batch in self._under_way:
             letters = list(batch.dead)
-            for task, frame in batch.sinks:
-                one = self._sink_rows(task, frame, batch.number)
-                kept, large = put_aside(one, self._limit(one.topic), task.operator.name, batch.number)
+            for sink in batch.sinks:
+                one = self._sink_rows(sink, batch.number)
+                kept, large = put_aside(one, self._limit(one.topic), sink.task.operator.name, batch.number)
                 if large and not self._puts_aside:
                     raise InvalidRecord(large[0].reason)
                 rows.append(kept)
@@ -201,20 +199,22 @@ class Delivery:
             self._failed(error)
 
     def _rows(self, batch: Batch) -> list[Rows]:
-        rows = [self._sink_rows(task, frame, batch.number) for task, frame in batch.sinks]
+        rows = [self._sink_rows(sink, batch.number) for sink in batch.sinks]
         return [*rows, *self._dead_rows(batch.dead)]
 
     def _dead_rows(self, dead: Sequence[DeadLetter]) -> list[Rows]:
         letters = [encode_dead(letter) for letter in dead]
         return [Rows(self._topics.dead_letters, letters, partitions=[0] * len(letters))] if letters else []
 
-    def _sink_rows(self, task: TaskLayout, frame: pl.DataFrame, batch: int) -> Rows:
-        params, found = task.operator.params, sink_records(task, frame, batch)
+    def _sink_rows(self, sink: SinkRows, batch: int) -> Rows:
+        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
         headers = [
             ("batch", str(batch).encode()),
             ("status", b"final"),
             ("query", params["query"].encode()),
         ]
+        if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
+            headers.append(("watermark", str(sink.watermark).encode()))
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
 
     def _position_rows(self, aside: int) -> Rows:

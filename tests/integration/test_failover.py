@@ -42,6 +42,7 @@ def reason(sign: Sign, move: Move) -> str:
 PROMOTED = reason(Sign.PRIMARY_GONE, Move.PROMOTE)
 SWITCHED = reason(Sign.PRIMARY_SILENT, Move.SWITCH)
 RESUMED = reason(Sign.PRIMARY_ANSWERS, Move.RESUME)
+GONE = (Sign.BOTH_GONE.value, Sign.PRIMARY_GONE.value, Sign.SECONDARY_GONE.value)
 PLACED = (reason(Sign.BOTH_GONE, Move.PLACE), reason(Sign.PRIMARY_GONE, Move.PLACE))
 """At once, or after one of the two notices was read first."""
 
@@ -145,4 +146,6 @@ def test_the_broker_restarts_and_nobody_is_taken_for_dead(struck: Struck) -> Non
         struck.restart_kafka()
         job.goes_on()
         job.under_load(struck.protected, "every unit is protected")
-        assert {unit: struck.change(unit) for unit in job.units} == before
+        assert {unit: struck.change(unit).copies for unit in job.units} == {u: one.copies for u, one in before.items()}
+        reasons = [why for unit, one in before.items() for why in struck.reasons(unit, one.epoch)]
+        assert not [why for why in reasons if why.startswith(GONE)], "a slow machine makes silent, never dead"

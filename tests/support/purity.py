@@ -146,7 +146,7 @@ def _unit_sends(
                 made = codec.encode(rows, sender, batch, one.watermark, FLAG_END if one.end else 0)
                 frames[Partition(one.output.topic, target)][one.task.index] += made
                 sent.append(f"{one.task.name} to {target}, batch {batch}: {_payloads(made)} {rows.rows()}")
-        for task, rows in produced.sinks:
+        for task, rows, _ in produced.sinks:
             sent.append(f"{task.name}, batch {batch}: {sink_rows(task, rows, batch)}")
         sent.append(f"{layout.unit.name}, batch {batch}: {produced.late} late, dead: {produced.dead}")
     return sent

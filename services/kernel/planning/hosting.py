@@ -55,7 +55,13 @@ def in_place(checked: Checked, topics: JobTopics) -> Checked:
             ends.append(sink)
             slots[sink] = (Slot(producer, f"operators.{name}.input"),)
             streams[sink] = streams[producer]
-            params[sink] = {"query": sink, "topic": topics.rows(name), "format": "json", "commit_interval_ms": 0}
+            params[sink] = {
+                "query": sink,
+                "topic": topics.rows(name),
+                "format": "json",
+                "commit_interval_ms": 0,
+                "for_spark": True,
+            }
     return replace(checked, graph=Graph.over(slots, ends), streams=streams, params=params)
 
 

@@ -37,15 +37,26 @@ def name_problems(spec: JobSpec) -> Iterator[Problem]:
 
 def event_time(spec: JobSpec, graph: Graph, streams: Mapping[str, Stream], name: str) -> dict[str, Any]:
     """The column of an operator's input that says when it happened, as far as the job says so: event_time,
-    unit_of_time and lateness_s of a SparkPlan."""
+    unit_of_time, lateness_s and idle_after_s of a SparkPlan."""
     given = operators(spec)[name].input
     if (source := spec.sources.get(given)) is not None:
         unit = source.unit or "" if source.format == "json" else ""
-        return {"event_time": source.event_time or "", "unit_of_time": unit, "lateness_s": source.allowed_lateness_s}
+        return {
+            "event_time": source.event_time or "",
+            "unit_of_time": unit,
+            "lateness_s": source.allowed_lateness_s,
+            "idle_after_s": source.idle_after_s,
+        }
     fields = streams[given].fields
     upstream = [source for one, source in spec.sources.items() if one in graph.upstream(name)]
     names = {one.event_time for one in upstream}
     column = "window_end" if "window_end" in fields else next(iter(names)) if len(names) == 1 else None
     known = column is not None and required(fields.get(column, "")) == "timestamp"
     lateness_s = max((one.allowed_lateness_s for one in upstream), default=0.0)
-    return {"event_time": column if known else "", "unit_of_time": "", "lateness_s": lateness_s}
+    idle_after_s = [one.idle_after_s for one in upstream]
+    return {
+        "event_time": column if known else "",
+        "unit_of_time": "",
+        "lateness_s": lateness_s,
+        "idle_after_s": None if None in idle_after_s else max(filter(None, idle_after_s), default=None),
+    }

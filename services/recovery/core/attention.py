@@ -22,10 +22,12 @@ class Attention:
     """A clock driven by `advance` and `echo`.
 
     echo_us: interval at which the replica sends itself a heartbeat, well below the least grace; None: it sends none.
+    resumed_us: attentive time at which the last outage of the broker was over.
     """
 
     echo_us: int | None = None
     attentive_us: int = 0
+    resumed_us: int | None = None
     _turned_us: int | None = None
     _counted_us: int = 0
     _echoed_us: int | None = None
@@ -50,6 +52,7 @@ class Attention:
                 self._count(now_us)
             outage = self._last_us is not None and now_us - self._last_us > OUTAGE_US
             self._counted_us = max(self._counted_us, now_us + RECONNECT_US if outage else now_us)
+            self.resumed_us = self.attentive_us if outage else self.resumed_us
             self._echoed_us = self._last_us = now_us
 
     def _count(self, until_us: int) -> None:

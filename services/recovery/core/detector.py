@@ -26,6 +26,9 @@ WARY_US, MAX_FACTOR = 30_000_000, 4
 ROW = 3
 """So many heartbeats in a row, none of them missed, and a worker answers again."""
 
+REJOIN_US = 5_000_000
+"""After an outage of the broker the silence of a worker that nobody has heard since counts only from then on."""
+
 ALIVE_MISSES = 3
 """After more misses a worker gets no new copies."""
 
@@ -144,7 +147,7 @@ class Detector:
     def silent_us(self, worker: str) -> int:
         """For how long no incarnation of the worker was heard."""
         pulse = self._pulses.get(worker)
-        return 0 if pulse is None else self._now_us - pulse.heard_us
+        return 0 if pulse is None else self._silent_us(pulse)
 
     def gone(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
         """For good: it ended, or is silent past the fail-stop time-out."""
@@ -180,9 +183,8 @@ class Detector:
         pulse = self._of(worker, incarnation)
         if pulse is None or self.gone(worker, incarnation, fail_stop_us):
             return None
-        silent_us = self._now_us - pulse.heard_us
         next_miss_us = self._grace_us(pulse) + (self._misses(pulse) + 1) * self._beat_us
-        return min(next_miss_us, fail_stop_us) - silent_us
+        return min(next_miss_us, fail_stop_us) - self._silent_us(pulse)
 
     @property
     def _now_us(self) -> int:
@@ -194,7 +196,13 @@ class Detector:
 
     def _misses(self, pulse: Pulse) -> int:
         """The n-th heartbeat is missed once n intervals and the grace are over."""
-        return max(0, (self._now_us - pulse.heard_us - self._grace_us(pulse)) // self._beat_us)
+        return max(0, (self._silent_us(pulse) - self._grace_us(pulse)) // self._beat_us)
+
+    def _silent_us(self, pulse: Pulse) -> int:
+        """Attentive time without a heartbeat; negative while it may still come back after an outage."""
+        resumed_us = self._attention.resumed_us
+        outage = resumed_us is not None and pulse.heard_us <= resumed_us
+        return self._now_us - (resumed_us + REJOIN_US if outage and resumed_us is not None else pulse.heard_us)
 
     def _grace_us(self, pulse: Pulse) -> int:
         usual_us = min(max(pulse.late_us + 4 * pulse.spread_us, MIN_GRACE_US), MAX_GRACE_BEATS * self._beat_us)

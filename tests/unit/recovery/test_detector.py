@@ -7,8 +7,8 @@ import random
 import pytest
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat
-from services.recovery.core.attention import Attention
-from services.recovery.core.detector import MIN_GRACE_US, WARY_US, Detector
+from services.recovery.core.attention import RECONNECT_US, Attention
+from services.recovery.core.detector import MIN_GRACE_US, REJOIN_US, WARY_US, Detector
 
 BEAT_US, ECHO_US = 100_000, 20_000
 FAIL_STOP_US = 30_000_000
@@ -131,8 +131,17 @@ def test_silence_does_not_count_while_the_own_heartbeat_does_not_come_back() -> 
 
 def test_after_an_outage_of_the_broker_workers_have_time_to_come_back() -> None:
     ears = regular(Ears(echo=True)).wait(2_000_000, echo=False)
-    assert ears.wait(1_500_000).misses() == 0, "its client may take so long"
+    assert ears.wait(RECONNECT_US + REJOIN_US).misses() == 0, "its client may take so long"
     assert ears.wait(400_000).misses() > 0, "by now it would have been heard"
+
+
+def test_once_a_worker_is_back_after_an_outage_its_silence_counts_at_once() -> None:
+    ears = regular(Ears(echo=True)).wait(2_000_000, echo=False).wait(RECONNECT_US + 100_000).hear()
+    assert ears.wait(300_000).misses() > 0
+
+
+def test_an_exit_notice_counts_during_an_outage_as_always() -> None:
+    assert regular(Ears(echo=True)).wait(2_000_000, echo=False).wait(100_000).exit().gone()
 
 
 def test_with_an_echo_in_time_detection_is_as_fast_as_without() -> None:

@@ -14,6 +14,7 @@ from services.kernel.comparing import Comparison, Counts
 from services.kernel.errors import InvalidRecord
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.replaying import Row
+from services.kernel.unit import SinkRows
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.blocking import Inline
@@ -52,7 +53,7 @@ class Site:
         self.beside.poll()
 
     def deliver(self, batch: int, *texts: str, dead: Sequence[DeadLetter] = ()) -> None:
-        self.delivery.deliver(Batch(batch, [(TASK, pl.DataFrame({"t": texts}))], dead))
+        self.delivery.deliver(Batch(batch, [SinkRows(TASK, pl.DataFrame({"t": texts}), 0)], dead))
         self.beside.poll()
 
     def rows(self) -> list[bytes | None]:
