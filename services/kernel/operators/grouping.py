@@ -125,6 +125,10 @@ class Grouping:
         width = len(new)
         blank: State = tuple(repeat(None, width))
         old = [list(column) for column in zip(*[blank if s is None else s for s in states], strict=True)]
+        return self.merge_columns(old, new)
+
+    def merge_columns(self, old: Columns, new: Columns) -> Columns:
+        """Two memories of the same keys, the older first; None: it knows nothing of the key."""
         merged: Columns = []
         start = 0
         for aggregate in self.aggregates:

@@ -16,9 +16,10 @@ from schemas.cuts import END_WATERMARK
 from services.kernel import keys as canonical_keys
 from services.kernel.fields import with_time
 from services.kernel.operators.accumulators import Aggregate
-from services.kernel.operators.grouping import Grouping, State, columns_of, states_of
+from services.kernel.operators.grouping import Grouping, columns_of, states_of
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.operators.panes import Pane, Panes, merged
 from services.kernel.state_table import Tables
 
 START, END = "window_start", "window_end"
@@ -31,7 +32,7 @@ def _prefix(pane: int) -> bytes:
     return (pane + _BIAS).to_bytes(8, "big")
 
 
-def _pane(prefix: bytes) -> int:
+def _start(prefix: bytes) -> int:
     return int.from_bytes(prefix, "big") - _BIAS
 
 
@@ -62,6 +63,7 @@ class Windows:
         self._schema = with_time(output)
         self._nothing = self._schema.to_frame()
         self._panes: set[int] | None = None
+        self._settled = Panes(self._pane)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         rows, late, refused = split_late(inputs[0], context.watermark_before, self._keep_late)
@@ -82,7 +84,7 @@ class Windows:
     def _known_panes(self) -> set[int]:
         """Panes that hold anything; read from the state at first use."""
         if self._panes is None:
-            self._panes = {_pane(key) for key, _ in self._live.scan(b"")}
+            self._panes = {_start(key) for key, _ in self._live.scan(b"")}
         return self._panes
 
     def _add(self, rows: pl.DataFrame, panes: set[int]) -> list[tuple[int, bytes]]:
@@ -107,6 +109,7 @@ class Windows:
         self._totals.delete_many([key for pane in gone for key, _ in self._totals.scan(_prefix(pane))])
         self._live.delete_many([_prefix(pane) for pane in gone])
         panes.difference_update(gone)
+        self._settled.forget(gone)
 
     # -- windows ------------------------------------------------------------------------------------------------------
 
@@ -134,17 +137,15 @@ class Windows:
         return [(end, sorted(by_end[end])) for end in sorted(by_end)]
 
     def _merged(self, end: int, keys: list[bytes] | None) -> pl.DataFrame | None:
-        """The rows of one window."""
+        """The rows of one window; keys: those that were touched, None: all, and the window has closed."""
         assert self._panes is not None
-        states: dict[bytes, State] = {}
-        for pane in range(end - self._size, end, self._width):
-            if pane in self._panes:
-                self._merge_pane(states, self._pane_states(pane, keys))
-        if not states:
+        starts = [pane for pane in range(end - self._size, end, self._width) if pane in self._panes]
+        found = merged((self._settled.get(s) if keys is None else self._pane(s, keys) for s in starts), self._grouping)
+        if not found.keys:
             return None
-        names = canonical_keys.decode(list(states), self._key, self._schema) if self._key else pl.DataFrame()
-        values = self._grouping.values(columns_of(list(states.values()), self._grouping.width))
-        rows = pl.DataFrame([*names.get_columns(), *values, *self._bounds(end, len(states))])
+        names = canonical_keys.decode(found.keys, self._key, self._schema) if self._key else pl.DataFrame()
+        values = self._grouping.values(found.columns)
+        rows = pl.DataFrame([*names.get_columns(), *values, *self._bounds(end, len(found.keys))])
         return rows.sort(self._key, maintain_order=True) if self._key else rows
 
     def _bounds(self, end: int, count: int) -> list[pl.Series]:
@@ -154,17 +155,12 @@ class Windows:
         time = pl.Series(TIME, [end - 1], dtype=pl.Int64)
         return [one.new_from_index(0, count) for one in (start, stop, time)]
 
-    def _pane_states(self, pane: int, keys: list[bytes] | None) -> dict[bytes, State]:
+    def _pane(self, pane: int, keys: list[bytes] | None = None) -> Pane:
+        """keys: those that are wanted, None: all."""
         prefix = _prefix(pane)
         if keys is None:
-            return {key[8:]: state for key, state in self._totals.scan(prefix)}
-        found = self._totals.get_many([prefix + key for key in keys])
-        return {key: state for key, state in zip(keys, found, strict=True) if state is not None}
-
-    def _merge_pane(self, states: dict[bytes, State], pane: dict[bytes, State]) -> None:
-        if not states:
-            states.update(pane)
-            return
-        columns = columns_of(list(pane.values()), self._grouping.width)
-        merged = self._grouping.merge([states.get(key) for key in pane], columns)
-        states.update(zip(pane, states_of(merged), strict=True))
+            entries = [(key[8:], state) for key, state in self._totals.scan(prefix)]
+        else:
+            states = self._totals.get_many([prefix + key for key in keys])
+            entries = [(key, state) for key, state in zip(keys, states, strict=True) if state is not None]
+        return Pane([key for key, _ in entries], columns_of([state for _, state in entries], self._grouping.width))

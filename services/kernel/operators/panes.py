@@ -1,0 +1,77 @@
+"""Panes of windows that no row can change any more, column by column, and one made of several.
+
+Source: JOBS "window", MECHANISMS C10. A pane is in as many windows as slides fit into a window's size: it is taken from
+the state once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from services.kernel.operators.accumulators import Columns
+from services.kernel.operators.grouping import Grouping
+
+MAX_KEPT = 500_000
+"""Keys of all panes that are kept; what does not fit is taken from the state again."""
+
+
+class Pane(NamedTuple):
+    """Distinct keys, and for each accumulator its column."""
+
+    keys: list[bytes]
+    columns: Columns
+
+
+class Panes:
+    """Keeps settled panes until they are forgotten. load: takes one from the state."""
+
+    def __init__(self, load: Callable[[int], Pane]) -> None:
+        self._load = load
+        self._kept: dict[int, Pane] = {}
+        self._size = 0
+
+    def get(self, start: int) -> Pane:
+        kept = self._kept.get(start)
+        if kept is not None:
+            return kept
+        pane = self._load(start)
+        if self._size + len(pane.keys) <= MAX_KEPT:
+            self._kept[start] = pane
+            self._size += len(pane.keys)
+        return pane
+
+    def forget(self, starts: Iterable[int]) -> None:
+        for start in starts:
+            if (pane := self._kept.pop(start, None)) is not None:
+                self._size -= len(pane.keys)
+
+
+def merged(panes: Iterable[Pane], grouping: Grouping) -> Pane:
+    """One pane out of several, added in the order given; where they have the same keys that is an addition of columns.
+
+    Keys come in the order in which they were first seen.
+    """
+    keys: list[bytes] = []
+    columns: Columns = [[] for _ in range(grouping.width)]
+    for pane in panes:
+        if not keys:
+            keys, columns = pane
+        elif pane.keys == keys:
+            columns = grouping.merge_columns(columns, pane.columns)
+        else:
+            keys, columns = _joined(keys, columns, pane, grouping)
+    return Pane(keys, columns)
+
+
+def _joined(keys: list[bytes], columns: Columns, pane: Pane, grouping: Grouping) -> Pane:
+    places = dict(zip(keys, range(len(keys)), strict=True))
+    new = [key for key in pane.keys if key not in places]
+    places.update(zip(new, range(len(keys), len(keys) + len(new)), strict=True))
+    at = [places[key] for key in pane.keys]
+    found = [[*column, *[None] * len(new)] for column in columns]
+    added = grouping.merge_columns([[column[place] for place in at] for column in found], pane.columns)
+    for column, values in zip(found, added, strict=True):
+        for place, value in zip(at, values, strict=True):
+            column[place] = value
+    return Pane([*keys, *new], found)
