@@ -68,11 +68,13 @@ def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(
             job.until_stance(UNIT, Stance.SWITCHED)
             assert struck.in_charge(UNIT) == secondary
             job.goes_on()
+        job.under_load(
+            lambda: any(one.endswith(Move.ROLL_BACK.value) for one in struck.reasons(UNIT, epoch)), "it is rolled back"
+        )
         job.under_load(struck.protected, "every unit is protected again")
         reasons = struck.reasons(UNIT, epoch)
         assert SWITCHED in reasons
         assert RESUMED in reasons
-        assert any(one.endswith(Move.ROLL_BACK.value) for one in reasons)
 
 
 @pytest.mark.parametrize("point", ["commit", "cut", "marker"])
