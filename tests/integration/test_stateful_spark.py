@@ -1,0 +1,145 @@
+"""Spark operators that keep state of every kind go on exactly where a driver died: their queries over files, one a
+micro-batch, each taken over as a standby would.
+
+Source: PROTOCOL 12.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas.analysis import Answer
+from schemas.plans import SparkPlan
+from services.spark.analysis import answer
+from services.spark.checkpoint import Checkpoints, plan_last_batch
+from services.spark.core.modes import output_mode
+from services.spark.core.taking_over import Takeover
+from services.spark.operator import apply, decoded, output
+from services.spark.session import open_session
+from services.spark.settings import SparkSettings
+from tests.support import stateful
+from tests.support.stateful import Flight, Rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
+RECORDS = "value string, partition int, offset long, timestamp timestamp"
+BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
+FILES, OF_ONE = 4, 60
+
+
+def flight(number: int) -> Flight:
+    return Flight(number, ("JFK", "EWR", "LGA")[number % 3], number * 37 % 100, BEGIN + timedelta(seconds=200 * number))
+
+
+FLIGHTS = [[flight(file * OF_ONE + one) for one in range(OF_ONE)] for file in range(FILES)]
+"""What comes with each file; a third of every file but the first came with the one before it, too."""
+AGAIN = [FLIGHTS[0], *(before[-OF_ONE // 3 :] + new for before, new in pairwise(FLIGHTS))]
+ALL = [one for flights in FLIGHTS for one in flights]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = open_session(
+        SparkSettings(spark_master="local[2]"), "tests", tmp_path_factory.mktemp("scratch"), briefly=True
+    )
+    yield session
+    session.stop()
+
+
+class Stream:
+    """A query over a folder of files; rows: of each micro-batch, by Spark's number."""
+
+    def __init__(self, spark: SparkSession, plan: SparkPlan, folder: Path) -> None:
+        self._spark, self._plan, self._input = spark, plan, folder / "input"
+        self._input.mkdir()
+        self.checkpoints = Checkpoints(folder / "checkpoints")
+        self.rows: dict[int, list[dict[str, Any]]] = {}
+
+    def feed(self, flights: list[Flight]) -> None:
+        number = len(list(self._input.iterdir()))
+        moment = BEGIN.isoformat()
+        lines = [
+            json.dumps({"value": msgspec.json.encode(one).decode(), "partition": 0, "offset": at, "timestamp": moment})
+            for at, one in enumerate(flights)
+        ]
+        (self._input / f"{number:03}.json").write_text("\n".join(lines))
+
+    def run(self, directory: Path) -> None:
+        """Until all that is there is done."""
+        records = self._spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", 1).json(str(self._input))
+        rows = output(self._plan, apply(self._plan, decoded(self._plan, records), None))
+        writer = rows.writeStream.foreachBatch(self._take).outputMode(output_mode(self._plan.emit))
+        running = writer.option("checkpointLocation", str(directory)).trigger(availableNow=True).start()
+        assert running.awaitTermination(300)
+
+    def _take(self, rows: DataFrame, batch: int) -> None:
+        """A micro-batch that runs again, for its state alone, gives the same rows again."""
+        found = [row.asDict() for row in rows.collect()]
+        assert _counted(self.rows.setdefault(batch, found)) == _counted(found)
+
+
+def _counted(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(str(sorted(row.items())) for row in rows)
+
+
+def plan_of(spark: SparkSession, function: str) -> tuple[SparkPlan, Answer]:
+    """As it is admitted."""
+    entry = f"tests.support.stateful:{function}"
+    bare = SparkPlan(function, "u", "topic", FIELDS, {0: 0}, {}, entry=entry, source="flights", event_time="time")
+    found = answer(spark, bare, None)
+    assert not found.problems, found.problems
+    changes = {name: getattr(found, name) for name in ("output", "time", "timed", "holds", "closes")}
+    return msgspec.structs.replace(bare, **changes), found
+
+
+def taken_over(stream: Stream, files: list[list[Flight]]) -> Path:
+    """Every file is done by another driver; each but the first finds one that died before Spark's own note of its last
+    micro-batch. Returns the last one's directory."""
+    start = Takeover()
+    for epoch, flights in enumerate(files, start=1):
+        stream.feed(flights)
+        directory = stream.checkpoints.prepare(epoch, start)
+        stream.run(directory)
+        planned = max(stream.checkpoints.done(epoch))
+        (directory / "commits" / str(planned)).unlink()
+        (directory / "commits" / f".{planned}.crc").unlink(missing_ok=True)
+        start = Takeover(epoch, planned, planned - 1)
+    last = stream.checkpoints.prepare(len(files) + 1, start)
+    stream.run(last)
+    return last
+
+
+OPERATORS: dict[str, tuple[list[list[Flight]], tuple[str, ...], Callable[[], Rows]]] = {
+    "distinct": (AGAIN, ("number",), lambda: stateful.numbers(ALL)),
+    "ever_distinct": (AGAIN, ("number",), lambda: stateful.numbers(ALL)),
+    "followed": (FLIGHTS, ("late", "number"), lambda: stateful.pairs(ALL)),
+    "lonely": (FLIGHTS, ("late", "number"), lambda: stateful.alone(ALL)),
+    "placed": (FLIGHTS, ("number", "city"), lambda: stateful.cities(ALL)),
+    "tallied": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
+}
+"""What it is given, the columns that are compared, and the same in one piece."""
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_an_operator_is_exact_while_its_drivers_die_and_a_drain_brings_out_what_it_holds(
+    spark: SparkSession, tmp_path: Path, function: str
+) -> None:
+    files, columns, whole = OPERATORS[function]
+    plan, found = plan_of(spark, function)
+    stream = Stream(spark, plan, tmp_path)
+    last = taken_over(stream, files)
+    if found.holds and found.closes:
+        plan_last_batch(last, max(stream.rows) + 1)
+        stream.run(last)
+    rows = [tuple(row[name] for name in columns) for batch in stream.rows.values() for row in batch]
+    assert Counter(rows) == whole()
