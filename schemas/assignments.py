@@ -59,6 +59,11 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
         return next((copy for copy in self.copies if copy.flags.commit), None)
 
     @property
+    def switched(self) -> bool:
+        """Another copy is in charge for as long as the primary is away."""
+        return bool(self.copies) and not self.copies[0].flags.commit
+
+    @property
     def well_formed(self) -> bool:
         """Unplaced, or one copy a worker and `commit` at exactly one of them, which does all that the others may do."""
         workers = {copy.worker for copy in self.copies}

@@ -9,6 +9,7 @@ from schemas.assignments import unit_key
 from schemas.plans import Plan, SourcePlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
+from services.kernel.assigned import Assigned
 from services.kernel.planning.layout import UnitLayout, readers, unit_layouts
 from services.worker.core.cutting import Rhythm
 from services.worker.core.trimming import later
@@ -16,18 +17,19 @@ from services.worker.core.trimming import later
 
 @dataclass(slots=True)
 class JobView:
-    """One generation of a job. progress: the newest known of each unit, by unit name."""
+    """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what."""
 
     plan: Plan
     topics: JobTopics
     layouts: dict[str, UnitLayout]
     readers: dict[Partition, tuple[str, ...]]
+    assigned: Assigned
     progress: dict[str, Progress] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, cluster: ClusterTopics) -> JobView:
+    def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
         topics = cluster.job(plan.job, plan.generation)
-        return cls(plan, topics, unit_layouts(plan, topics), readers(plan, topics))
+        return cls(plan, topics, unit_layouts(plan, topics), readers(plan, topics), assigned)
 
     @property
     def number(self) -> int:
@@ -49,6 +51,11 @@ class JobView:
 
     def key(self, unit: str) -> str:
         return unit_key(self.plan.job, self.plan.generation, unit)
+
+    def switched(self, unit: str) -> bool:
+        """Its primary is away and may come back."""
+        change = self.assigned.of(self.key(unit))
+        return change is not None and change.switched
 
     def source(self, operator: str) -> SourcePlan:
         return next(source for source in self.plan.sources if source.operator == operator)

@@ -219,7 +219,7 @@ class Worker:
 
     def _job(self, plan: Plan) -> JobView:
         if plan.generation not in self._jobs:
-            job = self._jobs[plan.generation] = JobView.of(plan, self._topics)
+            job = self._jobs[plan.generation] = JobView.of(plan, self._topics, self._assigned)
             reader = self._progress_readers[plan.generation] = _ProgressReader(job)
             self._control.add(reader, {Partition(job.topics.progress, 0): 0})
         return self._jobs[plan.generation]

@@ -1,6 +1,6 @@
 """Trims what a unit has written and nobody needs any more: its output topics and its own checkpoint log.
 
-Source: PROTOCOL 6 and 7, MECHANISMS S2.
+Source: PROTOCOL 6 and 7, MECHANISMS S2 and H6.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANCHOR_MS = 5_000
 
 
 class Trimmer:
-    """Trims for one copy. output_trimmed: since somebody last asked, the output was trimmed (which starts a sweep)."""
+    """Trims for one copy. output_trimmed: since somebody last asked, it was or could be (which starts a sweep)."""
 
     def __init__(self, job: JobView, layout: UnitLayout, checkpoint: Partition, around: Surroundings) -> None:
         self._job, self._checkpoint, self._around = job, checkpoint, around
@@ -42,13 +42,18 @@ class Trimmer:
             self._trim_checkpoints(log)
 
     def _trim_outputs(self) -> None:
-        """To the minimum of what the readers have acknowledged."""
+        """To the minimum of what the readers have acknowledged, but not while one of them is switched.
+
+        Its primary comes back to where it stopped; if that were gone, it would have to load a checkpoint.
+        """
         readers, progress = self._job.readers, self._job.progress
         upto = {p: acknowledged(p, readers.get(p, ()), progress) for p in self._outputs}
         upto = {p: offset for p, offset in upto.items() if offset > self._trimmed.get(p, 0)}
         if upto:
             self.output_trimmed = True
-            self._delete(upto)
+        free = {p: at for p, at in upto.items() if not any(self._job.switched(unit) for unit in readers.get(p, ()))}
+        if free:
+            self._delete(free)
 
     def _trim_checkpoints(self, log: CheckpointLog) -> None:
         """First the anchor, and only once it was read back the trim."""

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.assignments import Flags
+from schemas.topics import Partition
+from services.worker import trimmer
 from services.worker.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
@@ -133,6 +135,34 @@ def test_what_a_standby_kept_while_the_primary_was_silent_goes_first(number: int
     feed(cluster, fed[len(fed) // 2 :])
     cluster.turn(100)
     cluster.place({**copies, unit: [second]})
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+def test_while_a_unit_is_switched_its_inputs_are_kept_for_its_primary_and_nothing_else_is() -> None:
+    """MECHANISMS H6: from the switch to the rollback."""
+    cluster = fed_half(fed := orders(240))
+    first, second = cluster.start("w1"), cluster.start("w2")
+    switched = "large-0"
+    everywhere(cluster, first, (second, SECONDARIES["hot"]))
+    partitions = cluster.starts_of_data()
+    inputs = [one for one in partitions if one.topic.endswith(".orders.0") and one.index == 0]
+    assert inputs
+    others = [one for one in partitions if one not in inputs]
+
+    def trimmed(some: list[Partition], before: dict[Partition, int]) -> bool:
+        return all(cluster.starts_of_data()[one] > before[one] for one in some)
+
+    cluster.until(lambda: trimmed(list(partitions), partitions))
+    cluster.place({switched: [(first, SECONDARIES["hot"]), second]})
+    cluster.turn()
+    held = cluster.starts_of_data()
+    feed(cluster, fed[len(fed) // 2 :])
+    cluster.until(lambda: trimmed(others, held))
+    cluster.turn(2 * trimmer.OUTPUT_MS)
+    assert {one: cluster.starts_of_data()[one] for one in inputs} == {one: held[one] for one in inputs}
+    cluster.place({switched: [first, (second, SECONDARIES["hot"])]})
+    cluster.until(lambda: trimmed(inputs, held))
     cluster.run_to_end()
     check(cluster.rows, fed)
 
