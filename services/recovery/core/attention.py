@@ -6,7 +6,9 @@ back through the broker: then the broker or this process is slow, and nobody's s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, field
 
 LOOP_US = 50_000
 """A longer pause between two turns of the loop does not count; the shell must turn more often than that."""
@@ -16,18 +18,20 @@ OUTAGE_US, RECONNECT_US = 300_000, 1_600_000
 second, and sends again what was not answered at least once a second.
 """
 
+OUTAGES = 64
+
 
 @dataclass(slots=True)
 class Attention:
     """A clock driven by `advance` and `echo`.
 
     echo_us: interval at which the replica sends itself a heartbeat, well below the least grace; None: it sends none.
-    resumed_us: attentive time at which the last outage of the broker was over.
+    resumed: attentive times at which outages of the broker were over, in order; the oldest are forgotten.
     """
 
     echo_us: int | None = None
     attentive_us: int = 0
-    resumed_us: int | None = None
+    resumed: deque[int] = field(default_factory=lambda: deque(maxlen=OUTAGES))
     _turned_us: int | None = None
     _counted_us: int = 0
     _echoed_us: int | None = None
@@ -52,8 +56,14 @@ class Attention:
                 self._count(now_us)
             outage = self._last_us is not None and now_us - self._last_us > OUTAGE_US
             self._counted_us = max(self._counted_us, now_us + RECONNECT_US if outage else now_us)
-            self.resumed_us = self.attentive_us if outage else self.resumed_us
+            if outage:
+                self.resumed.append(self.attentive_us)
             self._echoed_us = self._last_us = now_us
+
+    def resumed_after(self, us: int) -> int | None:
+        """When the first outage since then was over; None: there was none."""
+        found = bisect_left(self.resumed, us)
+        return self.resumed[found] if found < len(self.resumed) else None
 
     def _count(self, until_us: int) -> None:
         if until_us > self._counted_us:

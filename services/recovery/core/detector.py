@@ -27,7 +27,9 @@ ROW = 3
 """So many heartbeats in a row, none of them missed, and a worker answers again."""
 
 REJOIN_US = 5_000_000
-"""After an outage of the broker the silence of a worker that nobody has heard since counts only from then on."""
+"""After an outage of the broker the silence of a worker that nobody has heard since counts only from then on. After the
+first one, that is: where the own heartbeat is late again and again, who is dead must still be found out.
+"""
 
 ALIVE_MISSES = 3
 """After more misses a worker gets no new copies."""
@@ -200,9 +202,8 @@ class Detector:
 
     def _silent_us(self, pulse: Pulse) -> int:
         """Attentive time without a heartbeat; negative while it may still come back after an outage."""
-        resumed_us = self._attention.resumed_us
-        outage = resumed_us is not None and pulse.heard_us <= resumed_us
-        return self._now_us - (resumed_us + REJOIN_US if outage and resumed_us is not None else pulse.heard_us)
+        resumed_us = self._attention.resumed_after(pulse.heard_us)
+        return self._now_us - (pulse.heard_us if resumed_us is None else resumed_us + REJOIN_US)
 
     def _grace_us(self, pulse: Pulse) -> int:
         usual_us = min(max(pulse.late_us + 4 * pulse.spread_us, MIN_GRACE_US), MAX_GRACE_BEATS * self._beat_us)

@@ -140,6 +140,14 @@ def test_once_a_worker_is_back_after_an_outage_its_silence_counts_at_once() -> N
     assert ears.wait(300_000).misses() > 0
 
 
+def test_who_is_dead_is_found_out_however_often_the_own_heartbeat_is_late() -> None:
+    """On a machine with too much to do it is late for as long as during an outage, every few seconds."""
+    ears = regular(Ears(echo=True))
+    for _ in range(8):
+        ears.wait(400_000, echo=False).wait(RECONNECT_US + 1_000_000)
+    assert ears.misses() > 0
+
+
 def test_an_exit_notice_counts_during_an_outage_as_always() -> None:
     assert regular(Ears(echo=True)).wait(2_000_000, echo=False).wait(100_000).exit().gone()
 
