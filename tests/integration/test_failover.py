@@ -5,11 +5,13 @@ The pure core's tests (tests/unit/recovery) hold every row of its tables; these 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
 
+from schemas.topics import Partition
 from services.recovery.core.situation import Stance
 from services.recovery.core.switching import Move, Sign
 from tests.support.doomed_worker import Doom
@@ -18,6 +20,8 @@ from tests.support.struck import Struck, running, struck_cluster, tolerant
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 HYBRID = tolerant("hybrid")
 UNIT = "totals-0"
+TRANSACTION_S = 5.0
+"""The time-out of a transaction (PROTOCOL 9); the broker looks for those that are over once a second."""
 TRIES = 4
 """A rollback may be over before the signal arrives."""
 
@@ -92,6 +96,35 @@ def test_a_primary_wakes_after_its_promotion_with_something_in_hand_and_does_no_
             job.under_load(lambda: PROMOTED in struck.reasons(unit, epoch), "the secondary is promoted")
             job.goes_on()
         job.goes_on()
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "active-standby", "active-replication"])
+def test_no_reader_waits_for_the_time_out_of_a_transaction_that_a_frozen_primary_left_open(
+    struck: Struck, scheme: str
+) -> None:
+    """Who takes over fences it. How long readers wait then is measured by `bench zombie`; one quick wait is proof."""
+    with running(struck, tolerant(scheme), f"open-{scheme}") as job:
+        results = [Partition(f"{job.name}-totals", index) for index in (0, 1)]
+
+        def readable() -> int:
+            """Results that read_committed readers get."""
+            return sum(struck.cluster.log.offsets(results, "end").values())
+
+        def more_than(known: int) -> Callable[[], bool]:
+            return lambda: readable() > known
+
+        for _ in range(TRIES):
+            primary = struck.in_charge(UNIT)
+            struck.cluster.arm(Doom("commit", "before", 3, worker=primary, freeze=True))
+            job.under_load(lambda: struck.cluster.fired, f"{primary} is about to commit")
+            with struck.frozen(primary, by_itself=True):
+                more, since = more_than(readable()), time.monotonic()
+                job.under_load(more, "readers get results")
+                waited_s = time.monotonic() - since
+            job.under_load(struck.protected, "every unit is protected again")
+            if waited_s < TRANSACTION_S:
+                return
+        raise AssertionError(f"readers waited for {waited_s:.1f} s and more each time")
 
 
 def test_both_copies_are_killed_together_and_the_unit_is_placed_from_the_checkpoint_log(struck: Struck) -> None:

@@ -26,6 +26,10 @@ def main() -> int:
         from services.cli.bench.failover.command import main as failover
 
         return failover(sys.argv[2:])
+    if sys.argv[1:2] == ["detectors"]:
+        from services.cli.bench.detectors.command import main as detectors
+
+        return detectors(sys.argv[2:])
     options = parse()
     if options.only_list:
         console().print(listing(MEASURES))

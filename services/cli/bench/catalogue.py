@@ -13,13 +13,18 @@ from services.cli.bench.cold import cold
 from services.cli.bench.disk import disk
 from services.cli.bench.figures import Figures, Target, at_least, at_most
 from services.cli.bench.latency import latency
+from services.cli.bench.overhead import overhead
 from services.cli.bench.peers.against import against_peers
 from services.cli.bench.peers.peer import PEERS
+from services.cli.bench.replicas import replicas
 from services.cli.bench.rest import Rest
 from services.cli.bench.restore import restore
 from services.cli.bench.scale import Scale
 from services.cli.bench.spark import spark
+from services.cli.bench.takeover_size import takeover_size
 from services.cli.bench.throughput import Throughput
+from services.cli.bench.zombie import SCHEMES as ZOMBIE_SCHEMES
+from services.cli.bench.zombie import zombie
 
 
 class Run(Protocol):
@@ -149,6 +154,43 @@ MEASURES = (
         "Kafka's disk against what the protocol keeps, at 20,000 records/s (--minutes)",
         disk,
         {"max_ratio": at_most(2)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "takeover-size",
+        "hybrid takeovers of a unit with 1,000 keys and with 1,000,000 (--quick: 200,000), killed in turn",
+        takeover_size,
+        {"large_over_small": at_most(1.3)},
+        workers=4,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "replicas",
+        "hybrid takeovers with two recovery replicas, one of which is killed with the worker every other time",
+        replicas,
+        {"added_ms": at_most(20)},
+        workers=0,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "zombie",
+        "a sink's worker is frozen with a transaction open: for how long read_committed readers get nothing",
+        zombie,
+        {f"{scheme}_wait_max_ms": at_most(500) for scheme in ZOMBIE_SCHEMES},
+        workers=4,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "overhead",
+        "what each scheme costs while nothing fails, for one record of the source and over none: bytes that Kafka "
+        "appends (in) and all that goes through it (in and out), rows sent to copies, checkpoint entries; throughput",
+        overhead,
+        {"hybrid_bytes_in_over_none": at_most(1.15), "hybrid_records_per_s_over_none": at_least(0.9)},
+        workers=4,
         alone=True,
         standard=False,
     ),

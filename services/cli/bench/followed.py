@@ -103,6 +103,7 @@ class Followed:
 
     def await_records(self, records: int) -> None:
         """Until so many are taken in, and the sinks have done the batches that hold them."""
+        self._goal = None
         self.until(lambda: self._done(records), f"{records:,} records are not through")
 
     def await_end(self) -> None:

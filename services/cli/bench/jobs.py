@@ -112,6 +112,16 @@ fault_tolerance: {default: {scheme: $scheme}}
 """
 )
 """Source, two units with state, sink, on a worker each."""
+SIZED = Template(
+    _EVENTS
+    + """
+operators: {count: {aggregate: {n: "count()", sent: "max(amount)"}, key: [user], input: events}}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+placement: {units: [[events], [count], [counts]]}
+fault_tolerance: {default: {scheme: hybrid}}
+"""
+)
+STEADY = Template(FAILOVER.template.replace("{default", "{hybrid: {inputs: $inputs}, default"))
 
 
 def key(index: int, keys: int) -> bytes:

@@ -43,9 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bench",
         description="Measures a cluster on this machine: a table on stderr, one line of JSON on stdout or in a file.",
-        epilog="`failover`, a bench of its own, kills and stalls workers under each scheme: see `failover --help`.",
+        epilog="Two benches of their own: `failover` kills and stalls workers under each scheme, `detectors` counts "
+        "false suspicions on a loaded machine: see `failover --help` and `detectors --help`.",
     )
-    parser.add_argument("measures", nargs="*", metavar="MEASURE", help="default: all but disk and peers, see --list")
+    parser.add_argument("measures", nargs="*", metavar="MEASURE", help="default: those that --list does not mark")
     parser.add_argument("--list", action="store_true", help="say what each measure is, and its targets")
     parser.add_argument("--runs", type=_positive, help="medians are of so many (default: 3, with --quick 1)")
     parser.add_argument("--records", type=_positive, help=f"preloaded for throughput (default: {Scale().records:,})")

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """records: preloaded for throughput. state_keys: of the unit that is restored. seconds: of each steady state."""
+    """records: preloaded for throughput. state_keys: of a large state. seconds: of each steady state. kills: a kind."""
 
     records: int = 2_000_000
     state_keys: int = 1_000_000
     seconds: float = 15.0
     rest_seconds: float = 20.0
     minutes: float = 10.0
+    kills: int = 15
 
 
-QUICK = Scale(records=300_000, state_keys=200_000, seconds=5.0, rest_seconds=5.0, minutes=1.0)
+QUICK = Scale(records=300_000, state_keys=200_000, seconds=5.0, rest_seconds=5.0, minutes=1.0, kills=4)

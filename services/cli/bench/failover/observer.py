@@ -8,12 +8,14 @@ import time
 import msgspec
 
 from schemas import assignments, heartbeats, plans
+from schemas.assignments import split_unit_key
 from schemas.heartbeats import Echo
 from schemas.topics import ClusterTopics, Partition
 from services.log.protocol import Log, Message
 from services.recovery.core.recovery import AssignmentRead, BeatRead, DecisionRead, Recovery
 
 POLL_S = 0.05
+ECHOED_S = 1.0
 
 
 class Observer:
@@ -22,6 +24,7 @@ class Observer:
     def __init__(self, log: Log, topics: ClusterTopics) -> None:
         self._topics = topics
         self._core = Recovery()
+        self._echoes: dict[str, float] = {}
         self._lock = threading.Lock()
         self._reader = log.reader("observer")
         self._reader.assign({Partition(name, 0): 0 for name in (topics.heartbeats, topics.assignments, topics.plans)})
@@ -37,11 +40,12 @@ class Observer:
         self._thread.join()
         self._reader.close()
 
-    def committers(self) -> dict[str, str]:
-        """The worker in charge of each unit, by the unit's name."""
+    def in_charge(self, job: str, unit: str) -> str:
+        """The worker in charge of the newest such job's unit."""
         with self._lock:
             placed = self._core.assigned.units()
-        return {key.rpartition("/")[2]: c.committer.worker for key, c in placed.items() if c.committer is not None}
+        found = [c.committer for key, c in placed.items() if split_unit_key(key)[::2] == (job, unit)]
+        return next(committer.worker for committer in reversed(found) if committer is not None)
 
     def protected(self) -> bool:
         """Every unit has its copies where its scheme wants them, and they answer."""
@@ -60,6 +64,12 @@ class Observer:
             self._core.tick(time.monotonic_ns() // 1000)
             return sum(1 for _ in self._core.detector.alive())
 
+    def replicas(self) -> int:
+        """How many recovery replicas have heard themselves of late."""
+        since_s = time.monotonic() - ECHOED_S
+        with self._lock:
+            return sum(1 for at_s in self._echoes.values() if at_s > since_s)
+
     def _run(self) -> None:
         while not self._over.is_set():
             for chunk in self._reader.poll(POLL_S):
@@ -74,7 +84,9 @@ class Observer:
                 self._core.observe(AssignmentRead(assignments.decode(value), message.offset()), now_us)
             elif topic == self._topics.plans:
                 self._core.observe(DecisionRead(plans.decode(value)), now_us)
-            elif not isinstance(record := heartbeats.decode(value), Echo):
+            elif isinstance(record := heartbeats.decode(value), Echo):
+                self._echoes[record.replica] = now_us / 1e6
+            else:
                 self._core.observe(BeatRead(record), now_us)
         except msgspec.DecodeError:
             return  # the replicas tell of it

@@ -41,7 +41,7 @@ def run_round(
     with cluster.running(jobs.FAILOVER, topic, name=name, scheme=scheme) as job:
         job.await_running()
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
-        feeder = Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, _record)
+        feeder = Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, record)
         with observer, arrivals, feeder:
             struck = Struck(cluster, job, observer, arrivals, chance)
             job.watch(WARM_UP_S)
@@ -55,7 +55,7 @@ def run_round(
     return outcomes
 
 
-def _record(index: int) -> bytes:
+def record(index: int) -> bytes:
     at = int(now_ms())
     return b'{"user":"user-%d","amount":%d,"at":%d}' % (index % KEYS, at, at)
 
@@ -71,17 +71,21 @@ class Struck:
     """Makes strikes and measures what comes of them."""
 
     def __init__(
-        self, cluster: BenchCluster, job: Followed, observer: Observer, arrivals: Arrivals, chance: random.Random
+        self,
+        cluster: BenchCluster,
+        job: Followed,
+        observer: Observer,
+        arrivals: Arrivals,
+        chance: random.Random,
+        patience_s: float = 60.0,
     ) -> None:
         self._cluster, self._job, self._observer = cluster, job, observer
-        self._arrivals, self._chance = arrivals, chance
+        self._arrivals, self._chance, self._patience_s = arrivals, chance, patience_s
 
     def strike(self, strike: Strike, operator: str) -> Outcome:
         """The worker in charge of the operator's unit. Raises MeasureFailed."""
-        self.settle()
-        self._job.watch(LOOK_S + self._chance.uniform(0, 0.5))  # anywhere between two checkpoints
-        unit = self._unit(operator)
-        pid = self._cluster.workers()[self._observer.committers()[unit]]
+        self._await_moment()
+        unit, pid = self._unit(operator), self.pid(operator)
         signal_ms = now_ms()
         before_ms = self._arrivals.silence(signal_ms - 1000 * LOOK_S, signal_ms)
         if strike.fault == STALL:
@@ -89,9 +93,7 @@ class Struck:
         else:
             os.kill(pid, signal.SIGKILL)
         over_ms = now_ms()
-        self._until(lambda: self._arrivals.first_after(signal_ms) is not None, "no result comes")
-        first_ms = self._arrivals.first_after(signal_ms)
-        assert first_ms is not None
+        first_ms = self.first_after(signal_ms)
         self.settle()
         back_ms = now_ms()
         return Outcome(
@@ -104,6 +106,31 @@ class Struck:
             back_ms=round(back_ms - signal_ms),
             phases_ms=self._phases(unit, signal_ms),
         )
+
+    def takeover_ms(self, operator: str, *others: int) -> float:
+        """From killing the worker in charge of the operator's unit, and others with it, to the first new result."""
+        self._await_moment()
+        pids = [self.pid(operator), *others]
+        signal_ms = now_ms()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return self.first_after(signal_ms) - signal_ms
+
+    def first_after(self, signal_ms: float) -> float:
+        """When the first result of a record sent after the signal comes. Raises MeasureFailed."""
+        self._until(lambda: self._arrivals.first_after(signal_ms) is not None, "no result comes")
+        first_ms = self._arrivals.first_after(signal_ms)
+        assert first_ms is not None
+        return first_ms
+
+    def pid(self, operator: str) -> int:
+        """Of the worker in charge of the operator's unit."""
+        return self._cluster.workers()[self._observer.in_charge(self._job.plan.job, self._unit(operator))]
+
+    def _await_moment(self) -> None:
+        """All is protected, and it is any time between two checkpoints."""
+        self.settle()
+        self._job.watch(LOOK_S + self._chance.uniform(0, 0.5))
 
     def settle(self) -> None:
         """Until all workers answer and all units are protected."""
@@ -131,4 +158,4 @@ class Struck:
             os.kill(pid, signal.SIGCONT)
 
     def _until(self, reached: Callable[[], bool], otherwise: str) -> None:
-        self._job.until(reached, otherwise, 60.0)
+        self._job.until(reached, otherwise, self._patience_s)
