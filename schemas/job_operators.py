@@ -206,6 +206,9 @@ class Spark(Hosted):
     emit: Literal["final", "updates"] = "final"
     """final: Spark's append mode, a row once it cannot change any more; updates: its update mode, the newest value of
     each group that was touched."""
+    mode: Literal["auto", "micro-batch"] = "auto"
+    """auto: real-time mode for a stateless query behind a JSON source, which brings rows within milliseconds; `check`
+    says which and why. micro-batch: never."""
 
 
 OPERATORS: dict[str, type[OperatorSpec]] = {

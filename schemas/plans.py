@@ -74,6 +74,10 @@ class SourcePlan(msgspec.Struct, frozen=True):
     first: dict[int, int]
 
 
+MICRO_BATCH, REAL_TIME = "micro-batch", "real-time"
+"""How a query of Spark runs."""
+
+
 class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a Spark driver runs: the unit that hosts it, what it reads, what it computes.
 
@@ -83,6 +87,7 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     input, as a source declares them. output: type text by column. time: column of the output that says when it
     happened; empty: the time of the micro-batch. timed: Spark has a watermark for that column. holds: rows wait in
     Spark for others, such as those of an open window; closes: a watermark at the end of the stream brings them out.
+    mode: of the query, and the reason for it.
     """
 
     operator: str
@@ -105,7 +110,7 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     timed: bool = False
     holds: bool = False
     closes: bool = False
-    mode: str = "micro-batch"
+    mode: str = MICRO_BATCH
     reason: str = ""
 
     @property

@@ -20,12 +20,13 @@ import polars as pl
 from schemas.cuts import END_WATERMARK, Cut, Range
 from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
 from schemas.frames import FLAG_END
-from schemas.plans import Plan
+from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.topics import JobTopics, Partition, generation_number
 from services.kernel.decoding import Decoded, Decoder
 from services.kernel.errors import HoldfastError
 from services.kernel.frames import FrameCodec, Sender
 from services.kernel.image import MemoryImage
+from services.kernel.marked import AT, RowDecoder, RowReader, lanes
 from services.kernel.merging import InputPartition
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
@@ -183,9 +184,10 @@ class _ReplayedUnit:
         self._store.settle()
 
 
-def _source(task: TaskLayout, plan: Plan) -> _Source | _Committed:
+def _source(task: TaskLayout, plan: Plan) -> _Source | _Committed | _Rows:
     if task.operator.kind == "spark":
-        return _Committed(task, spark_plan(plan, task.operator.name).first_positions)
+        spark = spark_plan(plan, task.operator.name)
+        return _Rows(task, spark) if spark.mode == REAL_TIME else _Committed(task, spark.first_positions)
     return _Source(task, plan.spec["sources"][task.operator.name])
 
 
@@ -208,6 +210,27 @@ class _Committed:
         rows = self._codec.decode([payload for one in found for payload in one.payloads])
         dead = [letter for one in found for letter in one.dead_in(cut.batch)]
         return Fed(rows, END_WATERMARK if cut.final else cut.watermark), dead
+
+
+class _Rows:
+    """What Spark has written in real-time mode, for one task."""
+
+    def __init__(self, task: TaskLayout, spark: SparkPlan) -> None:
+        self._name, self._decoder = task.name, RowDecoder(spark)
+        self._readers = {lane: RowReader(spark.output, 0) for lane in lanes(spark.first)}
+        self.ended = False
+
+    def take(self, taken: Taken) -> tuple[Fed, list[DeadLetter]]:
+        cut, tables, dead = taken.cut, list[pl.DataFrame](), list[DeadLetter]()
+        for r, records in zip(cut.ranges, taken.records, strict=True):
+            if r.partition not in self._readers:
+                continue
+            tables.append(self._readers[r.partition].read(records.offsets, records.values))
+            if r.stop > r.start and (not tables[-1].height or tables[-1].item(-1, AT) != r.stop - 1):
+                raise OtherRecords(f"{self._name}: no row that counts at {r.stop - 1}, where batch {cut.batch} was cut")
+            dead += self._decoder.dead(r.partition, tables[-1], cut.batch)
+        self.ended = cut.final
+        return Fed(self._decoder.rows(tables), END_WATERMARK if cut.final else cut.watermark), dead
 
 
 class _Source:

@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.analysis import Answer, Question, decode_question, encode
 from schemas.plans import Problem, SparkPlan
+from services.kernel.marked import travels
 from services.spark.columns import field_type
-from services.spark.core.modes import MICRO_BATCH, Shape, output_mode, reason, shape
+from services.spark.core.modes import STATIC_JOIN, Shape, choice, output_mode, shape
 from services.spark.operator import OperatorFault, apply, describe, first_line, made_up, time_column
 from services.spark.session import open_session
 from services.spark.settings import SparkSettings
@@ -52,6 +53,8 @@ def _described(plan: SparkPlan, result: DataFrame, found: Shape) -> Answer:
             output[name] = field_type(kind) + ("?" if nullable else "")
         except ValueError as error:
             problems.append(Problem("spark", f"column '{name}': {error}"))
+    plain = all(travels(text) for text in output.values())
+    mode, reason = choice(found, sql=bool(plan.sql), steady=_steady(result), plain=plain)
     time = time_column(result, plan.event_time, found.watermark)
     return Answer(
         output=output,
@@ -59,8 +62,8 @@ def _described(plan: SparkPlan, result: DataFrame, found: Shape) -> Answer:
         timed=time.timed,
         holds=found.holds(plan.emit),
         closes=found.holds(plan.emit) and found.watermark,
-        mode=MICRO_BATCH,
-        reason=reason(found, bool(plan.sql)),
+        mode=mode,
+        reason=reason,
         problems=tuple(problems),
     )
 
@@ -87,10 +90,19 @@ def _shape(result: DataFrame) -> Shape:
             continue
         children = node.children()
         found = [children.apply(index) for index in range(children.size())]
-        if node.nodeName() != "Join" or all(child.isStreaming() for child in found):
-            names.append(node.nodeName())
+        if found:
+            joined = node.nodeName() != "Join" or all(child.isStreaming() for child in found)
+            names.append(node.nodeName() if joined else STATIC_JOIN)
         waiting += found
     return shape(names)
+
+
+def _steady(result: DataFrame) -> bool:
+    """No random numbers, no clock, no other tables."""
+    plan: Any = _plan(result)
+    jvm: Any = result.sparkSession._jvm
+    now = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    return bool(plan.deterministic() and not plan.containsPattern(now) and plan.subqueriesAll().isEmpty())
 
 
 def _reason(error: BaseException) -> str:

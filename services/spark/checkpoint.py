@@ -59,7 +59,7 @@ class Checkpoints:
         if start.former is not None:
             self._copy(self.directory(start.former), staging, start)
         staging.rename(target)
-        self._forget_before(epoch if start.former is None else start.former)
+        self.forget_before(epoch if start.former is None else start.former)
         return target
 
     def _copy(self, former: Path, target: Path, start: Takeover) -> None:
@@ -73,7 +73,8 @@ class Checkpoints:
             (target / inside.parent).mkdir(parents=True, exist_ok=True)
             _link(path, target / inside)
 
-    def _forget_before(self, epoch: int) -> None:
+    def forget_before(self, epoch: int) -> None:
+        """What earlier epochs have left."""
         for path in self._root.glob("[0-9]*"):
             if int(path.name) < epoch:
                 shutil.rmtree(path, ignore_errors=True)

@@ -17,12 +17,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from schemas.assignments import Flags, unit_key
 from schemas.commits import Commit, Fence
 from schemas.heartbeats import CopyState
-from schemas.plans import Plan, SparkPlan
+from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.progress import Progress
 from schemas.progress import encode as encode_progress
 from schemas.topics import JobTopics, Partition
 from services.kernel.decided import Author
 from services.kernel.errors import Fenced
+from services.kernel.marked import lanes
 from services.log.protocol import Log
 from services.spark.checkpoint import Checkpoints, plan_last_batch
 from services.spark.commits import Commits
@@ -30,6 +31,7 @@ from services.spark.controls import Controls
 from services.spark.core.taking_over import takeover
 from services.spark.faults import cause_of
 from services.spark.query import Query
+from services.spark.real_time import RealTimeQuery
 
 LOOK_S = 0.05
 MAX_FAILURES = 3
@@ -68,6 +70,7 @@ class Driver:
         self._closed = False
         self._author = Author(around.incarnation)
         self._commits: Commits | None = None
+        self._real_time = spark.mode == REAL_TIME
         root = around.checkpoints / f"{plan.job}.{plan.generation}" / spark.operator
         self._checkpoints = Checkpoints(root)
         self._thread = threading.Thread(target=self._work, name=f"spark {spark.operator}", daemon=True)
@@ -117,7 +120,10 @@ class Driver:
         if self._commits is None:
             topic = self._topics.commits(self.spark.operator)
             name = f"{self.plan.job}-{self.spark.operator}"
-            self._commits = Commits(self._around.log, topic, self.spark.first_positions, name)
+            first = (
+                {topic: dict.fromkeys(lanes(self.spark.first), 0)} if self._real_time else self.spark.first_positions
+            )
+            self._commits = Commits(self._around.log, topic, first, name)
         with self._changed:
             epoch, active, self._leading = self.epoch, self._flags.commit, self._charge
             self.state = "opening" if active else "synced"
@@ -146,9 +152,28 @@ class Driver:
         if fold.ended:
             self._end(commits)
             return
+        query = self._query(session, commits, epoch)
+        with Controls(self._around.log, self.plan, self.spark, self._topics) as controls:
+            self._run(query, controls, epoch, began_ms)
+
+    def _query(self, session: SparkSession, commits: Commits, epoch: int) -> Query | RealTimeQuery:
+        if self._real_time:
+            self._checkpoints.forget_before(epoch)
+            return RealTimeQuery(
+                spark=session,
+                plan=self.spark,
+                generation=self.plan.generation,
+                log=self._around.log,
+                commits=commits,
+                commits_topic=self._topics.commits(self.spark.operator),
+                bootstrap_servers=self._around.bootstrap_servers,
+                epoch=epoch,
+                directory=self._checkpoints.directory(epoch) / self._around.incarnation,
+            )
+        fold = commits.fold
         former = -1 if fold.last is None else fold.last.epoch
         directory = self._checkpoints.prepare(epoch, takeover(fold, self._checkpoints.done(former)))
-        query = Query(
+        return Query(
             spark=session,
             plan=self.spark,
             generation=self.plan.generation,
@@ -160,11 +185,9 @@ class Driver:
             author=self._author,
             allow=self._around.allow,
         )
-        with Controls(self._around.log, self.plan, self.spark, self._topics) as controls:
-            self._run(query, controls, epoch, began_ms)
 
-    def _run(self, query: Query, controls: Controls, epoch: int, began_ms: int) -> None:
-        failures, before = 0, query.commits.fold.k
+    def _run(self, query: Query | RealTimeQuery, controls: Controls, epoch: int, began_ms: int) -> None:
+        failures, before = 0, query.come
         while True:
             try:
                 self._stream(query, controls, epoch, began_ms)
@@ -177,14 +200,14 @@ class Driver:
                 query.commits.follow(0)
                 if query.commits.fold.epoch > epoch:
                     raise Fenced(f"epoch {query.commits.fold.epoch} has begun") from error
-                failures = failures + 1 if query.commits.fold.k == before else 1
-                before = query.commits.fold.k
+                come = query.come
+                failures, before = failures + 1 if come == before else 1, come
                 _log.warning("query failed", unit=self.spark.unit, failures=failures, cause=cause_of(error))
                 if failures >= MAX_FAILURES:
                     raise
                 self._wait(failures)
 
-    def _stream(self, query: Query, controls: Controls, epoch: int, began_ms: int) -> None:
+    def _stream(self, query: Query | RealTimeQuery, controls: Controls, epoch: int, began_ms: int) -> None:
         """Until a drain has all that arrived."""
         while not controls.draining:
             if controls.paused:
@@ -210,7 +233,7 @@ class Driver:
             self._check()
             controls.follow()
 
-    def _drain(self, query: Query, controls: Controls) -> None:
+    def _drain(self, query: Query | RealTimeQuery, controls: Controls) -> None:
         """Everything that arrived is processed, then what Spark holds comes out, then the last commit."""
         while not controls.all_arrived():
             self._wait(LOOK_S)
@@ -219,14 +242,14 @@ class Driver:
         fold = query.commits.fold
         if fold.ended:
             return
-        if self.spark.holds and self.spark.closes and fold.k:
+        if isinstance(query, Query) and self.spark.holds and self.spark.closes and fold.k:
             query.last_batch = fold.k
             plan_last_batch(query.directory, fold.k)
             self._finish(query)
         else:
             query.commits.propose(self._last_commit(query))
 
-    def _finish(self, query: Query) -> None:
+    def _finish(self, query: Query | RealTimeQuery) -> None:
         running = query.start(until_now=True)
         try:
             while not running.awaitTermination(LOOK_S):  # type: ignore[arg-type]
@@ -234,14 +257,14 @@ class Driver:
         finally:
             running.stop()
 
-    def _last_commit(self, query: Query) -> Commit:
+    def _last_commit(self, query: Query | RealTimeQuery) -> Commit:
         fold = query.commits.fold
         return Commit(
             epoch=query.epoch,
             k=fold.k + 1,
             attempt=0,
             start=fold.stop,
-            stop=fold.stop,
+            stop={query.commits_topic: query.ends()} if isinstance(query, RealTimeQuery) else fold.stop,
             frames=(),
             watermark=fold.watermark,
             id=self._author.next(),

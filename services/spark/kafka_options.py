@@ -11,6 +11,8 @@ from collections.abc import Mapping
 MAX_RECORDS = 1_000_000
 """Of one micro-batch: what a query that is behind takes in at once."""
 
+_FOR_EVER = 2**31 - 1
+
 _LOGIN = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -30,6 +32,24 @@ def source_options(
         "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": str(MAX_RECORDS),
         **{f"kafka.{name}": value for name, value in java_settings(settings).items()},
+    }
+
+
+def sink_options(bootstrap_servers: str, topic: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Options of `writeStream.format("kafka")`. A writer leaves nothing out: a record is sent again until it is
+    there, or until the process ends, and what is too large is refused before what comes behind it."""
+    own = {
+        "enable.idempotence": "true",
+        "acks": "all",
+        "retries": str(_FOR_EVER),
+        "delivery.timeout.ms": str(_FOR_EVER),
+        "linger.ms": "0",
+    }
+    given = {**own, **java_settings(settings)}
+    return {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "topic": topic,
+        **{f"kafka.{name}": value for name, value in given.items()},
     }
 
 

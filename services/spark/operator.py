@@ -15,9 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
+from schemas.dead_letters import MAX_RAW_BYTES
 from schemas.plans import SparkPlan
 from services.kernel.errors import HoldfastError
 from services.kernel.fields import TIME, nullable, required
+from services.kernel.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
 from services.kernel.planning.suggestions import did_you_mean
 from services.spark.columns import spark_schema, spark_type
 from services.spark.core.watermark import MAX_PARTITIONS
@@ -138,6 +140,21 @@ def _reached(plan: SparkPlan) -> list[Column]:
     ]
 
 
+def marked(plan: SparkPlan, records: DataFrame) -> DataFrame:
+    """Kafka records of a source with what real-time mode says of each, see kernel/marked."""
+    parsed = _parsed(plan, records).withColumn(STAMP, F.unix_micros("timestamp"))
+    reached = F.col(STAMP)
+    if plan.event_time and plan.time:
+        reached = F.unix_micros(_column(plan, plan.event_time, plan.fields[plan.event_time]).cast("timestamp"))
+    raw = F.base64(F.substring(F.coalesce("value", F.lit(b"")), 1, MAX_RAW_BYTES + 1))
+    return parsed.withColumns({RAW: F.when(_unfit(plan), raw), REACHED: F.when(~_unfit(plan), reached)})
+
+
+def record_columns(plan: SparkPlan) -> dict[str, Column]:
+    """The columns of the operator's input, of a record that is a row."""
+    return {name: _column(plan, name, text) for name, text in plan.fields.items()}
+
+
 def partitions(plan: SparkPlan) -> int:
     """How many input partitions are told apart; one that a topic has got since shares the watermark of an older one."""
     return min(len(plan.first), MAX_PARTITIONS)
@@ -236,6 +253,31 @@ def output(plan: SparkPlan, result: DataFrame) -> DataFrame:
         return flat.select(*columns, F.lit(None).cast("long").alias(TIME))
     time = F.unix_micros(F.col(f"`{plan.time}`").cast("timestamp"))
     return flat.select(*columns, (time - 1 if plan.time == END else time).alias(TIME))
+
+
+def written(plan: SparkPlan, rows: DataFrame, mark: str) -> DataFrame:
+    """Rows of real-time mode as Kafka records, as kernel/marked reads them. mark: column that says of which record."""
+    columns = [_as_json(F.col(f"`{name}`"), text).alias(f"c{i}") for i, (name, text) in enumerate(plan.output.items())]
+    time = F.col(f"{mark}.{STAMP}")
+    if plan.time:
+        own = F.unix_micros(F.col(f"`{plan.time}`").cast("timestamp"))
+        time = F.coalesce(own - 1 if plan.time == END else own, time)
+    said = [F.col(f"{mark}.offset").alias(ORIGIN), *(F.col(f"{mark}.{name}") for name in (REACHED, RAW, BEAT, STAMP))]
+    value = F.to_json(F.struct(*said, time.alias(TIME), *columns))
+    return rows.select(value.alias("value"), (F.col(f"{mark}.partition") + 1).alias("partition"))
+
+
+def _as_json(column: Column, text: str) -> Column:
+    """JSON's own numbers lose digits and know no infinity."""
+    kind = required(text)
+    typed = column.cast(spark_type(text))
+    if kind == "timestamp":
+        return F.unix_micros(typed)
+    if kind == "date":
+        return F.unix_date(typed)
+    if kind == "bytes":
+        return F.base64(typed)
+    return typed.cast("string") if kind == "float" or kind.startswith("decimal") else typed
 
 
 def made_up(spark: SparkSession, plan: SparkPlan) -> DataFrame:

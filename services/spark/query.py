@@ -60,6 +60,11 @@ class Query:
     last_batch: int = -1
 
     @property
+    def come(self) -> tuple[int, ...]:
+        """How far it has come: it grows."""
+        return (self.commits.fold.k,)
+
+    @property
     def _name(self) -> str:
         return f"{self.generation} {self.plan.operator} {self.epoch}"
 

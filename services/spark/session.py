@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from services.spark.settings import SparkSettings
 
 TASK_ATTEMPTS = 4
+REAL_TIME_TASKS = 32
+"""Each partition that is read in real-time mode keeps a task, which mostly waits; others must still get theirs."""
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -29,7 +31,7 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch.mkdir(parents=True, exist_ok=True)
     cores = os.cpu_count() or 1
-    master = settings.spark_master or f"local[{cores},{TASK_ATTEMPTS}]"
+    master = settings.spark_master or f"local[{cores + REAL_TIME_TASKS},{TASK_ATTEMPTS}]"
     options: dict[str, str | int | bool] = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": settings.spark_shuffle_partitions or cores,

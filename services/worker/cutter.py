@@ -12,6 +12,7 @@ import msgspec
 from schemas import cuts
 from schemas.checkpoints import CutsSnapshot, Marker, TaskCuts
 from schemas.cuts import Cut, Range
+from schemas.plans import REAL_TIME
 from schemas.topics import Partition
 from services.kernel.cuts import CutLog, beginning
 from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan
@@ -20,6 +21,7 @@ from services.worker.core.cutting import Sight, due, wait_ms
 from services.worker.feed import Feed
 from services.worker.job import JobView
 from services.worker.recut_source import RecutFeed
+from services.worker.rows_source import RowsFeed
 from services.worker.source import SourceFeed
 from services.worker.surroundings import Surroundings
 
@@ -149,7 +151,10 @@ class Cutter:
 def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int) -> Feed:
     """Of a source, or of what a Spark driver commits."""
     if task.operator.kind == "spark":
-        return RecutFeed(task, state, batch, spark_plan(job.plan, task.operator.name).first_positions)
+        spark = spark_plan(job.plan, task.operator.name)
+        if spark.mode == REAL_TIME:
+            return RowsFeed(task, state, batch, spark)
+        return RecutFeed(task, state, batch, spark.first_positions)
     return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name])
 
 

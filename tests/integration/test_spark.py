@@ -266,6 +266,35 @@ def test_tasks_that_are_tried_again_double_nothing(cluster: Cluster, tmp_path: P
     assert Counter(row["number"] for row in cluster.rows("retried")) == Counter(range(30_000))
 
 
+LONG = "SELECT number, origin, delay / 2 AS half, time FROM input WHERE delay > 20"
+"""Stateless: it runs in real-time mode."""
+
+
+def long(numbers: range) -> Counter[tuple[Any, ...]]:
+    found = (one for one in map(flight, numbers) if one["delay"] > 20)
+    return Counter((one["number"], one["origin"], one["delay"] / 2, one["time"]) for one in found)
+
+
+def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_all(cluster: Cluster) -> None:
+    cluster.submit("live", {"h": {"spark": {"sql": LONG}, "input": "flights"}})
+    cluster.await_state("live", "running")
+    plan = next(one for one in cluster.decisions() if isinstance(one, Plan) and one.job == "live")
+    assert [one.mode for one in plan.spark] == ["real-time"]
+    cluster.append("live", b"nope")
+    for round in range(3):
+        before = cluster.delivered("live")
+        cluster.feed("live", range(round * 2_000, (round + 1) * 2_000))
+        cluster.await_more("live", before)
+        if round < 2:
+            cluster.kill("spark-1")
+    letters = Partition(cluster.topics_of("live").dead_letters, 0)
+    until(lambda: len(list(cluster.log.scan(letters))) == 1, "the dead letter is there")
+    cluster.feed("live", range(6_000, 8_000))
+    cluster.drain("live")
+    found = Counter((one["number"], one["origin"], one["half"], one["time"]) for one in cluster.rows("live"))
+    assert found == long(range(8_000))
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [

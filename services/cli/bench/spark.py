@@ -1,4 +1,4 @@
-"""Spark operators: throughput beside Spark alone, latency in micro-batches, and drivers killed under load.
+"""Spark operators: throughput beside Spark alone, latency in both modes, and drivers killed under load.
 
 Source: issue "Heavy operators run on Spark".
 """
@@ -55,7 +55,7 @@ queries: {q: {input: h, sink: {topic: $topic-out}}}
 STATELESS = Template(
     _SOURCE
     + """
-operators: {h: {spark: {sql: "SELECT number, at FROM input"}, input: events}}
+operators: {h: {spark: {sql: "SELECT number, at FROM input"}, mode: $mode, input: events}}
 queries: {q: {input: h, sink: {topic: $topic-out}}}
 """
 )
@@ -64,7 +64,7 @@ _EVENTS, _NUMBERED = "{user: string, amount: int, at: timestamp}", "{number: int
 
 def spark(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     """All of it, one after the other."""
-    parts = {"": throughput, "micro_batch_": latency, "killed_": kills}
+    parts = {"": throughput, "micro_batch_": latency, "realtime_": realtime, "killed_": kills}
     figures: Figures = {}
     for prefix, measure in parts.items():
         cluster.say(f"spark: {prefix or 'throughput'}")
@@ -118,7 +118,17 @@ def _alone(cluster: BenchCluster, topic: str) -> float:
 
 def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     """From a record's own time, which is that of its sending, to the broker's of its row."""
-    with cluster.running(STATELESS, _numbered(cluster, name), name=name, fields=_NUMBERED, scheme="passive") as job:
+    return _latency(cluster, name, scale, "micro-batch")
+
+
+def realtime(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    """The same, where the query may run in real-time mode."""
+    return _latency(cluster, name, scale, "auto")
+
+
+def _latency(cluster: BenchCluster, name: str, scale: Scale, mode: str) -> Figures:
+    topic = _numbered(cluster, name)
+    with cluster.running(STATELESS, topic, name=name, fields=_NUMBERED, scheme="passive", mode=mode) as job:
         job.await_running()
         with _feeder(cluster, f"bench-{name}") as feeder:
             time.sleep(scale.seconds)
@@ -138,7 +148,8 @@ def kills(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
 
 def _kills(cluster: BenchCluster, name: str, scheme: str) -> Figures:
     took_ms, topic = [], _numbered(cluster, name)
-    with cluster.running(STATELESS, topic, name=name, fields=_NUMBERED, scheme=scheme) as job:
+    settings = {"name": name, "fields": _NUMBERED, "scheme": scheme, "mode": "micro-batch"}
+    with cluster.running(STATELESS, topic, **settings) as job:
         job.await_running()
         with _feeder(cluster, topic) as feeder:
             for _ in range(KILLS):

@@ -6,14 +6,14 @@ writes the rows as plain JSON. What the driver commits comes back by a task that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schemas.job_operators import SparkSql
-from schemas.jobs import JobSpec
-from schemas.plans import SourcePlan, SparkPlan, UnitPlan
+from schemas.job_operators import Spark, SparkSql
+from schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkPlan, UnitPlan
 from schemas.topics import JobTopics
+from services.kernel.marked import lanes
 from services.kernel.planning.checking import Checked
 from services.kernel.planning.graph import Graph, Slot, sink_name
 from services.kernel.planning.layout import task_name
@@ -22,6 +22,9 @@ from services.kernel.planning.spark_inputs import directly_behind, event_time, o
 HOST = "spark"
 MIN_PARTITIONS = 2
 """Of the rows that a sink task writes for Spark: so many of its tasks read at once."""
+
+MAX_LANES = 16
+"""Partitions of a topic that a query reads in real-time mode: each keeps a task of the driver for itself."""
 
 _SCHEMES = {
     "hybrid": "passive-hot",
@@ -65,11 +68,11 @@ def in_place(checked: Checked, topics: JobTopics) -> Checked:
     return replace(checked, graph=Graph.over(slots, ends), streams=streams, params=params)
 
 
-def source_plans(spec: JobSpec, tasks: Mapping[str, int], topics: JobTopics) -> Iterator[SourcePlan]:
+def source_plans(plans: Sequence[SparkPlan], topics: JobTopics) -> Iterator[SourcePlan]:
     """The commit logs, read like topics of the user."""
-    for name in operators(spec):
-        if name in tasks:
-            yield SourcePlan(name, topics.commits(name), ((0,),), {0: 0})
+    for one in plans:
+        read = (0, *lanes(one.first)) if one.mode == REAL_TIME else (0,)
+        yield SourcePlan(one.operator, topics.commits(one.operator), (read,), dict.fromkeys(read, 0))
 
 
 def spark_plans(
@@ -84,6 +87,8 @@ def spark_plans(
     for name, operator in operators(checked.spec).items():
         if name in tasks:
             sql = operator.spark.sql if isinstance(operator.spark, SparkSql) else ""
+            read = _read(checked, name, units, first, partitions, topics)
+            found = found_by_spark(checked, name)
             yield SparkPlan(
                 operator=name,
                 unit=unit_name(name),
@@ -93,9 +98,22 @@ def spark_plans(
                 sql=sql,
                 params=operator.params,
                 emit=operator.emit,
-                **_read(checked, name, units, first, partitions, topics),
-                **found_by_spark(checked, name),
+                **read,
+                **(found | _mode(operator, found, read)),
             )
+
+
+def _mode(operator: Spark, found: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, str]:
+    """What Spark could run in real-time mode stays in micro-batches where the plan stands against it."""
+    if found.get("mode") != REAL_TIME:
+        return {}
+    if operator.mode == MICRO_BATCH:
+        return {"mode": MICRO_BATCH, "reason": "the job file says so"}
+    if "writers" in read:
+        return {"mode": MICRO_BATCH, "reason": "it does not stand directly behind a source"}
+    if len(read["first"]) > MAX_LANES:
+        return {"mode": MICRO_BATCH, "reason": f"its topic has more than {MAX_LANES} partitions, each of them a task"}
+    return {}
 
 
 def found_by_spark(checked: Checked, name: str) -> dict[str, Any]:

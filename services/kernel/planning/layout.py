@@ -111,7 +111,8 @@ def data_topics(plan: Plan) -> dict[str, int]:
     operators = {operator.name: operator for operator in plan.operators}
     between = {edge.topic: operators[edge.consumer].parallelism for edge in plan.edges if edge.topic is not None}
     rows = {operator.params["topic"]: operator.params["partitions"] for operator in _inputs_of_spark(plan)}
-    return between | rows | dict.fromkeys(commit_logs(plan), 1)
+    logs = commit_logs(plan)
+    return between | rows | {source.topic: len(source.first) for source in plan.sources if source.topic in logs}
 
 
 def commit_logs(plan: Plan) -> dict[str, str]:

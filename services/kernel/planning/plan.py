@@ -153,7 +153,7 @@ class _Draft:
 
     def sources(self) -> tuple[SourcePlan, ...]:
         read = tuple(self._source(name) for name in self.tasks if name in self._spec.sources)
-        return (*read, *hosting.source_plans(self._spec, self.tasks, self._names))
+        return (*read, *hosting.source_plans(self.spark, self._names))
 
     def _source(self, name: str) -> SourcePlan:
         topic = user_topics.source_topic(self._spec, name)

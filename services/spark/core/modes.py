@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-MICRO_BATCH = "micro-batch"
+from schemas.plans import MICRO_BATCH, REAL_TIME
 
 _HOLDING = frozenset(
     {
@@ -26,6 +26,10 @@ _HOLDING = frozenset(
 )
 """Nodes of a logical plan that keep rows, or what became of them, from micro-batch to micro-batch."""
 
+
+STATIC_JOIN = "Join with a table"
+PASSING = frozenset({"Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark"})
+"""Nodes that make at most one row of a row, and nothing of several."""
 
 _OUTPUT_MODES = {"final": "append", "updates": "update"}
 
@@ -55,13 +59,23 @@ class Shape:
         return bool(waiting - {"Deduplicate", "DeduplicateWithinWatermark", "Distinct"})
 
 
-def reason(found: Shape, sql: bool) -> str:
-    """Why the query runs in micro-batches, as `holdfast check` says it."""
+def choice(found: Shape, *, sql: bool, steady: bool, plain: bool) -> tuple[str, str]:
+    """The mode, and why, as `holdfast check` says it.
+
+    Args:
+        steady: a record that is read again gives the same row. plain: no column of the output is a list or a struct.
+    """
     if not sql:
-        return "it may call Python functions, which real-time mode does not run"
+        return MICRO_BATCH, "it may call Python functions, which real-time mode does not run"
     if found.stateful:
-        return "it keeps state, which real-time mode does not"
-    return "its rows could come in real-time mode, which is not available yet"
+        return MICRO_BATCH, "it keeps state, which real-time mode does not"
+    if others := sorted(found.nodes - PASSING):
+        return MICRO_BATCH, f"a row of it does not come from one record alone: {', '.join(others)}"
+    if not steady:
+        return MICRO_BATCH, "a record that is read again may give another row"
+    if not plain:
+        return MICRO_BATCH, "real-time mode brings no lists or structs"
+    return REAL_TIME, "each row comes from one record, and is written as soon as that is read"
 
 
 def shape(nodes: Collection[str]) -> Shape:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.plans import Plan
+from schemas.decided import Id
+from schemas.plans import MICRO_BATCH, REAL_TIME, Plan
 from services.kernel.operators.catalogue import Stream
 from services.kernel.planning.layout import commit_logs, data_topics, unit_layouts
 from services.kernel.planning.loading import interpret
@@ -115,3 +116,50 @@ def test_a_cycle_through_spark_is_still_a_cycle() -> None:
 
 def test_sql_is_checked_for_no_module() -> None:
     assert problems(job({"h": {"spark": {"sql": "SELECT * FROM input"}, "input": "s"}})) == []
+
+
+def live(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
+    """As of a query that Spark could run in real-time mode."""
+    return (
+        Stream({"x": "int"}, hosted={"mode": REAL_TIME, "reason": "why"})
+        if kind == "spark"
+        else believe(kind, params, inputs)
+    )
+
+
+def modes(operators: Mapping[str, Any], partitions: int = 3) -> tuple[Plan, str, str]:
+    topics = {"in": partitions, "out": 1}
+    made = make_plan(
+        interpret(dict(job(operators))),
+        generation=GENERATION,
+        id=Id("controller", 1),
+        topics=topics,
+        first={topic: dict.fromkeys(range(count), 0) for topic, count in topics.items()},
+        prefix="holdfast",
+        versions={},
+        allow=("mine",),
+        describe=live,
+    )
+    return made, made.spark[0].mode, made.spark[0].reason
+
+
+def test_in_real_time_mode_every_partition_of_the_source_has_a_lane_of_its_own() -> None:
+    made, mode, reason = modes({"h": heavy()})
+    assert (mode, reason) == (REAL_TIME, "why")
+    assert data_topics(made) == {TOPICS.commits("h"): 4}
+    share = unit_layouts(made, TOPICS)["h-0"].tasks[0].source
+    assert share is not None
+    assert share.partitions == (0, 1, 2, 3)
+
+
+def test_a_plan_may_stand_against_real_time_mode_and_says_why() -> None:
+    behind = {"f": {"filter": "x > 1", "input": "s"}, "h": heavy("f")}
+    for operators, partitions, because in (
+        ({"h": heavy(mode="micro-batch")}, 3, "the job file says so"),
+        (behind, 3, "not stand directly behind a source"),
+        ({"h": heavy()}, 17, "more than 16 partitions"),
+    ):
+        made, mode, reason = modes(operators, partitions)
+        assert mode == MICRO_BATCH
+        assert because in reason
+        assert data_topics(made)[TOPICS.commits("h")] == 1

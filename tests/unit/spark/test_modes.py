@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.plans import MICRO_BATCH, REAL_TIME
 from services.spark.columns import field_type, spark_schema, spark_type
-from services.spark.core.modes import reason, shape
+from services.spark.core.modes import STATIC_JOIN, choice, shape
 from services.spark.faults import cause_of
 from services.spark.kafka_options import java_settings, source_options
 
@@ -76,12 +77,24 @@ def test_an_error_that_passes_another_on_is_not_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "sql", "because"),
+    ("nodes", "facts", "because"),
     [
-        (("Project",), False, "Python functions"),
-        (("Aggregate", "EventTimeWatermark"), True, "keeps state"),
-        (("Project", "Filter"), True, "not available yet"),
+        (("Project",), {"sql": False}, "Python functions"),
+        (("Aggregate", "EventTimeWatermark"), {}, "keeps state"),
+        (("Project", "Generate"), {}, "one record alone: Generate"),
+        ((STATIC_JOIN, "Project"), {}, "one record alone: Join with a table"),
+        (("Project", "Filter"), {"steady": False}, "another row"),
+        (("Project", "Filter"), {"plain": False}, "lists or structs"),
     ],
 )
-def test_why_a_query_runs_in_micro_batches_is_said(nodes: tuple[str, ...], sql: bool, because: str) -> None:
-    assert because in reason(shape(nodes), sql)
+def test_why_a_query_runs_in_micro_batches_is_said(
+    nodes: tuple[str, ...], facts: dict[str, bool], because: str
+) -> None:
+    mode, reason = choice(shape(nodes), **({"sql": True, "steady": True, "plain": True} | facts))
+    assert mode == MICRO_BATCH
+    assert because in reason
+
+
+def test_projections_and_filters_run_in_real_time_mode() -> None:
+    found = shape(("Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark"))
+    assert choice(found, sql=True, steady=True, plain=True)[0] == REAL_TIME

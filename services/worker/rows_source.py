@@ -1,0 +1,217 @@
+"""The shell of a task that brings what Spark writes in real-time mode into the job's batches.
+
+Source: PROTOCOL 12. A cut is a range of every lane of the commit log's topic that ends just behind a row that counts,
+and of partition 0, where the last commit says where the lanes end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import polars as pl
+
+from schemas.checkpoints import TaskCuts
+from schemas.commits import decode
+from schemas.cuts import END_WATERMARK, Cut, Range
+from schemas.dead_letters import DeadLetter
+from schemas.plans import SparkPlan
+from services.kernel import watermark
+from services.kernel.commits import CommitLog
+from services.kernel.marked import AT, REACHED, RowDecoder, RowReader
+from services.kernel.planning.layout import TaskLayout
+from services.kernel.unit import Fed
+from services.log.protocol import Chunk
+
+DECISIONS = 0
+"""The partition of fences and of the last commit."""
+
+
+class _Lane:
+    """What one partition brings. rows: that count and are not taken; cut: the first offset that no cut names."""
+
+    def __init__(self, output: Mapping[str, str], r: Range) -> None:
+        self._reader = RowReader(output, r.stop)
+        self.cut, self.newest_us = r.stop, r.newest_us
+        self._position = r.stop
+        self.fetched, self.end = self._reader.position, -1
+        self.heard_ms: float | None = None
+        self.rows: pl.DataFrame = self._reader.read([], [])
+        self.bytes = 0
+
+    def offer(self, chunk: Chunk, now_ms: float) -> None:
+        new = [message for message in chunk.messages if message.offset() >= self.fetched]
+        if new:
+            values = [message.value() for message in new]
+            found = self._reader.read([message.offset() for message in new], values)
+            self.rows = pl.concat([self.rows, found.filter(pl.col(AT) >= self._position)])
+            self.bytes += sum(map(len, filter(None, values)))
+            self.fetched = new[-1].offset() + 1
+            self.heard_ms = now_ms
+        self.end = max(self.end, -1 if chunk.end is None else chunk.end)
+
+    @property
+    def at_end(self) -> bool:
+        return self.end >= self.fetched
+
+    def uncut(self) -> pl.DataFrame:
+        return self.between(self.cut, self.fetched)
+
+    def between(self, start: int, stop: int) -> pl.DataFrame:
+        at = self.rows.get_column(AT)
+        first, last = at.search_sorted(start), at.search_sorted(stop)
+        return self.rows.slice(first, max(0, last - first))
+
+    def drop(self, stop: int) -> None:
+        before = self.rows.height
+        self.rows = self.rows.filter(pl.col(AT) >= stop).rechunk()
+        self.bytes = self.bytes * self.rows.height // max(1, before)
+        self._position = max(self._position, stop)
+
+    def propose(self, partition: int, limit: int, end: int | None) -> Range:
+        waiting = self.between(self.cut, self.fetched if end is None else end).head(limit)
+        if not waiting.height:
+            return Range(partition, self.cut, self.cut, self.newest_us)
+        reached = [one for one in (self.newest_us, waiting.get_column(REACHED).max()) if one is not None]
+        return Range(partition, self.cut, int(waiting.item(-1, AT)) + 1, max(map(int, reached), default=None))  # type: ignore[arg-type]
+
+
+class RowsFeed:
+    """Feeds one task. Implements worker/feed.py.
+
+    Args:
+        task: with the commit log's topic as its source share.
+        state: the task's last cut as of the marker. batch: the last batch that is done.
+    """
+
+    def __init__(self, task: TaskLayout, state: TaskCuts, batch: int, plan: SparkPlan) -> None:
+        self.task, self.batch, self._plan = task, batch, plan
+        self._decoder = RowDecoder(plan)
+        self._lanes = {r.partition: _Lane(plan.output, r) for r in state.ranges if r.partition != DECISIONS}
+        assert task.source is not None
+        self._topic = task.source.topic
+        self._log = CommitLog({self._topic: dict.fromkeys(self._lanes, 0)})
+        self._cuts: dict[int, Cut] = {}
+        self.ended = state.final
+        self.taken = 0
+        self.last_cut_ms = 0.0
+
+    @property
+    def records(self) -> int:
+        return sum(lane.uncut().height for lane in self._lanes.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(lane.bytes for lane in self._lanes.values())
+
+    def positions(self) -> dict[int, int]:
+        """Of the decisions, which are few, all are read."""
+        return {DECISIONS: self._log.upto} | {partition: lane.fetched for partition, lane in self._lanes.items()}
+
+    def offer(self, chunk: Chunk, now_ms: float) -> None:
+        if chunk.partition.index != DECISIONS:
+            self._lanes[chunk.partition.index].offer(chunk, now_ms)
+            return
+        for message in chunk.messages:
+            try:
+                self._log.read(message.offset(), decode(message.value() or b""))
+            except msgspec.DecodeError:
+                continue  # as invalid as one that does not fit
+
+    def backlog(self, partition: int) -> int:
+        return 0 if partition == DECISIONS else self._lanes[partition].rows.height
+
+    def _ends(self) -> Mapping[int, int] | None:
+        """Where the lanes end, once the last commit says so."""
+        return self._log.stop[self._topic] if self._log.ended else None
+
+    # -- cuts ---------------------------------------------------------------------------------------------------------
+
+    def read_cut(self, cut: Cut, now_ms: float) -> None:
+        self.last_cut_ms = now_ms
+        for r in cut.ranges:
+            if r.partition != DECISIONS:
+                self._lanes[r.partition].cut, self._lanes[r.partition].newest_us = r.stop, r.newest_us
+        if cut.batch > self.batch:
+            self._cuts[cut.batch] = cut
+        else:
+            self._drop(cut)
+
+    def at_end(self, ends: Mapping[int, int]) -> bool:
+        """A drain ends where Spark says so: that is not known when it begins."""
+        found = self._ends()
+        return found is not None and all(self._lanes[lane].fetched >= stop for lane, stop in found.items())
+
+    def propose(
+        self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
+    ) -> tuple[tuple[Range, ...], bool]:
+        """The last one of all only once the drain is known here."""
+        stops = self._ends()
+        share = max(1, max_records // max(1, len(self._lanes)))
+        if self.bytes > max_bytes:
+            share = max(1, min(share, self.records * max_bytes // self.bytes // len(self._lanes)))
+        ranges = [
+            lane.propose(partition, share, None if stops is None else stops.get(partition))
+            for partition, lane in sorted(self._lanes.items())
+        ]
+        final = (
+            ends is not None
+            and stops is not None
+            and self.at_end({})
+            and all(not self._lanes[r.partition].between(r.stop, stops[r.partition]).height for r in ranges)
+        )
+        return (Range(DECISIONS, 0, 0), *ranges), final
+
+    def idle(self, now_ms: float) -> bool:
+        """Never: how far Spark is, only Spark can say."""
+        return False
+
+    def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
+        """The lowest of the lanes; those that were silent for idle_after_s do not count."""
+        awake = [
+            r.newest_us
+            for r in ranges
+            if r.partition != DECISIONS and (r.stop > r.start or not self._silent(self._lanes[r.partition], now_ms))
+        ]
+        return watermark.of_partitions(awake, int(self._plan.lateness_s * 1_000_000))
+
+    def _silent(self, lane: _Lane, now_ms: float) -> bool:
+        if lane.heard_ms is None or not lane.at_end:
+            lane.heard_ms = now_ms
+        idle_after_s = self._plan.idle_after_s
+        return idle_after_s is not None and now_ms - lane.heard_ms >= idle_after_s * 1000
+
+    def skip(self, batch: int) -> None:
+        for number in sorted(number for number in self._cuts if number <= batch):
+            self._drop(self._cuts.pop(number))
+        self.batch = max(self.batch, batch)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def ready(self, batch: int) -> bool:
+        if self.ended:
+            return True
+        cut = self._cuts.get(batch)
+        return cut is not None and all(
+            r.stop == r.start or self._lanes[r.partition].fetched >= r.stop for r in cut.ranges
+        )
+
+    def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
+        cut = self._cuts.pop(batch)
+        found = {
+            r.partition: self._lanes[r.partition].between(r.start, r.stop)
+            for r in cut.ranges
+            if r.partition != DECISIONS
+        }
+        rows = self._decoder.rows(list(found.values()))
+        dead = [letter for lane, table in found.items() for letter in self._decoder.dead(lane, table, batch)]
+        self._drop(cut)
+        self.batch = batch
+        self.taken += sum(table.height for table in found.values())
+        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), dead, cut
+
+    def _drop(self, cut: Cut) -> None:
+        for r in cut.ranges:
+            if r.partition != DECISIONS:
+                self._lanes[r.partition].drop(r.stop)
+        self.ended = cut.final
