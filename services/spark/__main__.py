@@ -45,13 +45,15 @@ def main() -> int:
     topics = ClusterTopics(settings.cluster)
     log = KafkaLog(settings.kafka, client_settings(), settings.driver)
     log.create(topics.specs())
+    scratch = settings.spark_dir / "scratch" / settings.driver
     host = Host(
         Identity(settings.driver, settings.incarnation, settings.zone),
         log,
         topics,
         bootstrap_servers=settings.kafka,
-        open_session=lambda: open_session(settings, settings.driver, settings.spark_dir / "scratch" / settings.driver),
+        open_session=lambda: open_session(settings, settings.driver, scratch),
         checkpoints=settings.spark_dir,
+        scratch=scratch,
         allow=settings.allow,
         time_ms=_time_ms,
     )

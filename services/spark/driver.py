@@ -5,7 +5,9 @@ Source: PROTOCOL 8 and 12. A thread for each: starting a session or a query take
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,7 @@ from services.spark.core.taking_over import takeover
 from services.spark.faults import cause_of
 from services.spark.query import Query
 from services.spark.real_time import RealTimeQuery
+from services.spark.rehearsal import AGAIN_S, Rehearsal
 
 LOOK_S = 0.05
 MAX_FAILURES = 3
@@ -42,12 +45,14 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a copy needs of its process. session: opens Spark's, once for all. checkpoints: root of all jobs'."""
+    """What a copy needs of its process. session: opens Spark's, once for all. checkpoints: root of all jobs'; scratch:
+    this driver's own."""
 
     log: Log
     bootstrap_servers: str
     incarnation: str
     checkpoints: Path
+    scratch: Path
     allow: list[str] | None
     session: Callable[[], SparkSession]
     time_ms: Callable[[], int]
@@ -68,9 +73,12 @@ class Driver:
         self._charge = self._leading = 0  # epochs in which it was last put in charge, and in which it acts on that
         self._changed = threading.Condition()
         self._closed = False
+        self._idle = math.inf  # a later micro-batch shows that there are records to rehearse with, as there were none
         self._author = Author(around.incarnation)
         self._commits: Commits | None = None
         self._real_time = spark.mode == REAL_TIME
+        # When micro-batches are rehearsed, on the clock that only counts; 0: they never were.
+        self._due = math.inf if self._real_time else 0.0
         root = around.checkpoints / f"{plan.job}.{plan.generation}" / spark.operator
         self._checkpoints = Checkpoints(root)
         self._thread = threading.Thread(target=self._work, name=f"spark {spark.operator}", daemon=True)
@@ -126,11 +134,33 @@ class Driver:
             self._commits = Commits(self._around.log, topic, first, name)
         with self._changed:
             epoch, active, self._leading = self.epoch, self._flags.commit, self._charge
-            self.state = "opening" if active else "synced"
+            self.state = "opening" if active else "deploying" if self._due == 0 else "synced"
         if active:
             self._lead(session, self._commits, epoch)
         while not self._closed and self.epoch == epoch:
+            if not active and (time.monotonic() >= self._due or self._commits.fold.k > self._idle):
+                self._rehearse(session, self._commits, epoch)
             self._commits.follow(LOOK_S)
+
+    def _rehearse(self, session: SparkSession, commits: Commits, epoch: int) -> None:
+        name = f"{self.plan.generation}.{self.spark.operator}"
+        rehearsal = Rehearsal(
+            spark=session,
+            plan=self.spark,
+            generation=self.plan.generation,
+            log=self._around.log,
+            commits_topic=self._topics.commits(self.spark.operator),
+            bootstrap_servers=self._around.bootstrap_servers,
+            folder=self._around.scratch / "rehearsals" / name,
+            allow=self._around.allow,
+        )
+        commits.follow(0)
+        rehearsal.run(lambda: not self._closed and self.epoch == epoch)
+        self._due = time.monotonic() + AGAIN_S
+        self._idle = commits.fold.k if rehearsal.idle else math.inf
+        with self._changed:
+            if self.epoch == epoch and self.state == "deploying":
+                self.state = "synced"
 
     def _fail(self, error: Exception) -> None:
         with self._changed:

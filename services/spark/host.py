@@ -47,7 +47,7 @@ class Host:
 
     Args:
         open_session: takes seconds; called once, in a thread of its own.
-        checkpoints: where queries keep what they have done.
+        checkpoints: where queries keep what they have done. scratch: what need not be kept.
         allow: modules that operators may come from.
     """
 
@@ -60,6 +60,7 @@ class Host:
         bootstrap_servers: str,
         open_session: Callable[[], SparkSession],
         checkpoints: Path,
+        scratch: Path,
         allow: list[str] | None,
         time_ms: Callable[[], int],
     ) -> None:
@@ -70,6 +71,7 @@ class Host:
             bootstrap_servers=bootstrap_servers,
             incarnation=identity.incarnation,
             checkpoints=checkpoints,
+            scratch=scratch,
             allow=allow,
             session=self._session.wait,
             time_ms=time_ms,

@@ -6,6 +6,7 @@ Source: JOBS "A job file", PROTOCOL 12.
 from __future__ import annotations
 
 import importlib
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from services.spark.core.watermark import MAX_PARTITIONS
 
 INPUT = "input"
 """What the query of a `sql` operator calls its input."""
+_NAMING = threading.Lock()
+"""Operators share a session, and it has one view of that name: until the query is bound to it, it must be theirs."""
 
 WINDOW, START, END = "window", "window_start", "window_end"
 _TO_TIMESTAMP: Mapping[str, Callable[[Column], Column]] = {
@@ -47,8 +50,9 @@ def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> Dat
         OperatorFault: the function raises, or returns no streaming DataFrame.
     """
     if plan.sql:
-        _with_watermark(plan, given).createOrReplaceTempView(INPUT)
-        return given.sparkSession.sql(plan.sql)
+        with _NAMING:
+            _with_watermark(plan, given).createOrReplaceTempView(INPUT)
+            return given.sparkSession.sql(plan.sql)
     function = _load(plan.entry, allow)
     try:
         result = function(given, **plan.params)

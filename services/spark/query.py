@@ -74,10 +74,7 @@ class Query:
         Raises:
             OperatorFault or Spark's own errors: it cannot start.
         """
-        options = source_options(self.bootstrap_servers, self.plan.topic, self.plan.first, client_settings())
-        options |= {"includeHeaders": "true"} if self.plan.writers else {}
-        records = self.spark.readStream.format("kafka").options(**options).load()
-        rows = output(self.plan, apply(self.plan, decoded(self.plan, records), self.allow))
+        rows = stream(self.spark, self.plan, self.bootstrap_servers, self.allow)
         writer = rows.writeStream.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
         writer = writer.option("checkpointLocation", str(self.directory))
         writer = writer.trigger(availableNow=True) if until_now else writer.trigger(processingTime="0 seconds")
@@ -155,6 +152,14 @@ class Query:
         if not self.plan.time:
             return note.time_ms * 1000
         return lowest(heard, note.time_ms, self.plan.idle_after_s)
+
+
+def stream(spark: SparkSession, plan: SparkPlan, bootstrap_servers: str, allow: list[str] | None) -> DataFrame:
+    """From the topic to what the operator makes of it; raises OperatorFault or Spark's own errors."""
+    options = source_options(bootstrap_servers, plan.topic, plan.first, client_settings())
+    options |= {"includeHeaders": "true"} if plan.writers else {}
+    records = spark.readStream.format("kafka").options(**options).load()
+    return output(plan, apply(plan, decoded(plan, records), allow))
 
 
 def _records(start: dict[str, dict[int, int]], stop: dict[str, dict[int, int]]) -> int:

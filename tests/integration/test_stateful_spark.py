@@ -20,11 +20,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.analysis import Answer
 from schemas.plans import SparkPlan
+from schemas.topics import TopicSpec
+from services.log.memory import MemoryLog
+from services.spark import rehearsal
 from services.spark.analysis import answer
 from services.spark.checkpoint import Checkpoints, plan_last_batch
 from services.spark.core.modes import output_mode
 from services.spark.core.taking_over import Takeover
+from services.spark.frames import FrameTask
+from services.spark.observing import observe
 from services.spark.operator import apply, decoded, output
+from services.spark.rehearsal import Rehearsal
 from services.spark.session import open_session
 from services.spark.settings import SparkSettings
 from tests.support import stateful
@@ -74,11 +80,13 @@ class Stream:
         ]
         (self._input / f"{number:03}.json").write_text("\n".join(lines))
 
+    def made(self) -> DataFrame:
+        records = self._spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", 1).json(str(self._input))
+        return output(self._plan, apply(self._plan, decoded(self._plan, records), None))
+
     def run(self, directory: Path) -> None:
         """Until all that is there is done."""
-        records = self._spark.readStream.schema(RECORDS).option("maxFilesPerTrigger", 1).json(str(self._input))
-        rows = output(self._plan, apply(self._plan, decoded(self._plan, records), None))
-        writer = rows.writeStream.foreachBatch(self._take).outputMode(output_mode(self._plan.emit))
+        writer = self.made().writeStream.foreachBatch(self._take).outputMode(output_mode(self._plan.emit))
         running = writer.option("checkpointLocation", str(directory)).trigger(availableNow=True).start()
         assert running.awaitTermination(300)
 
@@ -143,3 +151,43 @@ def test_an_operator_is_exact_while_its_drivers_die_and_a_drain_brings_out_what_
         stream.run(last)
     rows = [tuple(row[name] for name in columns) for batch in stream.rows.values() for row in batch]
     assert Counter(rows) == whole()
+
+
+class Rehearsed:
+    """Rehearsals over files. begun: micro-batches that began; seen: those that were counted."""
+
+    def __init__(self, stream: Stream, plan: SparkPlan, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._plan, self._folder = plan, folder / "rehearsal"
+        self.begun: list[int] = []
+        self.seen: list[object] = []
+        monkeypatch.setattr(rehearsal, "MOST_S", 300.0)
+        monkeypatch.setattr(rehearsal, "stream", lambda *_: stream.made())
+        monkeypatch.setattr(rehearsal, "FrameTask", self._task)
+        monkeypatch.setattr(rehearsal, "observe", lambda *asked: self.seen.append(observe(*asked)))
+
+    def _task(self, **given: Any) -> FrameTask:
+        self.begun.append(given["k"])
+        return FrameTask(**given)
+
+    def run(self, spark: SparkSession, wanted: Callable[[], bool]) -> Rehearsal:
+        log = MemoryLog(lambda: 0)
+        log.create([TopicSpec("topic", 1)])
+        found = Rehearsal(spark, self._plan, "1-ab", log, "commits", "localhost:9", self._folder, None)
+        found.run(wanted)
+        assert not self._folder.exists()
+        return found
+
+
+def test_a_rehearsal_runs_the_query_if_there_is_a_record_and_one_that_is_cut_off_harms_none_that_follows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, _ = plan_of(spark, "tallied")
+    stream = Stream(spark, plan, tmp_path)
+    rehearsed = Rehearsed(stream, plan, tmp_path, monkeypatch)
+    assert rehearsed.run(spark, lambda: True).idle
+    assert not rehearsed.begun
+    stream.feed(FLIGHTS[0])
+    assert not rehearsed.run(spark, lambda: not rehearsed.begun).idle
+    rehearsed.seen.clear()
+    assert not rehearsed.run(spark, lambda: True).idle
+    assert rehearsed.seen

@@ -1,0 +1,110 @@
+"""What a standby does before it is needed: the query, over the newest few records, for nothing.
+
+Source: PROTOCOL 12, "a standby driver has session, code and Kafka connections up". Most of what a query's first
+micro-batch takes is spent once for a process: classes are loaded, code is generated and compiled, Python workers start.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas.plans import SparkPlan
+from schemas.topics import Partition, generation_number
+from services.log.protocol import Log
+from services.spark.core.modes import output_mode
+from services.spark.faults import cause_of
+from services.spark.frames import WRITTEN, FrameTask
+from services.spark.observing import observe
+from services.spark.query import BatchFailed, stream
+
+RECORDS = 20
+"""Of each partition; markers of transactions count, too."""
+AGAIN_S = 40.0
+"""Spark ends a Python worker that was idle for a minute, and brokers a connection that was idle for some."""
+MOST_S = 60.0
+LOOK_S = 0.05
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """Of one operator. folder: for its checkpoint, its own; every worker of Spark sees it. allow: see `Query`. idle:
+    it went through and there was no record."""
+
+    spark: SparkSession
+    plan: SparkPlan
+    generation: str
+    log: Log
+    commits_topic: str
+    bootstrap_servers: str
+    folder: Path
+    allow: list[str] | None
+    idle: bool = False
+    _batches: int = 0
+
+    def run(self, wanted: Callable[[], bool]) -> None:
+        """Until it is through, not wanted any more or too long; a fault is for the query itself to tell."""
+        ends = time.monotonic() + MOST_S
+        try:
+            self._play(lambda: wanted() and time.monotonic() < ends)
+        except Exception as error:
+            _log.info("rehearsal failed", unit=self.plan.unit, cause=cause_of(error))
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.generation} {self.plan.operator} rehearsal"
+
+    def _play(self, wanted: Callable[[], bool]) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        newest = msgspec.structs.replace(self.plan, first=self._newest())
+        writer = stream(self.spark, newest, self.bootstrap_servers, self.allow).writeStream
+        writer = writer.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
+        writer = writer.option("checkpointLocation", str(self.folder)).trigger(availableNow=True)
+        running = writer.queryName(self._name).start()
+        try:
+            through = False
+            while wanted() and not through:
+                through = bool(running.awaitTermination(LOOK_S))  # type: ignore[arg-type]
+            self.idle = through and not self._batches
+        finally:
+            running.stop()
+
+    def _newest(self) -> dict[int, int]:
+        partitions = [Partition(self.plan.topic, index) for index in self.plan.first]
+        ends = self.log.offsets(partitions, "end")
+        return {one.index: max(self.plan.first[one.index], ends[one] - RECORDS) for one in partitions}
+
+    def _on_batch(self, rows: DataFrame, batch: int) -> None:
+        """What it raises is told in a line, as by `Query`."""
+        try:
+            self._rehearse(rows, batch)
+        except Exception as error:
+            raise BatchFailed(cause_of(error)) from None
+
+    def _rehearse(self, rows: DataFrame, batch: int) -> None:
+        """As `Query` commits a micro-batch, but nothing is written."""
+        task = FrameTask(
+            bootstrap_servers=self.bootstrap_servers,
+            topic=self.commits_topic,
+            fields=self.plan.output,
+            generation=generation_number(self.generation),
+            epoch=0,
+            k=batch + 1,
+            attempt=0,
+            time_us=0,
+            rehearsed=True,
+        )
+        rows.mapInArrow(task, WRITTEN).collect()
+        observe(self.spark, self._name, self.plan)
+        self._batches += 1

@@ -1,0 +1,50 @@
+"""Rows become frames that a commit can name; those of a rehearsal are made and not written."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from schemas.commits import is_frame
+from schemas.topics import Partition, TopicSpec
+from services.kernel.fields import TIME
+from services.log.memory import MemoryLog
+from services.spark import frames
+from services.spark.frames import FrameTask
+
+COMMITS = Partition("commits", 0)
+ROWS = pa.RecordBatch.from_pydict({"number": pa.array([1, 2, 3]), TIME: pa.array([10, None, 30], pa.int64())})
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
+    log = MemoryLog(lambda: 0)
+    log.create([TopicSpec(COMMITS.topic, 1)])
+    monkeypatch.setattr(frames, "_appender", lambda _servers: log.appender("task"))
+    return log
+
+
+def task(rehearsed: bool) -> FrameTask:
+    return FrameTask(
+        bootstrap_servers="",
+        topic=COMMITS.topic,
+        fields={"number": "int"},
+        generation=1,
+        epoch=4,
+        k=2,
+        attempt=1,
+        time_us=20,
+        rehearsed=rehearsed,
+    )
+
+
+def test_a_task_tells_where_it_has_written_its_frames_and_how_many_rows_they_hold(log: MemoryLog) -> None:
+    (told,) = task(rehearsed=False)(iter([ROWS]))
+    assert told.to_pydict() == {"offset": [0], "rows": [3]}
+    (frame,) = log.scan(COMMITS)
+    assert is_frame(frame.value() or b"")
+
+
+def test_a_rehearsal_writes_nothing(log: MemoryLog) -> None:
+    assert list(task(rehearsed=True)(iter([ROWS]))) == []
+    assert list(log.scan(COMMITS)) == []
