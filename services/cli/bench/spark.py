@@ -35,7 +35,7 @@ RATE_PER_S = 500
 KILLS = 5
 """Under each scheme."""
 WAIT_S = 300.0
-LOOK_S = 0.05
+LOOK_S, LOOK_AT_ALL_S = 0.05, 2.0
 BEATS = 100
 """So many heartbeats are looked at: some seconds of a cluster's."""
 
@@ -132,11 +132,11 @@ def _latency(cluster: BenchCluster, name: str, scale: Scale, mode: str) -> Figur
     with cluster.running(STATELESS, topic, name=name, fields=_NUMBERED, scheme="passive", mode=mode) as job:
         job.await_running()
         with _feeder(cluster, topic) as feeder:
-            _await_row_of(cluster, topic, now_ms())
+            _await_row_of(cluster, topic, now_ms(), _next(cluster, topic))
             began_ms = now_ms()
             time.sleep(scale.seconds)
         sent = len(feeder.sent_ms)
-        _until(lambda: len(_rows(cluster, f"{topic}-out")) >= sent, "all rows are there")
+        _until(lambda: len(_rows(cluster, f"{topic}-out")) >= sent, "all rows are there", LOOK_AT_ALL_S)
     waits = [at - row["at_ms"] for at, row in _rows(cluster, f"{topic}-out") if row["at_ms"] > began_ms]
     return {"p50_ms": round(percentile(waits, 0.5)), "p99_ms": round(percentile(waits, 0.99))}
 
@@ -156,19 +156,25 @@ def _kills(cluster: BenchCluster, name: str, scheme: str) -> Figures:
         job.await_running()
         with _feeder(cluster, topic) as feeder:
             for _ in range(KILLS):
-                _await_row_of(cluster, topic, now_ms())
+                _await_row_of(cluster, topic, now_ms(), _next(cluster, topic))
                 if scheme == "hybrid":
                     _until(lambda: "synced" in _states(cluster), "a standby is ready")
                 time.sleep(2)
                 victim, before = _activations(cluster)[-1].worker, len(_activations(cluster))
-                killed_ms = now_ms()
+                behind, killed_ms = _next(cluster, topic), now_ms()
                 os.killpg(cluster.workers()[victim], signal.SIGKILL)
                 _until(lambda before=before: len(_activations(cluster)) > before, "another driver is active")
-                took_ms.append(_await_row_of(cluster, topic, killed_ms) - killed_ms)
+                took_ms.append(_await_row_of(cluster, topic, killed_ms, behind) - killed_ms)
                 _until(lambda victim=victim: victim in cluster.workers(), "the driver returns")
         sent = len(feeder.sent_ms)
-        _until(lambda: len({row["number"] for _, row in _rows(cluster, f"{topic}-out")}) >= sent, "all rows are there")
-    found = Counter(row["number"] for _, row in _rows(cluster, f"{topic}-out"))
+        found: Counter[int] = Counter()
+
+        def complete() -> bool:
+            found.clear()
+            found.update(row["number"] for _, row in _rows(cluster, f"{topic}-out"))
+            return len(found) >= sent
+
+        _until(complete, "all rows are there", LOOK_AT_ALL_S)
     return {
         "p50_ms": round(statistics.median(took_ms)),
         "worst_ms": round(max(took_ms)),
@@ -194,22 +200,28 @@ def _feeder(cluster: BenchCluster, topic: str) -> Feeder:
     return Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, record)
 
 
-def _rows(cluster: BenchCluster, topic: str) -> list[tuple[int, dict[str, Any]]]:
-    """(the broker's time, the row with `at_ms`)."""
+def _rows(cluster: BenchCluster, topic: str, start: int = 0) -> list[tuple[int, dict[str, Any]]]:
+    """From offset `start` on: (the broker's time, the row with `at_ms`)."""
     found = []
-    for message in cluster.log.scan(Partition(topic, 0)):
+    for message in cluster.log.scan(Partition(topic, 0), start):
         row = msgspec.json.decode(message.value() or b"")
         moment = msgspec.convert(row["at"], type=datetime)
         found.append((message.timestamp()[1], row | {"at_ms": moment.timestamp() * 1000}))
     return found
 
 
-def _await_row_of(cluster: BenchCluster, topic: str, sent_ms: float) -> float:
-    """The broker's time of the first row of a record sent after `sent_ms`."""
+def _next(cluster: BenchCluster, topic: str) -> int:
+    """Offset that the next row gets."""
+    partition = Partition(f"{topic}-out", 0)
+    return cluster.log.offsets([partition], "end")[partition]
+
+
+def _await_row_of(cluster: BenchCluster, topic: str, sent_ms: float, behind: int) -> float:
+    """The broker's time of the first row of a record sent after `sent_ms`; rows before offset `behind` are older."""
     found: list[int] = []
 
     def there() -> bool:
-        found[:] = [at for at, row in _rows(cluster, f"{topic}-out") if row["at_ms"] > sent_ms][:1]
+        found[:] = [at for at, row in _rows(cluster, f"{topic}-out", behind) if row["at_ms"] > sent_ms][:1]
         return bool(found)
 
     _until(there, "results go on")
@@ -232,15 +244,16 @@ def _activations(cluster: BenchCluster) -> list[events.Event]:
 
 
 def _states(cluster: BenchCluster) -> list[str]:
-    """What drivers reported of their copies of the operator in the last heartbeats."""
+    """What each driver last reported of its copy of the operator."""
     partition = Partition(cluster.topics.heartbeats, 0)
     end = cluster.log.offsets([partition], "end")[partition]
     beats = [heartbeats.decode(m.value() or b"") for m in cluster.log.scan(partition, max(0, end - BEATS))]
-    copies = [copy for beat in beats if isinstance(beat, heartbeats.Heartbeat) for copy in beat.copies]
+    last = {beat.worker: beat for beat in beats if isinstance(beat, heartbeats.Heartbeat)}
+    copies = [copy for beat in last.values() for copy in beat.copies]
     return [copy.state for copy in copies if copy.unit.endswith("/spark-h-0")]
 
 
-def _until(condition: Any, what: str) -> None:
+def _until(condition: Any, what: str, look_s: float = LOOK_S) -> None:
     deadline = time.monotonic() + WAIT_S
     while True:
         with suppress(Retriable):  # a broker this busy does not answer at times
@@ -248,4 +261,4 @@ def _until(condition: Any, what: str) -> None:
                 return
         if time.monotonic() > deadline:
             raise MeasureFailed(f"not within {WAIT_S:g} s: {what}")
-        time.sleep(LOOK_S)
+        time.sleep(look_s)
