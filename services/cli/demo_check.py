@@ -68,6 +68,29 @@ def expected(flights: pl.DataFrame, weather: pl.DataFrame) -> dict[str, Expected
     }
 
 
+def models(flights: pl.DataFrame, days: int = 7) -> dict[str, Expected]:
+    """By query of compose/jobs/punctuality.yaml: least squares from sums of integers, so that no order matters."""
+    size_us = days * _DAY_US
+    x, y = pl.col("distance"), pl.col("dep_delay")
+    n, sx, sy = pl.len().cast(pl.Int64), x.sum(), y.sum()
+    tenth_worst = y.sort().get((pl.len().cast(pl.Int64) - 1) * 9 // 10)
+    fitted = (
+        flights.filter(y.is_not_null())
+        .with_columns(_t=pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_unit="us"))
+        .group_by("origin", (pl.col("_t").dt.epoch("us") // size_us * size_us).alias("_start"))
+        .agg(
+            n=n,
+            _sx=sx,
+            _sy=sy,
+            slope=(n * (x * y).sum() - sx * sy) / (n * (x * x).sum() - sx * sx),
+            tenth_worst=tenth_worst,
+        )
+        .with_columns(intercept=(pl.col("_sy") - pl.col("slope") * pl.col("_sx")) / pl.col("n"))
+        .drop("_sx", "_sy")
+    )
+    return {"models": Expected(_rows(_windows(fitted, size_us)), ("origin", "window_start"))}
+
+
 def compare(delivered: Iterable[bytes], want: Expected) -> Verdict:
     """Each delivered row against its counterpart."""
     rows = [json.loads(line) for line in delivered]
