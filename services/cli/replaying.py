@@ -83,6 +83,7 @@ def replay(
     generation: str = "",
     first_batch: int = 1,
     progress: Callable[[int, int], None] = lambda batch, batches: None,
+    run_by: Callable[[Plan, JobTopics], Replay] = Replay,
 ) -> Report:
     """Runs a job again, up to the last batch that it has delivered.
 
@@ -90,6 +91,7 @@ def replay(
         job: its name, or name@generation. generation: default: the newest that was admitted.
         first_batch: compares from this batch on; all before are run again as well.
         progress: told the batch done and the last one.
+        run_by: what computes it; one that is told more than it must hand out looks on.
 
     Raises:
         CommandFailed: there is no such job, or the log no longer holds what it was made of.
@@ -98,15 +100,17 @@ def replay(
     """
     recording = find(log, topics, job, generation)
     notes = _version_notes(recording.plan)
-    run = Replay(recording.plan, recording.topics)
+    run = run_by(recording.plan, recording.topics)
     with (
         closing(_Sources(log, recording)) as sources,
         closing(_Cuts(log, recording)) as decided,
         closing(_Found(log, recording, first_batch)) as found,
     ):
         for batch in range(1, recording.batches + 1):
-            taken = decided.batch(batch, run.awake)
+            awake = run.awake
+            taken = decided.batch(batch, awake)
             outcomes = run.process({task: sources.take(task, cut) for task, cut in taken.items()})
+            _check_cut(recording, run, batch, sorted(set(awake) - set(taken)))
             if batch >= first_batch:
                 found.compare(batch, outcomes)
             progress(batch, recording.batches)
@@ -120,6 +124,17 @@ def replay(
         differences=[d for one in (*found.queries.values(), found.dead) for d in one.differences],
         notes=notes + found.notes,
     )
+
+
+def _check_cut(recording: Recording, run: Replay, batch: int, missing: Sequence[str]) -> None:
+    """A unit whose sources are ahead may deliver before the others have cut; one that needs what is missing may not.
+
+    Raises CommandFailed when it did.
+    """
+    for unit in run.waiting:
+        if recording.committed.get(unit, 0) >= batch:
+            named = f"source task {missing[0]}" if missing else "a source task"
+            raise CommandFailed(f"batch {batch} was delivered by {unit}, but {named} has no valid cut for it")
 
 
 # -- what there is ----------------------------------------------------------------------------------------------------
@@ -220,15 +235,13 @@ class _Cuts:
         self._recorded.close()
 
     def batch(self, batch: int, tasks: Sequence[str]) -> dict[str, Cut]:
-        """The cut of each task for the batch. Raises CommandFailed when rows were delivered that were never cut."""
+        """The cut of each task for the batch, of those that have come so far."""
         wanted = {task: (task, batch) for task in tasks}
-        while missing := [name for name in wanted.values() if name not in self._waiting]:
-            message = self._recorded.next(self._partition)
-            if message is None:
-                task, _ = missing[0]
-                raise CommandFailed(f"batch {batch} was delivered, but source task {task} has no valid cut for it")
+        while any(name not in self._waiting for name in wanted.values()):
+            if self._recorded.next(self._partition) is None:
+                break
             self._read(self._recorded.take(self._partition))
-        return {task: self._waiting.pop(name) for task, name in wanted.items()}
+        return {task: self._waiting.pop(name) for task, name in wanted.items() if name in self._waiting}
 
     def _read(self, message: Message) -> None:
         """A record that cannot be read is as invalid as one that does not fit."""

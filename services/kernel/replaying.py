@@ -103,17 +103,25 @@ class Replay:
 
     @property
     def awake(self) -> list[str]:
-        """The source tasks without whose cut the next batch cannot be run."""
+        """The source tasks that may have a cut for the next batch."""
         return [name for unit in self._units for name in unit.awake]
 
+    @property
+    def waiting(self) -> list[str]:
+        """The units that could not run the last batch, for want of a cut somewhere above them."""
+        return [unit.name for unit in self._units if not unit.ended and unit.batch < self.batch]
+
     def process(self, taken: Mapping[str, Taken]) -> list[Outcome]:
-        """The next batch. taken: by source task, for every task that is awake.
+        """The next batch, by every unit that can run it: a source task may be ahead of the others.
+
+        Args:
+            taken: by source task that is awake and has cut that batch.
 
         Raises:
             OtherRecords: the records are not those of the cut.
         """
         self.batch += 1
-        return [unit.process(self.batch, taken, self._append) for unit in self._units if not unit.ended]
+        return [unit.process(self.batch, taken, self._append) for unit in self._units if unit.ready(self.batch, taken)]
 
     def _append(self, partition: Partition, frame: bytes) -> None:
         """What Kafka does between units."""
@@ -126,7 +134,8 @@ class _ReplayedUnit:
     """One unit, its sources and its inputs."""
 
     def __init__(self, layout: UnitLayout, plan: Plan, generation: int) -> None:
-        self._name = layout.unit.name
+        self.name = layout.unit.name
+        self.batch = 0
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
         self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
@@ -146,8 +155,16 @@ class _ReplayedUnit:
     def awake(self) -> list[str]:
         return [name for name, source in self._sources.items() if not source.ended]
 
+    def ready(self, batch: int, taken: Mapping[str, Taken]) -> bool:
+        return (
+            not self.ended
+            and all(name in taken for name in self.awake)
+            and all(source.ready(batch) for source in self.inputs.values())
+        )
+
     def process(self, batch: int, taken: Mapping[str, Taken], append: Callable[[Partition, bytes], None]) -> Outcome:
-        outcome = Outcome(self._name)
+        outcome = Outcome(self.name)
+        self.batch = batch
         fed: dict[str, Fed] = {}
         for name in self.awake:
             fed[name], refused = self._sources[name].take(taken[name])

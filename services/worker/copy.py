@@ -96,6 +96,7 @@ class UnitCopy:
             self._happened("unit-active", phases=self._takeover.phases)
             self._takeover = None
         if running.finished:
+            running.tell_end()
             self._handle(lifecycle.Finished())
         return bool(worked)
 

@@ -392,9 +392,18 @@ class Running:
         self._published = self._progress()
         self.job.read_progress(self._published)
         if self._commits:
-            partition = Partition(self.job.topics.progress, 0)
-            self._around.appender.append(partition, encode_progress(self._published), key=self._name.encode())
+            self._append_progress(self._published)
             self._longest_step_ms = 0.0
+
+    def tell_end(self) -> None:
+        """That the unit has ended, with `commit` or without: whoever wrote the last marker may have lost it, or died,
+        before he read it back, and the one in charge now has nothing left to do.
+        """
+        self._append_progress(self._progress())
+
+    def _append_progress(self, progress: Progress) -> None:
+        partition = Partition(self.job.topics.progress, 0)
+        self._around.appender.append(partition, encode_progress(progress), key=self._name.encode())
 
     # -- opening ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog
+from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Headers
 from tests.simulation.timeline import Timeline
 
@@ -37,6 +37,16 @@ class Trimmed:
     seen: int
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A transactional id was taken over, or refused to one who held it before. seen: as of a trim."""
+
+    author: str
+    transactional_id: str
+    refused: bool
+    seen: int
+
+
 class Broker(MemoryLog):
     """available: False during an outage, when nothing is answered."""
 
@@ -47,6 +57,7 @@ class Broker(MemoryLog):
         self.author = ""
         self.written: list[Written] = []
         self.trims: list[Trimmed] = []
+        self.holdings: list[Held] = []
         self._watchers: dict[Partition, dict[int, Callable[[], None]]] = {}
         self._tickets = 0
 
@@ -73,6 +84,14 @@ class Broker(MemoryLog):
         super().trim(upto)
         seen = len(self.written)
         self.trims += [Trimmed(self._timeline.now_us, self.author, p, offset, seen) for p, offset in upto.items()]
+
+    def take_over(self, transactional_id: str, holder: MemoryTransactor) -> None:
+        super().take_over(transactional_id, holder)
+        self.holdings.append(Held(self.author, transactional_id, False, len(self.written)))
+
+    def refuse(self, transactional_id: str) -> None:
+        """Remembers that a commit was."""
+        self.holdings.append(Held(self.author, transactional_id, True, len(self.written)))
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
         super().create(topics)

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas import assignments, checkpoints, cuts, delivered, plans
+from schemas import assignments, checkpoints, cuts, delivered, heartbeats, plans
+from schemas.assignments import Change, split_unit_key, unit_key
 from schemas.checkpoints import Anchor, Marker
 from schemas.cuts import Control, Cut
-from schemas.frames import unpack
+from schemas.frames import FLAG_END, Header, unpack
+from schemas.heartbeats import Heartbeat
 from schemas.plans import Ended, Plan
 from schemas.topics import JobTopics, Partition
 from services.cli.replaying import replay
@@ -26,11 +28,15 @@ from services.kernel.checkpoint_log import CheckpointLog, Run, restore
 from services.kernel.cuts import CutLog, beginning
 from services.kernel.errors import HoldfastError
 from services.kernel.image import MemoryImage
-from services.kernel.planning.layout import readers
+from services.kernel.planning.layout import readers, unit_layouts
 from services.recovery.core import switching
+from services.worker import running
 from tests.simulation.broker import Trimmed, Written
-from tests.simulation.cluster import TOPICS, Cluster
+from tests.simulation.cluster import Cluster
+from tests.simulation.images import State, named
 from tests.simulation.jobs import NAME
+from tests.simulation.names import TOPICS
+from tests.simulation.reference import Reference, frame, said
 
 
 @dataclass(slots=True)
@@ -54,13 +60,16 @@ class Generation:
 def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
-    found: list[str] = []
-    for checker in (_assignments, _frames, _deliveries):
+    found: list[str] = list(cluster.images.wrong)
+    for checker in (_assignments, _copies, _frames, _deliveries):
         found += checker(cluster.broker.written)
+    found += _takeovers(cluster, generations)
     for generation in generations:
-        found += _CheckpointCheck(cluster, generation).run()
+        checkpointed = _CheckpointCheck(cluster, generation)
+        found += checkpointed.run()
+        found += _images(cluster, generation, checkpointed.states)
         found += _every_record_is_cut(cluster, generation)
-        found += _same_as_replayed(cluster, generation)
+        found += _same_as_replayed(cluster, generation, checkpointed.states)
     return found
 
 
@@ -92,6 +101,53 @@ def _assignments(written: list[Written]) -> Iterator[str]:
                     switching.check_invariants(change)
                 except AssertionError as error:
                     yield f"assignment: {error}"
+
+
+def _changes(written: list[Written]) -> dict[str, list[tuple[int, Change]]]:
+    """The valid changes of each unit, with their places in the trace."""
+    assigned, found = Assigned(), defaultdict[str, list[tuple[int, Change]]](list)
+    for place, one in enumerate(written):
+        if one.partition.topic == TOPICS.assignments:
+            for change in assigned.read(assignments.decode(one.value)):
+                found[change.unit].append((place, change))
+    return found
+
+
+def _copies(written: list[Written]) -> Iterator[str]:
+    """A copy runs at an epoch at which a valid change names its worker's incarnation."""
+    named_at = {
+        (unit, change.epoch, copy.incarnation)
+        for unit, known in _changes(written).items()
+        for _, change in known
+        for copy in change.copies
+    }
+    for one in written:
+        if one.partition.topic == TOPICS.heartbeats and isinstance(beat := heartbeats.decode(one.value), Heartbeat):
+            for copy in beat.copies:
+                if copy.epoch and (copy.unit, copy.epoch, beat.incarnation) not in named_at:
+                    yield f"copy: {beat.worker} has {copy.unit} at epoch {copy.epoch}, where it holds none"
+                    return
+
+
+def _takeovers(cluster: Cluster, generations: list[Generation]) -> Iterator[str]:
+    """Who was fenced takes the id again only if, as of then or since, it is named to commit: PROTOCOL 9."""
+    changes = _changes(cluster.broker.written)
+    units = {
+        generation.topics.transactional_id(unit.name): unit_key(NAME, generation.plan.generation, unit.name)
+        for generation in generations
+        for unit in generation.plan.units
+    }
+    refused: dict[tuple[str, str], int] = {}
+    for one in cluster.broker.holdings:
+        key = (one.author, one.transactional_id)
+        if one.refused:
+            refused[key] = one.seen
+        elif (since := refused.pop(key, None)) is not None:
+            known = changes[units[one.transactional_id]]
+            before = [change for place, change in known if place < since][-1:]
+            later = [change for place, change in known if since <= place < one.seen]
+            if not any(c.incarnation == one.author and c.flags.commit for x in (*before, *later) for c in x.copies):
+                yield f"fenced: {one.author} took {one.transactional_id} again though another was in charge"
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -143,16 +199,28 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
                 yield f"not cut: {task} ended at {reached}, short of {short}"
 
 
-def _same_as_replayed(cluster: Cluster, generation: Generation) -> Iterator[str]:
-    """Invariants 1 and 2: sinks and dead letters hold what a replay of the cuts computes, row by row."""
+def _same_as_replayed(
+    cluster: Cluster, generation: Generation, states: Mapping[tuple[str, int], State]
+) -> Iterator[str]:
+    """Invariants 1, 2 and 6: sinks and dead letters, frames and checkpoints hold what a replay of the cuts computes."""
+    reference = Reference(generation.plan, generation.topics, states, vars(running)["MAX_FRAME_BYTES"])
+    named_job = generation.plan.generation
     try:
-        report = replay(cluster.broker, TOPICS, NAME, generation=generation.plan.generation)
+        report = replay(cluster.broker, TOPICS, NAME, generation=named_job, run_by=lambda *_: reference)
     except (HoldfastError, CommandFailed) as error:
         yield f"replay: {error}"
         return
     if not report.exact:
         first = "; ".join(str(difference) for difference in report.differences[:3])
         yield f"replay differs: rows {report.rows}, dead letters {report.dead_letters}: {first}"
+    for unit, batch in reference.differ[:1]:
+        yield f"state: the checkpoint of {unit} at batch {batch} is not what the cuts up to there give"
+    for one in cluster.broker.written:
+        if one.partition.topic.startswith(f"{generation.topics.root}.data."):
+            header = unpack(one.value)
+            if header.batch <= reference.batch and reference.frames.get(frame(one.partition, header)) != said(header):
+                yield f"frame: {one.author} sent another batch {header.batch} to {one.partition} than the cuts give"
+                return
 
 
 # -- checkpoints and trims --------------------------------------------------------------------------------------------
@@ -169,6 +237,21 @@ class _CheckpointCheck:
         self._records: dict[Partition, list[tuple[int, checkpoints.CheckpointRecord]]] = {p: [] for p in partitions}
         self._images = {partition: MemoryImage() for partition in partitions}
         self._acked: dict[tuple[str, Partition], int] = {}
+        self._arrivals: dict[tuple[Partition, int], _Arrivals] = defaultdict(_Arrivals)
+        self._outputs = {
+            name: [
+                (Partition(output.topic, target), task.index)
+                for task in layout.tasks
+                for output in task.outputs
+                for target in output.targets
+            ]
+            for name, layout in unit_layouts(generation.plan, generation.topics).items()
+        }
+        self._sources = {
+            name: {task.name for task in layout.tasks if task.source is not None}
+            for name, layout in unit_layouts(generation.plan, generation.topics).items()
+        }
+        self.states: dict[tuple[str, int], State] = {}
 
     def run(self) -> Iterator[str]:
         written, trims = self._cluster.broker.written, self._cluster.broker.trims
@@ -182,6 +265,9 @@ class _CheckpointCheck:
             yield from self._record(one)
 
     def _record(self, one: Written) -> Iterator[str]:
+        if one.partition.topic.startswith(f"{self._generation.topics.root}.data."):
+            header = unpack(one.value)
+            self._arrivals[one.partition, header.writer].add(header)
         if one.partition not in self._records:
             return
         try:
@@ -197,6 +283,13 @@ class _CheckpointCheck:
         for part in run.parts:
             self._images[partition].apply(checkpoints.unpack(part.entries))
         unit = self._generation.unit_of(partition)
+        self.states[unit, run.marker.b] = named(self._images[partition], run.marker.tables)
+        for target, writer in self._outputs[unit]:
+            if self._arrivals[target, writer].upto < run.marker.b:
+                yield f"marker: {unit} marks batch {run.marker.b}, of which not all frames are on {target}"
+        for task, cut in (run.marker.cuts.tasks if run.marker.cuts is not None else {}).items():
+            if task in self._sources[unit] and cut.batch != run.marker.b and not cut.final:
+                yield f"marker: {unit} marks batch {run.marker.b} with the cuts as of batch {cut.batch} of {task}"
         for position in run.marker.positions:
             key = (unit, Partition(position.topic, position.partition))
             if position.offset < self._acked.get(key, 0):
@@ -226,6 +319,34 @@ class _CheckpointCheck:
             yield f"restore: {trim.partition} trimmed to {trim.upto} restores another image"
         if folded.last_id != self._generation.folds[trim.partition].last_id:
             yield f"restore: {trim.partition} trimmed to {trim.upto} ends at another marker"
+
+
+@dataclass(slots=True)
+class _Arrivals:
+    """The frames of one writer on one partition: up to which batch all are there."""
+
+    received: int = 0
+    parts: int = 0
+    ended: bool = False
+
+    def add(self, header: Header) -> None:
+        if header.batch == self.received + 1 and header.part == self.parts and not self.ended:
+            self.parts += 1
+            if self.parts == header.parts:
+                self.received, self.parts = header.batch, 0
+                self.ended = bool(header.flags & FLAG_END)
+
+    @property
+    def upto(self) -> float:
+        return float("inf") if self.ended else self.received
+
+
+def _images(cluster: Cluster, generation: Generation, states: Mapping[tuple[str, int], State]) -> Iterator[str]:
+    """What every copy had as its image is the state as of a valid marker."""
+    for (key, batch), state in cluster.images.seen.items():
+        _, named_generation, unit = split_unit_key(key)
+        if named_generation == generation.plan.generation and state != states.get((unit, batch), {}):
+            yield f"image: that of {unit} as of batch {batch} is not what the checkpoint log gives"
 
 
 def _needed(marker: Marker | None, partition: Partition) -> int:

@@ -8,14 +8,15 @@ from typing import Any
 
 from schemas import commands, events
 from schemas.heartbeats import Exit, encode
-from schemas.topics import ClusterTopics, Partition, TopicSpec
+from schemas.topics import Partition, TopicSpec
 from tests.simulation.broker import Broker
+from tests.simulation.images import Images
 from tests.simulation.jobs import DrawnJob, Feed
 from tests.simulation.link import Link, LinkAppender
+from tests.simulation.names import TOPICS
 from tests.simulation.processes import ControllerProcess, Process, ReplicaProcess, WorkerProcess
 from tests.simulation.timeline import Timeline
 
-TOPICS = ClusterTopics("sim")
 NOTICE_US = (2_000, 30_000)
 
 
@@ -40,6 +41,7 @@ class Cluster:
         self.story = Story(self.timeline)
         self.processes: dict[str, Process] = {}
         self.wrong: list[str] = []
+        self.images = Images()
         self._zones = workers
         self._starts = 0
         self._slots = 4
@@ -67,7 +69,7 @@ class Cluster:
             incarnation = own.partition("/")[2]
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
-                self._slots,
+                self._slots, self.images,
             )  # fmt: skip
         else:
             kind = ReplicaProcess if role.startswith("recovery") else ControllerProcess
@@ -115,6 +117,7 @@ class Cluster:
                 continue
             process.link.appended = lambda partition, value: None
             process.link.slowness, process.step_us = 1, 50
+            process.link.lagging.clear()
             process.link.cut(True, True)
             if isinstance(process, WorkerProcess):
                 process.mute = process.stuck = False
@@ -148,13 +151,6 @@ class Cluster:
             self.broker.skip(where)
 
     # -- what one sees ------------------------------------------------------------------------------------------------
-
-    def kind_of(self, topic: str) -> str:
-        """What a topic is for: the last word of its name, data for frames, sink for the user's."""
-        if not topic.startswith(f"{TOPICS.prefix}."):
-            return "sink" if topic.startswith("out-") else "source"
-        words = topic.split(".")
-        return "data" if "data" in words else words[-1]
 
     def workers(self) -> list[WorkerProcess]:
         return [process for process in self.processes.values() if isinstance(process, WorkerProcess)]

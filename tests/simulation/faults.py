@@ -6,13 +6,14 @@ Source: PROTOCOL 13. To add a kind of fault, add one row to KINDS.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from schemas.topics import Partition
 from services.recovery.core.schemes import SCHEMES
 from tests.simulation.cluster import Cluster
-from tests.simulation.jobs import NAME, DrawnJob
+from tests.simulation.jobs import NAME
+from tests.simulation.names import kind_of
 from tests.simulation.processes import Process, WorkerProcess
 
 MIN_RESTART_MS = 30
@@ -67,13 +68,44 @@ def _crash_at(cluster: Cluster, fault: Fault) -> None:
 
     def appended(partition: Partition, value: bytes) -> None:
         nonlocal left
-        if cluster.kind_of(partition.topic) == fault.detail:
+        if kind_of(partition.topic) == fault.detail:
             left -= 1
             if left == 0:
                 cluster.story.tell(f"{name} dies at a record of {fault.detail}")
                 cluster.crash(name, fault.ms, notice=True)
 
     process.link.appended = appended
+
+
+def _strike(cluster: Cluster, fault: Fault) -> None:
+    """detail: a kind of topic, and what happens at the count-th record that arrives there: a row of STRIKES."""
+    name, (kind, strike) = fault.target[0], fault.detail.split(" ")
+    process = cluster.processes.get(name)
+    if process is None or not process.alive:
+        return
+    left = fault.count
+
+    def appended(partition: Partition, value: bytes) -> None:
+        nonlocal left
+        if kind_of(partition.topic) == kind:
+            left -= 1
+            if left == 0:
+                cluster.story.tell(f"{name}: {strike} at a record of {kind}")
+                STRIKES[strike](cluster, fault, partition, value)
+
+    process.link.appended = appended
+
+
+def _again(cluster: Cluster, fault: Fault, partition: Partition, value: bytes) -> None:
+    """The record is there twice, as a producer without idempotence leaves it; transactions are never without."""
+    if kind_of(partition.topic) != "delivered":
+        cluster.broker.put(partition, value, None, None)
+
+
+def _lag(cluster: Cluster, fault: Fault) -> None:
+    """detail: a kind of topic whose records wait, and which way: "in" those read, "out" those appended."""
+    kind, way = fault.detail.split(" ")
+    _during(lambda p: p.link.lagging.add((kind, way)), lambda p: p.link.catch_up(kind, way))(cluster, fault)
 
 
 def _during(begin: Callable[[Process], None], end: Callable[[Process], None]) -> Callable[[Cluster, Fault], None]:
@@ -95,6 +127,10 @@ def _slow(process: Process) -> None:
 
 def _fast(process: Process) -> None:
     process.link.slowness, process.step_us = 1, 50
+
+
+def _stall(cluster: Cluster, fault: Fault) -> None:
+    _during(lambda p: p.freeze(), lambda p: p.thaw())(cluster, fault)
 
 
 def _set_stuck(stuck: bool) -> Callable[[Process], None]:
@@ -154,7 +190,7 @@ def _resubmit(cluster: Cluster, fault: Fault) -> None:
 
 def _stale(cluster: Cluster, fault: Fault) -> None:
     """An old record of a decided topic is there once more, as a producer without idempotence leaves it."""
-    old = [w for w in cluster.broker.written if cluster.kind_of(w.partition.topic) == fault.detail]
+    old = [w for w in cluster.broker.written if kind_of(w.partition.topic) == fault.detail]
     if old and cluster.broker.available:
         one = old[-1 - min(fault.count, len(old) - 1)]
         if cluster.broker.has(one.partition):
@@ -162,10 +198,20 @@ def _stale(cluster: Cluster, fault: Fault) -> None:
             cluster.broker.put(one.partition, one.value, None, None)
 
 
+STRIKES: Mapping[str, Callable[[Cluster, Fault, Partition, bytes], None]] = {
+    "dies": lambda cluster, fault, *_: cluster.crash(fault.target[0], fault.ms, notice=True),
+    "stalls": lambda cluster, fault, *_: _stall(cluster, fault),
+    "deaf": lambda cluster, fault, *_: _cut(cluster, replace(fault, detail="in")),
+    "cut": lambda cluster, fault, *_: _cut(cluster, replace(fault, detail="both")),
+    "again": _again,
+}
+
 KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "crash": _crash,
     "crash-at": _crash_at,
-    "stall": _during(lambda p: p.freeze(), lambda p: p.thaw()),
+    "strike": _strike,
+    "lag": _lag,
+    "stall": _stall,
     "slow": _during(_slow, _fast),
     "stuck-loop": _during(_set_stuck(True), _set_stuck(False)),
     "lost-heartbeats": _during(_set_mute(True), _set_mute(False)),
@@ -184,8 +230,12 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
 RECORDS = ("checkpoints", "checkpoints", "cuts", "data", "delivered", "progress", "assignments")
 
 
-def draw_faults(random: Random, roles: Roles, job: DrawnJob, from_ms: int, until_ms: int) -> list[Fault]:
-    """A few faults, in bursts more often than alone."""
+STRUCK = ("checkpoints", "checkpoints", "delivered", "delivered", "cuts", "data")
+LAGS = ("assignments in", "assignments in", "checkpoints in", "cuts in", "data out", "data in", "checkpoints out")
+
+
+def draw_faults(random: Random, roles: Roles, from_ms: int, until_ms: int, weights: Mapping[str, float]) -> list[Fault]:
+    """A few faults, in bursts more often than alone. weights: by kind, if not 1."""
     faults: list[Fault] = []
     pause_ms = random.choice((400, 1_000, 3_000))
     at_ms = from_ms
@@ -193,10 +243,10 @@ def draw_faults(random: Random, roles: Roles, job: DrawnJob, from_ms: int, until
         at_ms += random.randint(0, 300) if random.random() < 0.5 else int(random.expovariate(1 / pause_ms))
         if at_ms >= until_ms:
             return faults
-        faults.append(_draw(random, at_ms, roles))
+        faults.append(_draw(random, at_ms, roles, weights))
 
 
-def _draw(random: Random, at_ms: int, roles: Roles) -> Fault:
+def _draw(random: Random, at_ms: int, roles: Roles, weights: Mapping[str, float]) -> Fault:
     """Lengths from a blink to beyond the fail-stop time-out."""
     ms = random.choice((random.randint(MIN_RESTART_MS, 400), random.randint(200, 1_500), random.randint(1_000, 6_000)))
     worker, anyone = (random.choice(roles.workers),), (random.choice(roles.all),)
@@ -205,6 +255,10 @@ def _draw(random: Random, at_ms: int, roles: Roles) -> Fault:
     drawn: tuple[tuple[float, Callable[[], Fault]], ...] = (
         (6, lambda: Fault(at_ms, "crash", worker, ms, notice)),
         (6, lambda: Fault(at_ms, "crash-at", worker, ms, random.choice(RECORDS), random.randint(1, 12))),
+        (4, lambda: Fault(at_ms, "strike", worker, min(ms, 1_500), f"{random.choice(STRUCK)} "
+                                                                   f"{random.choice(list(STRIKES))}",
+                          random.randint(1, 12))),
+        (4, lambda: Fault(at_ms, "lag", worker, min(ms, 1_500), random.choice(LAGS))),
         (1, lambda: Fault(at_ms, "crash", others, ms, notice)),
         (2, lambda: Fault(at_ms, "crash", (random.choice(roles.replicas + roles.controllers),), ms)),
         (6, lambda: Fault(at_ms, "stall", worker, ms)),
@@ -225,8 +279,10 @@ def _draw(random: Random, at_ms: int, roles: Roles) -> Fault:
         (2, lambda: Fault(at_ms, "stale", (), 0, random.choice(("assignments", "cuts", "checkpoints", "submit",
                                                                 "plans")), random.randint(0, 30))),
     )  # fmt: skip
-    weights = [weight for weight, _ in drawn]
-    return random.choices([make for _, make in drawn], weights)[0]()
+    made = [make() for _, make in drawn]
+    return random.choices(
+        made, [weight * weights.get(fault.kind, 1) for (weight, _), fault in zip(drawn, made, strict=True)]
+    )[0]
 
 
 def _draw_scheme(random: Random, roles: Roles) -> str:

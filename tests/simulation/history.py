@@ -22,11 +22,12 @@ from schemas.topics import Partition
 from services.kernel.admitted import Admitted
 from services.recovery import replica
 from tests.simulation.checks import check
-from tests.simulation.cluster import TOPICS, Cluster
+from tests.simulation.cluster import Cluster
 from tests.simulation.coverage import observed
 from tests.simulation.faults import KINDS, Fault
 from tests.simulation.jobs import NAME, Feed
 from tests.simulation.limits import drawn_limits
+from tests.simulation.names import TOPICS
 from tests.simulation.scenario import Scenario
 from tests.simulation.story import tell
 
@@ -181,13 +182,14 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
     started = time.process_time()
     history = History(scenario)
     clock = mock.patch.object(replica, "time", _Clock(history.cluster))
-    with observed() as taken, clock, drawn_limits(scenario.seed), mutation:
-        history.run()
-    cluster = history.cluster
-    outcome = Outcome(scenario, list(cluster.wrong), taken=taken, met=history.met)
-    outcome.simulated_ms = cluster.timeline.now_ms
-    if not outcome.wrong:
-        outcome.wrong += check(cluster)
+    with drawn_limits(scenario.seed):
+        with observed() as taken, clock, mutation:
+            history.run()
+        cluster = history.cluster
+        outcome = Outcome(scenario, list(cluster.wrong), taken=taken, met=history.met)
+        outcome.simulated_ms = cluster.timeline.now_ms
+        if not outcome.wrong:
+            outcome.wrong += check(cluster)
     outcome.records = len(cluster.broker.written)
     outcome.story = tell(cluster)
     outcome.cpu_s = time.process_time() - started

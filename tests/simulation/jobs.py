@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from services.kernel.errors import JobRejected
 from services.kernel.planning.loading import interpret
 from services.kernel.planning.plan import make_plan
 from services.recovery.core.schemes import SCHEMES
+from tests.simulation.profiles import Profile
 from tests.simulation.timeline import EPOCH_MS
 
 NAME = "job"
@@ -53,8 +55,9 @@ class _Stream:
 class _Drawing:
     """One job on its way to be drawn."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, kinds: Sequence[str]) -> None:
         self.random = random
+        self._kinds = kinds or OPERATORS
         self.operators: dict[str, dict[str, Any]] = {}
         self.streams: list[_Stream] = []
         self.read: set[str] = set()
@@ -84,9 +87,7 @@ class _Drawing:
 
     def add(self) -> None:
         """One more operator on streams that are there, mostly ones that nobody reads yet."""
-        draw = self.random.choice((self._filter, self._select, self._totals, self._windows, self._join, self._union,
-                                   self._top))  # fmt: skip
-        drawn = draw(f"o{len(self.operators)}")
+        drawn = DRAWN[self.random.choice(self._kinds)](self, f"o{len(self.operators)}")
         if drawn is None:
             return
         spec, stream = drawn
@@ -176,10 +177,22 @@ class _Drawing:
         return {"top": {"k": 2, "by": "x"}, "input": taken.name}, _Stream(name, taken.fields)
 
 
-def draw_job(random: Random) -> DrawnJob:
+DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | None]] = {
+    "filter": _Drawing._filter,
+    "select": _Drawing._select,
+    "totals": _Drawing._totals,
+    "windows": _Drawing._windows,
+    "join": _Drawing._join,
+    "union": _Drawing._union,
+    "top": _Drawing._top,
+}
+OPERATORS = tuple(DRAWN)
+
+
+def draw_job(random: Random, profile: Profile) -> DrawnJob:
     """A job that can be planned."""
     while True:
-        spec, topics = _draw(random)
+        spec, topics = _draw(random, profile)
         units = _units(spec, topics)
         if 0 < len(units) <= MAX_UNITS:
             return DrawnJob(spec, topics, units)
@@ -204,8 +217,8 @@ def _units(spec: dict[str, Any], topics: dict[str, int]) -> tuple[str, ...]:
     return tuple(unit.name for unit in plan.units)
 
 
-def _draw(random: Random) -> tuple[dict[str, Any], dict[str, int]]:
-    drawing = _Drawing(random)
+def _draw(random: Random, profile: Profile) -> tuple[dict[str, Any], dict[str, int]]:
+    drawing = _Drawing(random, profile.operators)
     sources, topics = drawing.sources()
     for _ in range(random.choice((1, 2, 3, 4))):
         drawing.add()
@@ -220,14 +233,13 @@ def _draw(random: Random) -> tuple[dict[str, Any], dict[str, int]]:
         "operators": drawing.operators,
         "queries": queries,
         "batch_interval_ms": random.choice((20, 50, 100, 200, 200)),
-        "fault_tolerance": _fault_tolerance(random, [*sources, *drawing.operators]),
+        "fault_tolerance": _fault_tolerance(random, [*sources, *drawing.operators], profile.schemes or list(SCHEMES)),
         "dead_letter_share": 1.0,
     }
     return spec, topics
 
 
-def _fault_tolerance(random: Random, operators: list[str]) -> dict[str, Any]:
-    schemes = list(SCHEMES)
+def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str]) -> dict[str, Any]:
     return {
         "default": {"scheme": random.choice(schemes)},
         "units": {name: {"scheme": random.choice(schemes)} for name in operators if random.random() < 0.3},

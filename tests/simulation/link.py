@@ -18,6 +18,7 @@ from services.log.memory import MemoryReader, MemoryTransactor
 from services.log.protocol import At, Chunk, Delivered, Headers, Message, Rows
 from services.worker.blocking import Call, Done
 from tests.simulation.broker import Broker
+from tests.simulation.names import kind_of
 from tests.simulation.timeline import Timeline
 
 TRANSACTION_TIMEOUT_US = 5_000_000
@@ -79,6 +80,7 @@ class Link:
     """Implements Log for one process.
 
     sends, hears: whether requests, and answers, get through. frozen: the process does nothing at all.
+    lagging: what waits though the rest gets through: (kind of topic, "in" for what is read, "out" for appends).
     wake: called when something for the process has come.
     """
 
@@ -87,6 +89,7 @@ class Link:
         self.sends = self.hears = True
         self.frozen = self.dead = False
         self.slowness = 1
+        self.lagging: set[tuple[str, str]] = set()
         self._jitter = random.choice((0.0, 0.02, 0.1, 0.3))
         self.wake: Callable[[], None] = lambda: None
         self.appended: Callable[[Partition, bytes], None] = lambda partition, value: None
@@ -114,6 +117,13 @@ class Link:
     @property
     def answered(self) -> bool:
         return self.requests_pass and self.answers_pass
+
+    def lags(self, partition: Partition, way: str) -> bool:
+        return bool(self.lagging) and (kind_of(partition.topic), way) in self.lagging
+
+    def catch_up(self, kind: str, way: str) -> None:
+        self.lagging.discard((kind, way))
+        self.kick()
 
     def cut(self, sends: bool, hears: bool) -> None:
         """Sets which direction gets through."""
@@ -247,7 +257,7 @@ class LinkReader(MemoryReader):
         if self._fetching.get(partition) != fetch:
             return
         del self._fetching[partition]
-        if not self._link.answered:
+        if not self._link.answered or self._link.lags(partition, "in"):
             self._stuck[partition] = None
         elif self._link.broker.has(partition):
             self._seen[partition] = self._link.broker.stored(partition).end
@@ -288,10 +298,13 @@ class LinkAppender:
         done: Delivered | None = None,
     ) -> None:
         if partition not in self._channels:
-            self._channels[partition] = Channel(self._link, lambda: self._link.requests_pass)
+            self._channels[partition] = Channel(self._link, lambda: self._passes(partition))
         self._unanswered += 1
         when_ms = self._link.timeline.time_ms if timestamp_ms is None else timestamp_ms
         self._channels[partition].send(partial(self._land, partition, value, key, headers, when_ms, done))
+
+    def _passes(self, partition: Partition) -> bool:
+        return self._link.requests_pass and not self._link.lags(partition, "out")
 
     def poll(self) -> None:
         while self._due:
@@ -345,6 +358,7 @@ class LinkTransactor(MemoryTransactor):
         if not self._link.requests_pass:
             raise Retriable(f"{self._id}: start is not answered")
         self._starts += 1
+        self._link.broker.author = self._link.name
         super().start()
         self._usable = self._link.answers_pass
         if not self._usable:
@@ -372,6 +386,7 @@ class LinkTransactor(MemoryTransactor):
             super().commit(rows)
         except Fenced:
             self._usable = False
+            broker.refuse(self._id)
             raise
         touched = dict.fromkeys(written.partition for written in broker.written[before:])
         for partition in touched:

@@ -344,9 +344,9 @@ def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
     self._under_way = [self._waiting.popleft()]
     transactor, batch = self._transactor, self._under_way[0]
 
-    def position() -> int:
-        transactor.commit([self._position_rows(batch.number)])
-        return 1
+    def position() -> tuple[int, int]:
+        transactor.commit([self._position_rows(0)])
+        return 1, 0
 
     def rows(outcome: Any) -> None:
         if isinstance(outcome, Exception):

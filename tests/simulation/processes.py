@@ -21,6 +21,7 @@ from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica
 from services.worker.loop import Identity, Worker
 from tests.simulation.broker import Broker
+from tests.simulation.images import Images
 from tests.simulation.link import Link, LinkBlocking
 from tests.simulation.timeline import Timeline
 
@@ -139,8 +140,9 @@ class WorkerProcess(Process):
         topics: ClusterTopics,
         zone: str,
         slots: int,
+        images: Images,
     ) -> None:
-        self._topics, self._zone, self._slots = topics, zone, slots
+        self._topics, self._zone, self._slots, self._images = topics, zone, slots, images
         self._idle_us = random.choice((10_000, MAX_IDLE_US, 2 * MAX_IDLE_US))
         self.mute = self.stuck = False
         self.late_us = 0
@@ -169,6 +171,7 @@ class WorkerProcess(Process):
             return MAX_IDLE_US
         self.link.wait_us = 0
         came = self.worker.turn()
+        self._images.look(self.own, self.worker)
         return self.random.randint(50, 300) if came else max(200, min(4 * self.link.wait_us, self._idle_us))
 
     def _beat(self) -> None:

@@ -7,6 +7,7 @@ from random import Random
 
 from tests.simulation.faults import Fault, Roles, draw_faults
 from tests.simulation.jobs import DrawnJob, Feed, draw_feed, draw_job
+from tests.simulation.profiles import PROFILES
 
 FIRST_FAULT_MS = 300
 
@@ -25,10 +26,12 @@ class Scenario:
     run_ms: int
 
 
-def draw(seed: int, run_ms: int | None = None) -> Scenario:
-    """The scenario of a seed."""
-    random = Random(f"{seed}/scenario")
-    job = draw_job(random)
+def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
+    """The scenario of a seed, under a profile."""
+    drawn_under = PROFILES[profile]
+    seed_ = f"{seed}{profile and f'-{profile}'}"
+    random = Random(f"{seed_}/scenario")
+    job = draw_job(random, drawn_under)
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
     replicas, controllers = random.choice((1, 1, 2)), random.choice((1, 1, 2))
     length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))
@@ -38,6 +41,6 @@ def draw(seed: int, run_ms: int | None = None) -> Scenario:
         tuple(f"controller-{number}" for number in range(controllers)),
         job.units,
     )
-    feed = draw_feed(Random(f"{seed}/feed"), job, length_ms)
-    faults = draw_faults(Random(f"{seed}/faults"), roles, job, FIRST_FAULT_MS, length_ms)
-    return Scenario(str(seed), job, workers, replicas, controllers, tuple(feed), tuple(faults), length_ms)
+    feed = draw_feed(Random(f"{seed_}/feed"), job, length_ms)
+    faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under.faults)
+    return Scenario(seed_, job, workers, replicas, controllers, tuple(feed), tuple(faults), length_ms)

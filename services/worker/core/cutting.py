@@ -11,6 +11,8 @@ from enum import Enum
 IDLE_CUT_MS = 500
 MAX_LEAD_BATCHES = 64
 MAX_LEAD_BYTES = 32 * 1024 * 1024
+LOOK_MS = 2.0
+"""How often one that is too far ahead looks whether the others have come nearer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +76,9 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
 
 def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
     """How long until time alone can make a cut due."""
+    if sight.paused or sight.final:
+        return IDLE_CUT_MS  # not 0: with records waiting the worker would turn without rest for as long as the pause
+    if sight.batch - sight.slowest >= MAX_LEAD_BATCHES:
+        return LOOK_MS
     limit = rhythm.interval_ms if sight.records else IDLE_CUT_MS
     return max(0.0, limit - (sight.now_ms - sight.last_ms))

@@ -1,0 +1,51 @@
+"""What the copies' images held, looked at whenever one has reached another batch.
+
+The image of a copy is the state as of a valid marker, whoever wrote it: PROTOCOL 6. Half-pasted and half-settled ones
+are left out, for nothing may read those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from services.kernel.image import MemoryImage
+from services.worker.checkpointer import Checkpointer
+from services.worker.core.checkpointing import Phase
+from services.worker.loop import Worker
+
+State = Mapping[tuple[str, bytes], bytes]
+"""Encoded values by table name and key."""
+
+
+def named(image: MemoryImage, tables: Sequence[str]) -> State:
+    """The entries of an image, by the names of their tables instead of the numbers."""
+    return {(tables[int.from_bytes(key[:2])], key[2:]): value for key, value in image.scan(b"")}
+
+
+class Images:
+    """seen: the state by unit key and batch. wrong: where two images of the same batch were not the same."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, int], State] = {}
+        self.wrong: list[str] = []
+        self._last: dict[tuple[str, str], tuple[Checkpointer, int]] = {}
+
+    def look(self, own: str, worker: Worker) -> None:
+        """own: the worker's incarnation."""
+        for unit, copy in worker._copies.items():
+            if copy.running is not None:
+                self._look(own, unit, copy.running._checkpointer)
+
+    def _look(self, own: str, unit: str, checkpointer: Checkpointer) -> None:
+        batch = checkpointer._image_batch
+        known = self._last.get((own, unit))
+        if known is not None and known[0] is checkpointer and known[1] == batch:
+            return
+        if checkpointer._pasting is not None or checkpointer._core.phase is Phase.SETTLING:
+            return
+        self._last[own, unit] = checkpointer, batch
+        image = checkpointer._store.image
+        assert isinstance(image, MemoryImage)
+        state = named(image, checkpointer._store.names)
+        if self.seen.setdefault((unit, batch), state) != state:
+            self.wrong.append(f"image: that of {unit} on {own} as of batch {batch} is not that of another copy")

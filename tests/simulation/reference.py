@@ -1,0 +1,65 @@
+"""The job computed again from its cuts: not only what it delivers, but each frame and each state on the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from schemas.frames import FLAG_END, Header, unpack
+from schemas.plans import Plan
+from schemas.topics import JobTopics, Partition
+from services.kernel.frames import FrameCodec
+from services.kernel.image import MemoryImage
+from services.kernel.replaying import Outcome, Replay, Taken
+from tests.simulation.images import State, named
+
+Frame = tuple[Partition, int, int, int]
+"""Partition, writer, batch, part."""
+
+
+def frame(partition: Partition, header: Header) -> Frame:
+    return partition, header.writer, header.batch, header.part
+
+
+def said(header: Header) -> tuple[int, int, int, int]:
+    """What a frame says, whoever sent it."""
+    return header.payload_hash, header.parts, header.watermark, header.flags & FLAG_END
+
+
+class Reference(Replay):
+    """frames: what every frame must say. differ: units and batches whose state is another than that told.
+
+    Args:
+        states: as of these markers, by unit and batch. max_frame_bytes: as the workers had it.
+    """
+
+    def __init__(
+        self, plan: Plan, topics: JobTopics, states: Mapping[tuple[str, int], State], max_frame_bytes: int
+    ) -> None:
+        super().__init__(plan, topics)
+        self._states, self._max_frame_bytes = states, max_frame_bytes
+        self.frames: dict[Frame, tuple[int, int, int, int]] = {}
+        self.differ: list[tuple[str, int]] = []
+        for unit in self._units:
+            unit._codecs = {
+                name: FrameCodec(codec._rows.schema, self._max_frame_bytes) for name, codec in unit._codecs.items()
+            }
+
+    def process(self, taken: Mapping[str, Taken]) -> list[Outcome]:
+        outcomes = super().process(taken)
+        self.differ += self._compare()
+        return outcomes
+
+    def _compare(self) -> Iterator[tuple[str, int]]:
+        for unit in self._units:
+            told = self._states.get((unit.name, self.batch))
+            if told is None:
+                continue
+            unit._settle()
+            assert isinstance(unit._store.image, MemoryImage)
+            if named(unit._store.image, unit._store.names) != told:
+                yield unit.name, self.batch
+
+    def _append(self, partition: Partition, value: bytes) -> None:
+        header = unpack(value)
+        self.frames[frame(partition, header)] = said(header)
+        super()._append(partition, value)
