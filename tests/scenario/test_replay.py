@@ -98,6 +98,23 @@ def test_a_run_with_restarts_replays_exact_while_it_runs_and_after_its_end(
     assert report.rows.results == sum(len(cluster.rows(query)) for query in ("shops", "hours", "big"))
 
 
+def test_a_source_task_may_deliver_ahead_of_the_others() -> None:
+    """`batch 27 was delivered, but source task s0-2 has no valid cut for it`: of a job that was cancelled."""
+    cluster = MemoryCluster(JOB + "placement: {units: [[orders]]}\n")
+    ahead, behind = (unit for unit in cluster.units if unit.startswith("orders"))
+    cluster.place({ahead: [cluster.start("w1")]})
+    for _ in range(3):
+        cluster.feed("orders", [*orders(5), b"{not json"])
+        cluster.turn(60)
+    assert len(cluster.dead_letters()) == 3
+    report = replayed(cluster)
+    assert (report.exact, report.dead_letters) == (True, Counts(results=3))
+
+    cluster.place({behind: [cluster.start("w2")]} | {u: [cluster.workers["w1"]] for u in cluster.units if u != behind})
+    cluster.run_to_end()
+    assert replayed(cluster).exact
+
+
 @pytest.mark.parametrize("topic", ["shops", "big"])
 def test_each_kind_of_difference_is_told_from_the_others(topic: str) -> None:
     cluster = running([(50, "w1")])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas import progress
 from schemas.assignments import Flags
 from schemas.topics import Partition
 from services.worker import trimmer
@@ -182,3 +183,17 @@ def test_rows_that_were_under_way_when_commit_went_are_delivered_when_it_comes_b
     everywhere(cluster, first)
     cluster.run_to_end()
     check(cluster.rows, fed)
+
+
+def test_a_copy_that_finds_the_end_marked_says_so() -> None:
+    """Whoever wrote the last marker may be gone before he reads it back: then the job never ended."""
+    fed = orders(40)
+    cluster = fed_half(fed)
+    everywhere(cluster, cluster.start("w1"))
+    cluster.run_to_end()
+    where = Partition(cluster.topics.progress, 0)
+    before = cluster.log.offsets([where], "end")[where]
+    everywhere(cluster, cluster.start("w2"))
+    cluster.turn(50)
+    told = [progress.decode(message.value() or b"") for message in cluster.log.scan(where, before)]
+    assert {one.unit for one in told if one.ended} == set(cluster.units)

@@ -8,20 +8,28 @@ from pathlib import Path
 
 from tests.simulation.campaign import Campaign
 from tests.simulation.history import simulate
+from tests.simulation.profiles import PROFILES
 from tests.simulation.scenario import draw
 from tests.simulation.shrinking import shrink
+from tests.simulation.speed import BATCH_MS, measured
 
 
 def main() -> int:
     asked = _arguments()
+    if asked.speed:
+        speed, units = measured()
+        print(
+            f"{speed:.1f} simulated seconds a second of a core: {units} units, a batch every {BATCH_MS} ms, no faults"
+        )
+        return 0
     if asked.seed is not None:
         return _one(asked)
-    campaign = Campaign(Path(asked.out), asked.first, asked.seeds, asked.run_s)
+    campaign = Campaign(Path(asked.out), asked.first, asked.seeds, asked.run_s, asked.profile)
     return campaign.run(asked.workers)
 
 
 def _one(asked: argparse.Namespace) -> int:
-    outcome = simulate(draw(asked.seed, asked.run_s and asked.run_s * 1000))
+    outcome = simulate(draw(asked.seed, asked.run_s and asked.run_s * 1000, asked.profile))
     if outcome.wrong and asked.shrink:
         outcome = shrink(outcome, lambda left: print(f"still fails with {left}", file=sys.stderr))
     print("\n".join(outcome.story))
@@ -37,6 +45,8 @@ def _one(asked: argparse.Namespace) -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
     parser.add_argument("--seed", type=int, help="replay this seed and print its story")
+    parser.add_argument("--profile", default="", choices=sorted(PROFILES), help="what it is drawn under")
+    parser.add_argument("--speed", action="store_true", help="print how fast time passes, and nothing else")
     parser.add_argument("--shrink", action="store_true", help="with --seed: look for the smallest history that fails")
     parser.add_argument("--seeds", type=int, default=100, help="campaign: how many seeds")
     parser.add_argument("--first", type=int, default=0, help="campaign: the first seed")

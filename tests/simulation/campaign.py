@@ -33,10 +33,10 @@ class Line(msgspec.Struct, frozen=True):
     wrong: list[str]
 
 
-def one_line(seed: int, run_s: int | None = None) -> Line:
+def one_line(seed: int, run_s: int | None = None, profile: str = "") -> Line:
     """Simulates a seed."""
     try:
-        outcome = simulate(draw(seed, run_s and run_s * 1000))
+        outcome = simulate(draw(seed, run_s and run_s * 1000, profile))
     except Exception as error:
         trace = "".join(traceback.format_exception(error))
         return Line(seed, 0, 0.0, 0, {}, {}, {}, [f"simulator: {type(error).__name__}: {error}\n{trace}"])
@@ -50,8 +50,10 @@ def one_line(seed: int, run_s: int | None = None) -> Line:
 class Campaign:
     """Seeds first to first + count - 1, with what is known of them in a file that is only appended to."""
 
-    def __init__(self, folder: Path, first: int, count: int, run_s: int | None) -> None:
-        self._file = folder / ("campaign.jsonl" if run_s is None else f"campaign-{run_s}s.jsonl")
+    def __init__(self, folder: Path, first: int, count: int, run_s: int | None, profile: str = "") -> None:
+        self._profile = profile
+        told = [profile] * bool(profile) + ([] if run_s is None else [f"{run_s}s"])
+        self._file = folder / f"{'-'.join(['campaign', *told])}.jsonl"
         self._seeds = range(first, first + count)
         self._run_s = run_s
         self.lines: dict[int, Line] = {}
@@ -79,7 +81,7 @@ class Campaign:
         return status or int(any(line.wrong for line in self.lines.values()))
 
     def _simulated(self, seeds: Sequence[int], workers: int) -> Iterator[Line]:
-        simulated = partial(one_line, run_s=self._run_s)
+        simulated = partial(one_line, run_s=self._run_s, profile=self._profile)
         if workers == 1:
             yield from map(simulated, seeds)
             return

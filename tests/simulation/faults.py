@@ -230,12 +230,15 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
 RECORDS = ("checkpoints", "checkpoints", "cuts", "data", "delivered", "progress", "assignments")
 
 
+STALE = ("assignments", "cuts", "checkpoints", "submit", "plans")
+DIRECTED = 4
+"""Weight, where a profile asks for them, of the kinds that the ordinary histories are drawn without."""
 STRUCK = ("checkpoints", "checkpoints", "delivered", "delivered", "cuts", "data")
 LAGS = ("assignments in", "assignments in", "checkpoints in", "cuts in", "data out", "data in", "checkpoints out")
 
 
 def draw_faults(random: Random, roles: Roles, from_ms: int, until_ms: int, weights: Mapping[str, float]) -> list[Fault]:
-    """A few faults, in bursts more often than alone. weights: by kind, if not 1."""
+    """A few faults, in bursts more often than alone. weights: by kind, if not its own."""
     faults: list[Fault] = []
     pause_ms = random.choice((400, 1_000, 3_000))
     at_ms = from_ms
@@ -252,37 +255,41 @@ def _draw(random: Random, at_ms: int, roles: Roles, weights: Mapping[str, float]
     worker, anyone = (random.choice(roles.workers),), (random.choice(roles.all),)
     others = tuple(random.sample(roles.workers, random.randint(1, len(roles.workers))))
     notice = random.choice(("", "", "silent"))
-    drawn: tuple[tuple[float, Callable[[], Fault]], ...] = (
-        (6, lambda: Fault(at_ms, "crash", worker, ms, notice)),
-        (6, lambda: Fault(at_ms, "crash-at", worker, ms, random.choice(RECORDS), random.randint(1, 12))),
-        (4, lambda: Fault(at_ms, "strike", worker, min(ms, 1_500), f"{random.choice(STRUCK)} "
-                                                                   f"{random.choice(list(STRIKES))}",
-                          random.randint(1, 12))),
-        (4, lambda: Fault(at_ms, "lag", worker, min(ms, 1_500), random.choice(LAGS))),
-        (1, lambda: Fault(at_ms, "crash", others, ms, notice)),
-        (2, lambda: Fault(at_ms, "crash", (random.choice(roles.replicas + roles.controllers),), ms)),
-        (6, lambda: Fault(at_ms, "stall", worker, ms)),
-        (1, lambda: Fault(at_ms, "stall", others, ms)),
-        (1, lambda: Fault(at_ms, "stall", anyone, ms)),
-        (1, lambda: Fault(at_ms, "slow", anyone, ms)),
-        (1, lambda: Fault(at_ms, "stuck-loop", worker, ms)),
-        (2, lambda: Fault(at_ms, "lost-heartbeats", worker, ms)),
-        (1, lambda: Fault(at_ms, "late-heartbeats", worker, ms)),
-        (3, lambda: Fault(at_ms, "cut", worker, ms, random.choice(("both", "in", "out")))),
-        (1, lambda: Fault(at_ms, "cut", anyone, ms, random.choice(("both", "in", "out")))),
-        (1, lambda: Fault(at_ms, "outage", (), min(ms, 2_000))),
-        (1, lambda: Fault(at_ms, "clock", anyone, 0, "", random.choice((-3_600_000, -500, 500, 3_600_000)))),
-        (4, lambda: Fault(at_ms, "command", (), 0, _draw_scheme(random, roles), random.choice((1, 1, 2)))),
-        (1, lambda: Fault(at_ms, "command", (), 0, random.choice(("pause", "resume")), random.choice((1, 2)))),
-        (0.1, lambda: Fault(at_ms, "command", (), 0, "cancel", random.choice((1, 2)))),
-        (1, lambda: Fault(at_ms, "resubmit")),
-        (2, lambda: Fault(at_ms, "stale", (), 0, random.choice(("assignments", "cuts", "checkpoints", "submit",
-                                                                "plans")), random.randint(0, 30))),
-    )  # fmt: skip
-    made = [make() for _, make in drawn]
-    return random.choices(
-        made, [weight * weights.get(fault.kind, 1) for (weight, _), fault in zip(drawn, made, strict=True)]
-    )[0]
+
+    def of(kind: str, target: tuple[str, ...] = (), ms: int = 0, detail: str = "", count: int = 1) -> Fault:
+        return Fault(at_ms, kind, target, ms, detail, count)
+
+    drawn: tuple[tuple[float, str, Callable[[str], Fault]], ...] = (
+        (6, "crash", lambda kind: of(kind, worker, ms, notice)),
+        (6, "crash-at", lambda kind: of(kind, worker, ms, random.choice(RECORDS), random.randint(1, 12))),
+        (0, "strike", lambda kind: of(kind, worker, min(ms, 1_500), _draw_strike(random), random.randint(1, 12))),
+        (0, "lag", lambda kind: of(kind, worker, min(ms, 1_500), random.choice(LAGS))),
+        (1, "crash", lambda kind: of(kind, others, ms, notice)),
+        (2, "crash", lambda kind: of(kind, (random.choice(roles.replicas + roles.controllers),), ms)),
+        (6, "stall", lambda kind: of(kind, worker, ms)),
+        (1, "stall", lambda kind: of(kind, others, ms)),
+        (1, "stall", lambda kind: of(kind, anyone, ms)),
+        (1, "slow", lambda kind: of(kind, anyone, ms)),
+        (1, "stuck-loop", lambda kind: of(kind, worker, ms)),
+        (2, "lost-heartbeats", lambda kind: of(kind, worker, ms)),
+        (1, "late-heartbeats", lambda kind: of(kind, worker, ms)),
+        (3, "cut", lambda kind: of(kind, worker, ms, random.choice(("both", "in", "out")))),
+        (1, "cut", lambda kind: of(kind, anyone, ms, random.choice(("both", "in", "out")))),
+        (1, "outage", lambda kind: of(kind, (), min(ms, 2_000))),
+        (1, "clock", lambda kind: of(kind, anyone, 0, "", random.choice((-3_600_000, -500, 500, 3_600_000)))),
+        (4, "command", lambda kind: of(kind, (), 0, _draw_scheme(random, roles), random.choice((1, 1, 2)))),
+        (1, "command", lambda kind: of(kind, (), 0, random.choice(("pause", "resume")), random.choice((1, 2)))),
+        (0.1, "command", lambda kind: of(kind, (), 0, "cancel", random.choice((1, 2)))),
+        (1, "resubmit", lambda kind: of(kind)),
+        (2, "stale", lambda kind: of(kind, (), 0, random.choice(STALE), random.randint(0, 30))),
+    )
+    drawn_weights = [(weight or DIRECTED) * weights.get(kind, float(weight > 0)) for weight, kind, _ in drawn]
+    ((_, kind, make),) = random.choices(drawn, drawn_weights)
+    return make(kind)
+
+
+def _draw_strike(random: Random) -> str:
+    return f"{random.choice(STRUCK)} {random.choice(list(STRIKES))}"
 
 
 def _draw_scheme(random: Random, roles: Roles) -> str:

@@ -55,9 +55,9 @@ class _Stream:
 class _Drawing:
     """One job on its way to be drawn."""
 
-    def __init__(self, random: Random, kinds: Sequence[str]) -> None:
+    def __init__(self, random: Random, profile: Profile) -> None:
         self.random = random
-        self._kinds = kinds or OPERATORS
+        self._kinds, self._fresh = profile.operators or OPERATORS, profile.fresh
         self.operators: dict[str, dict[str, Any]] = {}
         self.streams: list[_Stream] = []
         self.read: set[str] = set()
@@ -104,7 +104,7 @@ class _Drawing:
         fresh = [s for s in fitting if s.name not in self.read]
         if not fitting:
             return None
-        chosen = self.random.choice(fresh if fresh and self.random.random() < 0.7 else fitting)
+        chosen = self.random.choice(fresh if fresh and self.random.random() < self._fresh else fitting)
         self.read.add(chosen.name)
         return chosen
 
@@ -198,6 +198,11 @@ def draw_job(random: Random, profile: Profile) -> DrawnJob:
             return DrawnJob(spec, topics, units)
 
 
+def planned(spec: dict[str, Any], topics: dict[str, int]) -> DrawnJob:
+    """A job that nobody drew."""
+    return DrawnJob(spec, topics, _units(spec, topics))
+
+
 def _units(spec: dict[str, Any], topics: dict[str, int]) -> tuple[str, ...]:
     """None if the job would be rejected."""
     first = {topic: dict.fromkeys(range(count), 0) for topic, count in topics.items()}
@@ -218,7 +223,7 @@ def _units(spec: dict[str, Any], topics: dict[str, int]) -> tuple[str, ...]:
 
 
 def _draw(random: Random, profile: Profile) -> tuple[dict[str, Any], dict[str, int]]:
-    drawing = _Drawing(random, profile.operators)
+    drawing = _Drawing(random, profile)
     sources, topics = drawing.sources()
     for _ in range(random.choice((1, 2, 3, 4))):
         drawing.add()

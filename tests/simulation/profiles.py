@@ -11,17 +11,28 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """faults: the weight of a kind, if not 1. operators, schemes: those that are drawn; empty: all."""
+    """faults: how much more often a kind comes; those of weight 0 come only if they are named.
+
+    operators, schemes: those that are drawn; empty: all.
+    fresh: how often an operator reads a stream that nobody reads yet.
+    """
 
     faults: Mapping[str, float] = field(default_factory=dict)
     operators: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ()
+    fresh: float = 0.7
 
 
 PROFILES: Mapping[str, Profile] = {
     "": Profile(),
     "two-in-charge": Profile(
-        {"lost-heartbeats": 6, "late-heartbeats": 4, "lag": 6, "strike": 4, "crash": 0.2},
+        {"lost-heartbeats": 6, "late-heartbeats": 4, "lag": 6, "strike": 4, "crash": 0.2, "crash-at": 0.5},
         schemes=("hybrid", "active-standby", "active-replication", "passive-hot"),
+    ),
+    "fan-out": Profile({"lag": 3, "strike": 1}, ("totals", "windows"), fresh=0.0),
+    "standby": Profile(
+        {"lag": 4, "strike": 4, "lost-heartbeats": 3, "stale": 2},
+        ("windows", "totals", "join"),
+        ("passive-hot", "hybrid", "active-standby", "passive-cold"),
     ),
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from services.worker.core.cutting import MAX_LEAD_BATCHES, Reason, Rhythm, Sight, due, wait_ms
+from services.worker.core.cutting import LOOK_MS, MAX_LEAD_BATCHES, Reason, Rhythm, Sight, due, wait_ms
 
 RHYTHM = Rhythm(interval_ms=10, max_records=100, max_bytes=10_000)
 QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, now_ms=1003)
@@ -37,3 +38,11 @@ def test_how_long_until_time_alone_makes_a_cut_due() -> None:
     assert wait_ms(QUIET, RHYTHM) == 497
     assert wait_ms(replace(QUIET, records=1), RHYTHM) == 7
     assert wait_ms(replace(QUIET, now_ms=9999), RHYTHM) == 0
+
+
+@pytest.mark.parametrize("held", [{"paused": True}, {"final": True}, {"slowest": 5 - MAX_LEAD_BATCHES}])
+def test_one_that_may_not_cut_is_not_asked_again_at_once_because_data_wait(held: dict[str, Any]) -> None:
+    """A paused job with records waiting kept its worker turning without rest."""
+    waiting = replace(QUIET, records=1, now_ms=9999, **held)
+    assert due(waiting, RHYTHM) is None
+    assert wait_ms(waiting, RHYTHM) >= LOOK_MS
