@@ -1,4 +1,4 @@
-"""Which seed catches which deliberate bug: `python -m tests.simulation.catching [--profile P] [NAME ...]` looks for one.
+"""Which seed catches which deliberate bug: `python -m tests.simulation.catching [--profile P] [NAME ...]` looks.
 
 A change of the product changes what follows from a seed, so a recorded one may no longer catch its bug: then others are
 tried, those first whose histories have several units, standbys and many faults.

@@ -238,7 +238,7 @@ LAGS = ("assignments in", "assignments in", "checkpoints in", "cuts in", "data o
 
 
 def draw_faults(random: Random, roles: Roles, from_ms: int, until_ms: int, weights: Mapping[str, float]) -> list[Fault]:
-    """A few faults, in bursts more often than alone. weights: by kind, if not its own."""
+    """A few faults, in bursts more often than alone. weights: how much more often a kind comes, of a profile."""
     faults: list[Fault] = []
     pause_ms = random.choice((400, 1_000, 3_000))
     at_ms = from_ms
@@ -283,9 +283,12 @@ def _draw(random: Random, at_ms: int, roles: Roles, weights: Mapping[str, float]
         (1, "resubmit", lambda kind: of(kind)),
         (2, "stale", lambda kind: of(kind, (), 0, random.choice(STALE), random.randint(0, 30))),
     )
-    drawn_weights = [(weight or DIRECTED) * weights.get(kind, float(weight > 0)) for weight, kind, _ in drawn]
-    ((_, kind, make),) = random.choices(drawn, drawn_weights)
-    return make(kind)
+    if not weights:
+        ((_, kind, make),) = random.choices(drawn, [weight for weight, _, _ in drawn])
+        return make(kind)
+    # Every candidate is drawn before one is chosen: so another weight changes this choice, and not all that follows.
+    made = [make(kind) for _, kind, make in drawn]
+    return random.choices(made, [(weight or DIRECTED) * weights.get(kind, 1) for weight, kind, _ in drawn])[0]
 
 
 def _draw_strike(random: Random) -> str:

@@ -233,9 +233,9 @@ def lost_sweep_slice(true: Any, self: Checkpointer, entries: list[Entry], sweep:
 def any_run_pasted(true: Any, self: Checkpointer, batch: int, asleep: bool) -> None:
     """A run that does not fit the image is applied all the same.
 
-    Nothing can come of this alone: a copy takes every valid run in the order of the log, and a run's `a` is its author's
-    image, which is no newer than the last valid marker. That no run is missed is the second rule: a reader that finds
-    its position trimmed away starts over (`any_run_pasted_though_one_was_missed` leaves out both).
+    Nothing can come of this alone: a copy takes every valid run in the order of the log, and a run's `a` is its
+    author's image, which is no newer than the last valid marker. That no run is missed is the second rule: a reader
+    that finds its position trimmed away starts over (`any_run_pasted_though_one_was_missed` leaves out both).
     """
     self._image_batch = max(self._image_batch, self._foreign[0].marker.a)
     true(self, batch, asleep)
@@ -489,26 +489,26 @@ MUTANTS: tuple[tuple[Bug, int], ...] = (
 
 DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (deletions_not_pasted, 1, "two-in-charge"),
-    (any_run_pasted_though_one_was_missed, 1, "two-in-charge"),
     (refused_run_counts, 3, "two-in-charge"),
     (trimmed_for_the_fastest, 3, "two-in-charge"),
     (capture_sees_later_values, 9, "two-in-charge"),
-    (marker_before_frames, 0, "standby"),
+    (marker_before_frames, 4, "two-in-charge"),
+    (any_epoch_valid, 9, "standby"),
+    (payloads_as_they_came, 12, "standby"),
 )
 """Each bug, and the seed and the profile of a history that catches it."""
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_pasted,)
-"""For these another rule stands in: their docstring says which, and a bug that leaves out both is caught."""
+"""For these another rule stands in: their docstring says which, and which bug leaves out both."""
 
 UNCAUGHT: tuple[Bug, ...] = (
-    payloads_as_they_came,
+    any_run_pasted_though_one_was_missed,
     marker_with_newest_cuts,
     parts_of_two_copies_mixed,
     paste_left_half_done,
     position_read_before_the_fence,
     blind_retry,
     unsent_frames_forgotten,
-    any_epoch_valid,
     fenced_copy_starts_again_unread,
     refused_run_settled,
 )

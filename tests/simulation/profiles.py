@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """faults: how much more often a kind comes; those of weight 0 come only if they are named.
+    """faults: how much more often a kind comes; none named: as in the ordinary histories.
 
     operators, schemes: those that are drawn; empty: all.
     fresh: how often an operator reads a stream that nobody reads yet.
@@ -26,12 +26,12 @@ class Profile:
 PROFILES: Mapping[str, Profile] = {
     "": Profile(),
     "two-in-charge": Profile(
-        {"lost-heartbeats": 6, "late-heartbeats": 4, "lag": 6, "strike": 4, "crash": 0.2, "crash-at": 0.5},
+        {"lost-heartbeats": 6, "late-heartbeats": 4, "lag": 6, "strike": 4, "crash": 0.2},
         schemes=("hybrid", "active-standby", "active-replication", "passive-hot"),
     ),
-    "fan-out": Profile({"lag": 3, "strike": 1}, ("totals", "windows"), fresh=0.0),
+    "fan-out": Profile({"lag": 4, "stall": 2}, ("totals", "windows"), fresh=0.0),
     "standby": Profile(
-        {"lag": 4, "strike": 4, "lost-heartbeats": 3, "stale": 2},
+        {"lag": 4, "strike": 4, "lost-heartbeats": 3},
         ("windows", "totals", "join"),
         ("passive-hot", "hybrid", "active-standby", "passive-cold"),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.catching import RICH, caught, catching
+from tests.simulation.catching import RICH, catching, caught
 from tests.simulation.history import simulate
 from tests.simulation.mutants import DIRECTED, EQUIVALENT, MUTANTS, RUN_MS, UNCAUGHT, Bug
 from tests.simulation.scenario import draw
