@@ -103,22 +103,23 @@ class Aggregate(OperatorSpec):
 
 
 class JoinSides(JobPart):
-    """A join of two streams on equal columns and near event times."""
+    """A join of two streams on equal columns and near event times, or of a stream with a table on the table's key."""
 
     left: Name
     """Source or operator on the left."""
     right: Name
-    """Source or operator on the right."""
+    """Source or operator on the right; or a source that is a table: each left row meets the row of its key as of its
+    batch, and later changes of the table send nothing again."""
     on: Columns
-    """Columns, of the same name on both sides, that must be equal."""
-    within_s: Span
-    """Largest difference of event times."""
+    """Columns, of the same name on both sides, that must be equal; with a table, its key."""
+    within_s: Span | None = None
+    """Largest difference of event times of two streams; not with a table."""
     kind: Literal["inner", "left"] = "inner"
-    """inner: matching pairs; left: also left rows without a match, once none can come any more."""
+    """inner: matching pairs; left: also left rows without a match, once none can come (with a table at once)."""
 
 
 class Join(OperatorSpec):
-    """Joins two streams."""
+    """Joins two streams, or a stream with a table."""
 
     kind: ClassVar[str] = "join"
     input_paths: ClassVar[tuple[str, ...]] = ("join.left", "join.right")

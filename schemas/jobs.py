@@ -53,6 +53,11 @@ class Source(JobPart):
     """Where records behind the watermark go: counted and dropped, or to the dead-letter topic."""
     parallelism: Tasks = 1
     """Number of tasks; each owns some of the topic's partitions."""
+    table: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Key columns: the topic, which should be compacted and keyed by them, is a table. The newest record of a key is
+    its row; one without a value deletes the row that its record key names (the one column as text or JSON, a JSON
+    object, or a JSON array in the order given here). A table is read to its end before the job reads anything else,
+    and is the right side of joins. event_time, allowed_lateness_s, idle_after_s and late mean nothing for it."""
 
     @model_validator(mode="after")
     def _from_somewhere(self) -> Source:

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from schemas import assignments, heartbeats, plans
 from schemas import progress as progresses
 from schemas.assignments import Change, unit_key
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
 from schemas.plans import Plan, Status, UnitPlan
 from schemas.progress import Progress
@@ -85,7 +85,10 @@ class WorkerLine(msgspec.Struct, frozen=True):
 
 
 class UnitProgress(msgspec.Struct, frozen=True):
-    """A line of `holdfast status`. watermark: ISO 8601, null before the first, `end` after the last record."""
+    """A line of `holdfast status`. watermark: ISO 8601, null before the first, `end` after the last record.
+
+    Of a table's own unit `loaded`, once it is.
+    """
 
     unit: str
     worker: str
@@ -347,6 +350,8 @@ def _time(watermark_us: int) -> str | None:
         return None
     if watermark_us == END_WATERMARK:
         return "end"
+    if watermark_us == LOADED_WATERMARK:
+        return "loaded"
     try:
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=watermark_us)).isoformat()
     except OverflowError:

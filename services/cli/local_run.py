@@ -121,14 +121,15 @@ class LocalRun:
     # -- what a user does ---------------------------------------------------------------------------------------------
 
     def _feed(self) -> None:
-        """Every source's records, in turns over its partitions: one a task."""
+        """Every source's records, in turns over its partitions: one a task. A table's stay in order, in one."""
         for name, source in self._spec.sources.items():
             assert source.topic is not None
             self._log.create([TopicSpec(source.topic, source.parallelism)])
             count = 0
             for block in self._inputs.get(name, ()):
                 for record in block:
-                    self._appender.append(Partition(source.topic, count % source.parallelism), record)
+                    index = 0 if source.table else count % source.parallelism
+                    self._appender.append(Partition(source.topic, index), record)
                     count += 1
         for query in self._spec.queries.values():
             assert query.sink is not None

@@ -307,14 +307,14 @@ class _Sources:
         return CommandFailed(f"retention has deleted records that were cut, offsets {', '.join(gone)}", _LONGER)
 
 
-_LONGER = "a longer retention.ms of the topic keeps a job replayable"
+_LONGER = "a longer retention.ms of the topic keeps a job replayable; of a compacted one, min.compaction.lag.ms"
 
 
 def _records(messages: Sequence[Message]) -> Records:
+    values = [message.value() for message in messages]
+    keys = {at: messages[at].key() for at, value in enumerate(values) if value is None} if None in values else {}
     return Records(
-        [message.offset() for message in messages],
-        [message.value() for message in messages],
-        [message.timestamp()[1] for message in messages],
+        [message.offset() for message in messages], values, [message.timestamp()[1] for message in messages], keys
     )
 
 

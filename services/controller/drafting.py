@@ -74,10 +74,13 @@ class Drafter:
         return {partition.index: offset for partition, offset in found.items()}
 
     def _warnings(self, spec: JobSpec, topics: Mapping[str, int]) -> Iterator[str]:
-        """Topics that keep their records for less time than a recovery may need."""
+        """Topics that keep their records for less time than a recovery, or a table, may need."""
         for name, source in spec.sources.items():
             if source.topic in topics and source.topic is not None:
-                yield from _short(name, self._log.config(source.topic), spec.replay_horizon_s)
+                config = self._log.config(source.topic)
+                yield from _short(name, config, spec.replay_horizon_s)
+                if source.table is not None:
+                    yield from _forgetful(name, config)
 
 
 def _decoded(value: bytes) -> Any:
@@ -106,3 +109,12 @@ def _short(source: str, config: Mapping[str, str], horizon_s: float) -> Iterator
                 f"sources.{source}.topic: {setting} is {ms}, less than replay_horizon_s ({horizon_s:g} s): "
                 "a recovery may find records gone"
             )
+
+
+def _forgetful(table: str, config: Mapping[str, str]) -> Iterator[str]:
+    """Also with `compact,delete`: rows that nobody writes again go."""
+    if "delete" in config.get("cleanup.policy", "") and (ms := int(config.get("retention.ms", "-1"))) >= 0:
+        yield (
+            f"sources.{table}.topic: retention.ms is {ms}: rows of the table that are not written again are lost when "
+            "the job starts later than that; set cleanup.policy to compact"
+        )

@@ -5,10 +5,10 @@ Source: PROTOCOL 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from schemas.checkpoints import CutsSnapshot, TaskCuts
-from schemas.cuts import NO_WATERMARK, Control, Cut, CutRecord, Range
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord, Range
 from services.kernel.decided import LastValid
 
 
@@ -34,6 +34,7 @@ class CutLog:
     def __init__(self, start: CutsSnapshot) -> None:
         self._tasks = dict(start.tasks)
         self._last = LastValid({task: cuts.last for task, cuts in start.tasks.items()})
+        self._loaded = {task: cuts.batch for task, cuts in start.tasks.items() if _is_loaded(cuts)}
         self._control_offset = start.control_offset
         self.paused = start.paused
         self.ends = start.ends
@@ -51,6 +52,15 @@ class CutLog:
     def newest_batch(self) -> int:
         """The highest batch that any source task has cut."""
         return max((cuts.batch for cuts in self._tasks.values()), default=0)
+
+    def loaded(self, tables: Collection[str]) -> int | None:
+        """The first batch from which all of these tables are there; None: one of them is still being loaded.
+
+        Of what was loaded before the fold began, a later batch may be named.
+        """
+        if not self._loaded.keys() >= set(tables):
+            return None
+        return max((self._loaded[table] for table in tables), default=0)
 
     def read(self, offset: int, record: CutRecord) -> bool:
         """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing."""
@@ -77,6 +87,8 @@ class CutLog:
             return False
         self._last.accept(cut.task, cut.id)
         self._tasks[cut.task] = TaskCuts(cut.id, cut.batch, cut.ranges, cut.watermark, cut.idle, cut.final)
+        if _is_loaded(self._tasks[cut.task]):
+            self._loaded.setdefault(cut.task, cut.batch)
         return True
 
     def _control(self, control: Control) -> bool:
@@ -87,6 +99,11 @@ class CutLog:
         if control.kind == "drain":
             self.ends = control.ends
         return True
+
+
+def _is_loaded(cuts: TaskCuts) -> bool:
+    """Meant for tables; of other sources only the end counts as such."""
+    return cuts.final or cuts.watermark >= LOADED_WATERMARK
 
 
 def _follows(before: TaskCuts, cut: Cut) -> bool:

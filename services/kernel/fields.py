@@ -15,6 +15,8 @@ from services.kernel.planning.suggestions import did_you_mean
 
 TIME = "_time"
 """Every stream carries its event time in this Int64 column (microseconds since 1970), last, never null."""
+DELETED = "_deleted"
+"""Every table carries this column, of type `bool?`: true where a row deletes that of its key, null elsewhere."""
 
 SIMPLE: dict[str, pl.DataType] = {
     "string": pl.String(),

@@ -48,13 +48,13 @@ def encode(rows: pl.DataFrame, columns: Sequence[str]) -> list[bytes]:
 
 def partitions(rows: pl.DataFrame, columns: Sequence[str], count: int) -> np.ndarray:
     """The partition, 0 to count - 1, of each row."""
-    first, group = _groups(rows, columns)
+    first, group = groups(rows, columns)
     hashed = [xxhash.xxh3_64_intdigest(key) % count for key in encode(rows[first], columns)]
     by_group: np.ndarray = np.asarray(hashed, dtype=np.int64)
     return by_group.take(group)
 
 
-def _groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """A row of each distinct key, and for each row which of them it is like. Keys may count as distinct in vain."""
     codes = np.zeros(rows.height, dtype=np.int64)
     for name in columns:

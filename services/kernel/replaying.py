@@ -22,7 +22,7 @@ from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
 from schemas.frames import FLAG_END
 from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.topics import JobTopics, Partition, generation_number
-from services.kernel.decoding import Decoded, Decoder
+from services.kernel.decoding import Decoded
 from services.kernel.errors import HoldfastError
 from services.kernel.frames import FrameCodec, Sender
 from services.kernel.image import MemoryImage
@@ -33,6 +33,7 @@ from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout,
 from services.kernel.recut import Recut
 from services.kernel.routing import split
 from services.kernel.sink_records import sink_records
+from services.kernel.source_records import Keys, SourceDecoder
 from services.kernel.state import StateStore
 from services.kernel.unit import Fed, Produced, Sent, Unit, stream_schema
 
@@ -47,11 +48,15 @@ class OtherRecords(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one range of a cut, in offset order. timestamps_ms: negative = none."""
+    """The records of one range of a cut, in offset order. timestamps_ms: negative = none.
+
+    keys: of records without a value, by position.
+    """
 
     offsets: Sequence[int]
     values: Sequence[bytes | None]
     timestamps_ms: Sequence[int]
+    keys: Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +261,22 @@ class _Source:
     def __init__(self, task: TaskLayout, params: Mapping[str, Any]) -> None:
         assert task.source is not None
         self._origin, self._topic = task.operator.name, task.source.topic
-        self._decoder = Decoder(
-            task.operator.fields, params.get("format", "json"), params.get("event_time"), params.get("unit")
-        )
+        self._decoder = SourceDecoder(task.operator, params)
         self._newest: dict[int, int | None] = {}
         self.ended = False
 
     def take(self, taken: Taken) -> tuple[Fed, list[DeadLetter]]:
         cut = taken.cut
         values = [value for records in taken.records for value in records.values]
-        decoded = self._decoder.decode(values, [ms for records in taken.records for ms in records.timestamps_ms])
-        self._compare(taken, decoded)
+        stamps = [ms for records in taken.records for ms in records.timestamps_ms]
+        bounds = np.cumsum([0, *(len(records.values) for records in taken.records)])
+        keys = {
+            int(first) + at: key
+            for first, records in zip(bounds, taken.records, strict=False)
+            for at, key in records.keys.items()
+        }
+        decoded = self._decoder.decode(values, stamps, keys)
+        self._compare(taken, decoded, bounds)
         self.ended = cut.final
         positions = [
             (r.partition, offset)
@@ -276,10 +286,9 @@ class _Source:
         dead = [self._dead(cut.batch, *positions[i], values[i] or b"", reason) for i, reason in decoded.refused]
         return Fed(decoded.rows, END_WATERMARK if cut.final else cut.watermark), dead
 
-    def _compare(self, taken: Taken, decoded: Decoded) -> None:
+    def _compare(self, taken: Taken, decoded: Decoded, bounds: np.ndarray) -> None:
         """A cut names the newest event time of each partition: a topic that was created anew has another one."""
         times = decoded.rows[TIME].to_numpy()
-        bounds = np.cumsum([0, *(len(records.values) for records in taken.records)])
         at = np.searchsorted(decoded.kept, bounds)
         for index, r in enumerate(taken.cut.ranges):
             known = [time for time in (self._newest.get(r.partition),) if time is not None]

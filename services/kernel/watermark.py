@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from schemas.checkpoints import TaskCuts
-from schemas.cuts import NO_WATERMARK
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
 
 
 def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:
@@ -25,11 +25,12 @@ def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:
 def while_idle(own: TaskCuts, others: Mapping[str, TaskCuts], elapsed_us: int) -> int:
     """An idle source follows the slowest that is not; when all are idle time goes on by the clock.
 
-    elapsed_us: since this task's last cut.
+    A loaded table tells no time, so nobody follows it. elapsed_us: since this task's last cut.
     """
-    awake = [cuts.watermark for cuts in others.values() if not cuts.idle and not cuts.final]
+    running = [cuts for cuts in others.values() if not cuts.final and cuts.watermark < LOADED_WATERMARK]
+    awake = [cuts.watermark for cuts in running if not cuts.idle]
     if awake:
         return max(own.watermark, min(awake))
     if own.watermark == NO_WATERMARK:
-        return max([NO_WATERMARK] + [cuts.watermark for cuts in others.values() if not cuts.final])
+        return max([NO_WATERMARK] + [cuts.watermark for cuts in running])
     return own.watermark + elapsed_us

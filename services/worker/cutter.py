@@ -15,7 +15,7 @@ from schemas.cuts import Cut, Range
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
 from services.kernel.cuts import CutLog, beginning
-from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan
+from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, task_name
 from services.kernel.watermark import while_idle
 from services.worker.core.cutting import Sight, due, wait_ms
 from services.worker.feed import Feed
@@ -34,6 +34,7 @@ class Cutter:
         self._partition = Partition(job.topics.cuts, 0)
         known = None if marker is None else marker.cuts
         self._log = CutLog(known or beginning(_first_offsets(job)))
+        self._tables = frozenset(_table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
             task.name: _feed(job, task, self._log.task(task.name), batch)
@@ -104,20 +105,30 @@ class Cutter:
         rhythm = self._job.rhythm
         return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=100.0)
 
+    def _held(self, name: str) -> bool:
+        """Whether a source task must not bring anything to its next batch yet: a table of the job is not all there.
+
+        So what a join meets in a batch is in the cut log alone, and no operator keeps rows back.
+        """
+        if not self._tables or name in self._tables:
+            return False
+        since = self._log.loaded(self._tables)
+        return since is None or self._log.task(name).batch + 1 < since
+
     def _sight(self, feed: Feed, now_ms: float) -> Sight:
-        state, ends = self._log.task(feed.task.name), self._ends(feed)
+        state, ends, held = self._log.task(feed.task.name), self._ends(feed), self._held(feed.task.name)
         return Sight(
             batch=state.batch,
             newest=self._log.newest_batch,
             slowest=self._job.slowest,
-            records=feed.records,
-            bytes=feed.bytes,
+            records=0 if held else feed.records,
+            bytes=0 if held else feed.bytes,
             last_ms=feed.last_cut_ms,
             now_ms=now_ms,
             deciding=feed.task.name in self._deciding,
             paused=self._log.paused,
             final=state.final,
-            at_end=ends is not None and feed.at_end(ends),
+            at_end=ends is not None and not held and feed.at_end(ends),
         )
 
     def _ends(self, feed: Feed) -> dict[int, int] | None:
@@ -125,7 +136,10 @@ class Cutter:
 
     def _append(self, name: str, feed: Feed, now_ms: float) -> None:
         rhythm, before = self._job.rhythm, self._log.task(name)
-        ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, self._ends(feed))
+        if self._held(name):
+            ranges, final = tuple(Range(r.partition, r.stop, r.stop, r.newest_us) for r in before.ranges), False
+        else:
+            ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, self._ends(feed))
         idle = feed.idle(now_ms)
         cut = Cut(
             task=name,
@@ -156,6 +170,14 @@ def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int) -> Feed:
             return RowsFeed(task, state, batch, spark)
         return RecutFeed(task, state, batch, spark.first_positions)
     return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name])
+
+
+def _table_tasks(job: JobView) -> list[str]:
+    """The source tasks of the job that bring tables."""
+    tables = {name for name, source in job.plan.spec["sources"].items() if source.get("table")}
+    return [
+        task_name(s.operator, index) for s in job.plan.sources if s.operator in tables for index in range(len(s.owners))
+    ]
 
 
 def _first_offsets(job: JobView) -> Mapping[str, Mapping[int, int]]:

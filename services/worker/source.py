@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from schemas.checkpoints import TaskCuts
-from schemas.cuts import END_WATERMARK, Cut, Range
+from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
 from services.kernel import watermark
-from services.kernel.decoding import Decoded, Decoder
+from services.kernel.decoding import Decoded
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import TaskLayout
+from services.kernel.source_records import Key, SourceDecoder
 from services.kernel.unit import Fed
 from services.log.protocol import Chunk
 
@@ -28,16 +29,20 @@ from services.log.protocol import Chunk
 class _Waiting:
     """Records of one partition that are fetched and not yet processed. cut: the first offset that no cut names.
 
-    offsets, values, stamps: of the records, side by side. bytes: about, so that it costs nothing to keep.
+    offsets, values, stamps: of the records, side by side. keys: of deletions in a table, by offset. end, met: the last
+    and the first end of the partition that the reader came to. bytes: about, so that it costs nothing to keep.
     """
 
     position: int
     cut: int
     fetched: int
+    table: bool = False
     end: int = -1
+    met: int = -1
     offsets: list[int] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
+    keys: dict[int, Key] = field(default_factory=dict)
     bytes: int = 0
 
     def offer(self, chunk: Chunk) -> None:
@@ -49,10 +54,13 @@ class _Waiting:
             self.offsets += offsets[new:]
             self.values += values
             self.stamps += [message.timestamp()[1] for message in messages]
+            if self.table and None in values:
+                self.keys |= {message.offset(): message.key() for message in messages if message.value() is None}
             self.bytes += _size(values)
             self.fetched = offsets[-1] + 1
         if chunk.end is not None:
             self.end = max(self.end, chunk.end)
+            self.met = chunk.end if self.met < 0 else self.met
 
     @property
     def at_end(self) -> bool:
@@ -68,13 +76,27 @@ class _Waiting:
         """Whether every record below `stop` is here."""
         return self.fetched >= stop or self.end >= stop
 
+    def loaded(self, stop: int) -> bool:
+        """Whether the records below `stop` are all that there were when the reader first came to an end.
+
+        Not the newest end: of a partition that is written all the time it may never be reached.
+        """
+        return self.met >= 0 and bisect_left(self.offsets, self.met) <= bisect_left(self.offsets, stop)
+
     def between(self, start: int, stop: int) -> slice:
         return slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
+
+    def keys_of(self, some: slice) -> dict[int, Key]:
+        """Of the deletions in a slice of the records, by position in it."""
+        places = {offset: bisect_left(self.offsets, offset) for offset in self.keys}
+        return {at - some.start: self.keys[offset] for offset, at in places.items() if some.start <= at < some.stop}
 
     def drop(self, stop: int) -> None:
         gone = bisect_left(self.offsets, stop)
         self.bytes -= self.bytes * gone // max(1, len(self.offsets))
         del self.offsets[:gone], self.values[:gone], self.stamps[:gone]
+        if self.keys:
+            self.keys = {offset: key for offset, key in self.keys.items() if offset >= stop}
         self.position = stop
         self.fetched = max(self.fetched, stop)
 
@@ -107,10 +129,8 @@ class SourceFeed:
         self.task = task
         self._lateness_us = int(float(params.get("allowed_lateness_s") or 0) * 1_000_000)
         self._idle_after_ms = None if params.get("idle_after_s") is None else float(params["idle_after_s"]) * 1000
-        self._decoder = Decoder(
-            task.operator.fields, params.get("format", "json"), params.get("event_time"), params.get("unit")
-        )
-        self._waiting = {r.partition: _Waiting(r.stop, r.stop, r.stop) for r in state.ranges}
+        self._decoder, self._table = SourceDecoder(task.operator, params), bool(params.get("table"))
+        self._waiting = {r.partition: _Waiting(r.stop, r.stop, r.stop, self._table) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         self._heard_ms: dict[int, float] = {}
         self._cuts: dict[int, Cut] = {}
@@ -190,8 +210,10 @@ class SourceFeed:
         return max(waiting.cut, end) if reached else stop
 
     def idle(self, now_ms: float) -> bool:
-        """Every partition has been at its end, without a record, for idle_after_s."""
-        return not self.records and all(self._partition_idle(partition, now_ms) for partition in self._waiting)
+        """Every partition has been at its end, without a record, for idle_after_s. A table never is."""
+        if self._table or self.records:
+            return False
+        return all(self._partition_idle(partition, now_ms) for partition in self._waiting)
 
     def _partition_idle(self, partition: int, now_ms: float) -> bool:
         """A partition that is merely slow to be fetched is not idle: its records would come late."""
@@ -201,7 +223,13 @@ class SourceFeed:
         return self._idle_after_ms is not None and now_ms - since >= self._idle_after_ms
 
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
-        """Minimum over the partitions that are not idle of the newest event time cut there, minus the lateness."""
+        """Minimum over the partitions that are not idle of the newest event time cut there, minus the lateness.
+
+        Of a table it says whether the table is loaded.
+        """
+        if self._table:
+            loaded = all(self._waiting[r.partition].loaded(r.stop) for r in ranges)
+            return LOADED_WATERMARK if loaded else NO_WATERMARK
         awake = [r.newest_us for r in ranges if r.stop > r.start or not self._partition_idle(r.partition, now_ms)]
         return watermark.of_partitions(awake, self._lateness_us)
 
@@ -238,8 +266,15 @@ class SourceFeed:
     def _decode(self, ranges: Sequence[Range]) -> _Read:
         taken = [(self._waiting[r.partition], self._waiting[r.partition].between(r.start, r.stop)) for r in ranges]
         values = [value for waiting, some in taken for value in waiting.values[some]]
-        decoded = self._decoder.decode(values, [stamp for waiting, some in taken for stamp in waiting.stamps[some]])
+        stamps = [stamp for waiting, some in taken for stamp in waiting.stamps[some]]
         bounds = np.cumsum([0] + [some.stop - some.start for _, some in taken])
+        keys = {
+            int(first) + at: key
+            for first, (waiting, some) in zip(bounds, taken, strict=False)
+            if waiting.keys
+            for at, key in waiting.keys_of(some).items()
+        }
+        decoded = self._decoder.decode(values, stamps, keys)
         times = decoded.rows[TIME].to_numpy()
         at = np.searchsorted(decoded.kept, bounds)
         cut = tuple(

@@ -68,12 +68,17 @@ def traffic() -> pl.DataFrame:
 
 
 @lru_cache(maxsize=1)
+def sensors() -> pl.DataFrame:
+    """What is known of each of those sensors."""
+    return pl.read_csv(recording("road_sensors.csv")).select("sensor", "road_type", "free_flow_kmh")
+
+
+@lru_cache(maxsize=1)
 def incidents() -> pl.DataFrame:
     """Where a sensor's speed falls below half of its free flow: the first count of each such spell."""
-    sensors = pl.read_csv(recording("road_sensors.csv")).select("sensor", "free_flow_kmh")
     slow = (
         traffic()
-        .join(sensors, on="sensor", maintain_order="left")
+        .join(sensors(), on="sensor", maintain_order="left")
         .with_columns(slow=(pl.col("vehicles") > 0) & (pl.col("speed") * 2 < pl.col("free_flow_kmh")))
     )
     began = pl.col("slow") & ~pl.col("slow").shift(fill_value=False).over("sensor")

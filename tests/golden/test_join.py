@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tests.golden.recordings import incidents, traffic, weather
+from tests.golden.recordings import incidents, sensors, traffic, weather
 from tests.golden.whole import assert_rows, finish, in_windows, late, timed, utc
 
 TRAFFIC = "fields: {at: timestamp, sensor: int, vehicles: int, speed: int}, event_time: at"
@@ -95,3 +95,26 @@ max_batch_records: 2000
     )
     assert late(got) == 0
     assert_rows(got, "hourly", expected.select("sensor", "rows", "near", "speed", "window_start", "window_end"))
+
+
+def test_a_join_with_a_table_has_each_row_of_traffic_with_what_is_known_of_its_sensor() -> None:
+    job = f"""
+name: known
+sources:
+  traffic: {{topic: traffic, parallelism: 2, {TRAFFIC}}}
+  sensors: {{topic: sensors, fields: {{sensor: int, road_type: string, free_flow_kmh: int}}, table: [sensor]}}
+operators:
+  all: {{join: {{left: traffic, right: sensors, on: [sensor], kind: left}}, parallelism: 2}}
+  some: {{join: {{left: traffic, right: sensors, on: [sensor]}}, parallelism: 2}}
+queries:
+  all: {{input: all}}
+  some: {{input: some}}
+max_batch_records: 5000
+"""
+    known, some = sensors().filter(pl.col("sensor") % 3 != 0), traffic().head(50_000)
+    stale = known.with_columns(free_flow_kmh=pl.lit(-1, pl.Int64))
+    got = finish(job, {"traffic": some, "sensors": pl.concat([stale, known.reverse()])})
+    expected = some.join(known, on="sensor", how="left")
+    assert 0 < expected["road_type"].null_count() < expected.height
+    assert_rows(got, "all", expected)
+    assert_rows(got, "some", expected.drop_nulls("road_type"))

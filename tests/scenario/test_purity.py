@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from services.kernel.fields import DELETED
 from services.kernel.planning.graph import sink_name
 from tests.support.other_process import OtherProcess
 from tests.support.purity import Rows, job_sends, planned
@@ -31,6 +32,13 @@ sources:
     fields: {shop: string?, host: string, src: int, id: int, at: timestamp}
     event_time: at
     unit: s
+    parallelism: 2
+"""
+SHOPS = """
+  shops:
+    topic: shops
+    fields: {shop: string, city: string?, rent: float}
+    table: [shop]
     parallelism: 2
 """
 JOBS = {
@@ -73,18 +81,27 @@ operators:
   gaps: {python: "tests.golden.sessions:Gaps", key: [src], input: visits, parallelism: 2}
 queries: {both: {input: both}, counted: {input: counted}, gaps: {input: gaps}}
 """,
+    "tables": """
+name: tables
+operators:
+  per_item: {aggregate: {n: "count()", shop: "last(shop)"}, key: [item], input: orders, parallelism: 2}
+  placed: {join: {left: orders, right: shops, "on": [shop], kind: left}, parallelism: 2}
+  newest: {join: {left: per_item, right: shops, "on": [shop]}, parallelism: 2}
+  per_city: {aggregate: {n: "count()", rent: "sum(rent)"}, key: [city], window: {size_s: 3}, input: placed}
+queries: {placed: {input: placed}, newest: {input: newest}, per_city: {input: per_city}}
+""",
 }
-SHOPS = st.sampled_from([None, "", "a", "b", "c", "ä"])
+NAMES = st.sampled_from([None, "", "a", "b", "c", "ä"])
 AT = st.integers(0, 12)
 ORDER: dict[str, st.SearchStrategy[Any]] = {
-    "shop": SHOPS,
+    "shop": NAMES,
     "item": st.sampled_from(["1", "2", "x"]),
     "amount": st.integers(0, 9),
     "price": st.sampled_from([0.0, -0.0, 0.1, 0.2, 0.7, 1e17, -1e17]),
     "at": AT,
 }
 VISIT: dict[str, st.SearchStrategy[Any]] = {
-    "shop": SHOPS,
+    "shop": NAMES,
     "host": st.sampled_from(["a.example", "b.example"]),
     "src": st.integers(0, 3),
     "id": st.integers(0, 9),
@@ -92,17 +109,27 @@ VISIT: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+SHOP: dict[str, st.SearchStrategy[Any]] = {
+    "shop": st.sampled_from(["", "a", "b"]),
+    "city": st.sampled_from([None, "x", "y"]),
+    "rent": st.floats(0, 9),
+}
+
+
 def rows(columns: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Rows]:
     return st.lists(st.fixed_dictionaries(columns), max_size=10)
 
 
-batches = st.lists(st.fixed_dictionaries({"orders": rows(ORDER), "visits": rows(VISIT)}), min_size=1, max_size=4)
+changes = st.lists(st.fixed_dictionaries(SHOP) | st.sampled_from([{DELETED: b"a"}, {DELETED: b'["b"]'}]), max_size=6)
+batches = st.lists(
+    st.fixed_dictionaries({"orders": rows(ORDER), "visits": rows(VISIT), "shops": changes}), min_size=1, max_size=4
+)
 
 
 def job(name: str) -> str:
     """With those of the sources that it reads."""
     sources = SOURCES if "visits" in JOBS[name] else SOURCES[: SOURCES.index("  visits:")]
-    return JOBS[name] + sources
+    return JOBS[name] + sources + (SHOPS if "right: shops" in JOBS[name] else "")
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +155,8 @@ def test_payloads_do_not_depend_on_process_order_of_frames_or_restores(
 def test_every_query_of_these_jobs_delivers_rows(name: str) -> None:
     order = {"shop": "a", "item": "1", "amount": 2, "price": 0.5, "at": 3}
     visit = {"shop": "a", "host": "a.example", "src": 0, "id": 0, "at": 3}
-    lines = job_sends(job(name), [{"orders": [order] * 2, "visits": [visit]}], disorder=1, restore=True)
+    shop = {"shop": "a", "city": "x", "rent": 0.5}
+    batch: dict[str, Rows] = {"orders": [order] * 2, "visits": [visit], "shops": [shop]}
+    lines = job_sends(job(name), [batch], disorder=1, restore=True)
     delivering = {line.split(",")[0].rpartition("-")[0] for line in lines if "Row(value=" in line}
     assert delivering == {sink_name(query) for query in planned(job(name)).spec["queries"]}

@@ -109,6 +109,12 @@ class MemoryCluster:
             value = record if isinstance(record, bytes) else msgspec.json.encode(record)
             self._append(Partition(topic, partition), value)
 
+    def delete(self, source: str, keys: Iterable[bytes | None], partition: int = 0) -> None:
+        """Appends records without a value."""
+        topic = next(s.topic for s in self.plan.sources if s.operator == source)
+        for key in keys:
+            self._appender.append(Partition(topic, partition), None, key=key)
+
     def rows(self, query: str) -> list[dict[str, Any]]:
         """What the query's sink has committed, in the order of its log."""
         topic = next(o.params["topic"] for o in self.plan.operators if o.kind == "sink" and o.params["query"] == query)

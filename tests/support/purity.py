@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import xxhash
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.decided import Id
 from schemas.frames import FLAG_END, HEADER_BYTES
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition, generation_number
-from services.kernel.decoding import Decoder
+from services.kernel.fields import DELETED
 from services.kernel.frames import FrameCodec, Sender
 from services.kernel.image import MemoryImage
 from services.kernel.merging import InputPartition
@@ -29,6 +29,7 @@ from services.kernel.planning.loading import load
 from services.kernel.planning.plan import make_plan
 from services.kernel.replaying import sink_rows
 from services.kernel.routing import split
+from services.kernel.source_records import SourceDecoder
 from services.kernel.state import StateStore
 from services.kernel.unit import Fed, Produced, Unit, stream_schema
 from tests.support.operators import Harness
@@ -70,7 +71,7 @@ def job_sends(job: str, batches: Sequence[Mapping[str, Rows]], disorder: int | N
     """What all units of a job send and deliver.
 
     Args:
-        batches: rows by source; a source's tasks take them in turn.
+        batches: rows by source; a source's tasks take them in turn. Of a table, {DELETED: key} deletes a row.
         disorder: seed of an order in which the frames of several writers lie in a partition, with some of them twice;
             None: batch by batch.
         restore: every unit from its image, and its inputs from their positions, before every batch.
@@ -158,11 +159,13 @@ def _fed(layout: UnitLayout, plan: Plan, batches: Sequence[Mapping[str, Rows]]) 
         if task.source is None:
             continue
         tasks, params = task.operator.parallelism, plan.spec["sources"][task.operator.name]
-        decoder = Decoder(task.operator.fields, "json", params["event_time"], params["unit"])
-        watermark, fed = NO_WATERMARK, list[Fed]()
+        decoder = SourceDecoder(task.operator, params)
+        watermark, fed = LOADED_WATERMARK if params["table"] else NO_WATERMARK, list[Fed]()
         for batch in [*batches, {}]:
-            records = [msgspec.json.encode(row) for row in batch.get(task.operator.name, [])[task.index :: tasks]]
-            rows = decoder.decode(records, [-1] * len(records)).rows
+            given = batch.get(task.operator.name, [])[task.index :: tasks]
+            keys = {index: row[DELETED] for index, row in enumerate(given) if DELETED in row}
+            records = [None if index in keys else msgspec.json.encode(row) for index, row in enumerate(given)]
+            rows = decoder.decode(records, [0 if params["table"] else -1] * len(records), keys).rows
             watermark = max([watermark, *rows[TIME].to_list()])
             fed.append(Fed(rows, watermark))
         fed[-1] = Fed(fed[-1].rows, END_WATERMARK)

@@ -28,6 +28,7 @@ from schemas.decided import Id
 from schemas.frames import HEADER_BYTES
 from services.cli.writing import key_reader
 from services.controller.core.submission import parse
+from services.kernel.deletions import Deletions
 from services.kernel.errors import JobRejected, StateCorrupted
 from services.kernel.frames import FrameCodec, Sender
 from services.kernel.merging import InputPartition
@@ -120,6 +121,19 @@ def test_a_job_file_may_be_nested_as_it_likes() -> None:
 @given(damaged(JSON))
 def test_a_key_is_read_or_there_is_none(value: bytes) -> None:
     assert isinstance(key_reader("name")(value), bytes | None)
+
+
+DELETIONS = [
+    Deletions({"name": "string", "n": "int?", "at": "timestamp"}, key, "ms")
+    for key in (["name"], ["n"], ["name", "at"])
+]
+
+
+@given(damaged(b'{"name":"a","n":1,"at":1}') | damaged(b'["a",1]') | st.binary(max_size=8) | st.sampled_from(DEEP))
+def test_a_deletions_key_is_read_or_refused(key: bytes) -> None:
+    for deletions in DELETIONS:
+        decoded = deletions.decode([key], [1])
+        assert decoded.rows.height + len(decoded.refused) == 1
 
 
 CODEC = FrameCodec(pl.Schema({"a": pl.Int64(), "s": pl.String(), "_time": pl.Int64()}))

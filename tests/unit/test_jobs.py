@@ -267,10 +267,10 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
         ),
         (
             "operators.o",
-            {"join": {"left": "s", "right": "s", "on": ["x"]}},
-            "operators.o.join.within_s",
+            {"join": {"left": "s", "right": "s", "within_s": 1}},
+            "operators.o.join.on",
             "is missing",
-            "Largest difference of event times.",
+            "Columns, of the same name on both sides, that must be equal; with a table, its key.",
         ),
         (
             "operators.o",

@@ -15,7 +15,7 @@ from schemas.cuts import NO_WATERMARK
 from schemas.plans import OperatorPlan, Problem
 from services.kernel.errors import JobRejected
 from services.kernel.expressions import ExpressionError, compile_expression, is_bare, name_of, result_type, source_of
-from services.kernel.fields import TIME, dtype, optional, schema, text_of, with_time
+from services.kernel.fields import DELETED, TIME, dtype, optional, schema, text_of, with_time
 from services.kernel.operators import accumulators
 from services.kernel.operators.join import Join
 from services.kernel.operators.operator import BatchContext, Operator
@@ -23,6 +23,7 @@ from services.kernel.operators.python import PythonTask
 from services.kernel.operators.python import output_fields as python_fields
 from services.kernel.operators.rowwise import Union, filtered, selected
 from services.kernel.operators.running import EACH
+from services.kernel.operators.table_join import TableJoin
 from services.kernel.operators.top import Top
 from services.kernel.operators.totals import Totals
 from services.kernel.operators.windows import END, START, Windows
@@ -149,6 +150,7 @@ def _aggregated(aggregate: accumulators.Aggregate) -> str:
 
 
 def _describe_join(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
+    """Beside a table each left row stays what it was, so it keeps its key."""
     problems, (left, right), on = _Problems(), inputs, params["join"]["on"]
     for index, name in enumerate(on):
         both = [problems.key(f"join.on[{index}]", name, side.fields) for side in (left, right)]
@@ -159,19 +161,20 @@ def _describe_join(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Strea
                 "give both sources the same type",
             )
     problems.check()
-    outer = params["join"].get("kind") == "left"
+    outer, table = params["join"].get("kind") == "left", DELETED in right.fields
     names = _right_names(on, left.fields, right.fields)
     for name, as_name in names.items():
         if as_name in left.fields or list(names.values()).count(as_name) > 1:
             problems.add("join.right", f"its column '{name}' would be a second '{as_name}'", "rename it with a select")
     problems.check()
     others = {as_name: optional(right.fields[name]) if outer else right.fields[name] for name, as_name in names.items()}
-    return Stream({**left.fields, **others})
+    fields = {**left.fields, **others}
+    return Stream(fields, left.row_key, left.windowed) if table else Stream(fields)
 
 
 def _right_names(on: Sequence[str], left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
     """Output names of the right columns; one that clashes gets a suffix."""
-    return {name: f"{name}_right" if name in left else name for name in right if name not in on}
+    return {name: f"{name}_right" if name in left else name for name in right if name not in (*on, DELETED)}
 
 
 def _describe_top(params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:
@@ -234,6 +237,9 @@ def _build_aggregate(plan: OperatorPlan, inputs: Sequence[Fields], tables: Table
 
 def _build_join(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
     join, (left, right) = plan.params["join"], inputs
+    names = _right_names(join["on"], left, right)
+    if DELETED in right:
+        return TableJoin(join["on"], join["kind"], schema(left), schema(right), names, schema(plan.fields), tables)
     return Join(
         join["on"],
         round(join["within_s"] * _SECOND_US),
@@ -241,7 +247,7 @@ def _build_join(plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) ->
         plan.params.get("late") == "topic",
         with_time(schema(left)),
         with_time(schema(right)),
-        _right_names(join["on"], left, right),
+        names,
         schema(plan.fields),
         tables,
     )

@@ -15,7 +15,7 @@ from schemas.plans import Problem
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
-from services.kernel.planning import available, source_streams, spark_inputs
+from services.kernel.planning import available, source_streams, spark_inputs, tables
 from services.kernel.planning.graph import (
     Graph,
     cycle_problems,
@@ -59,7 +59,7 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     checked.problems += [*spark_inputs.name_problems(spec), *_module_problems(spec, allow), *_key_problems(spec)]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
-    checked.problems += source_streams.source_problems(spec)
+    checked.problems += [*source_streams.source_problems(spec), *tables.problems(spec, graph)]
     checked.params.update({name: _declared(checked, name) for name in (*spec.sources, *spec.operators)})
     _describe_all(checked, describe)
     return checked
@@ -78,8 +78,14 @@ def _describe_all(checked: Checked, describe: Describe) -> None:
                 streams[name] = source_streams.stream(spec.sources[name])
         elif name not in spec.operators:
             streams[name] = inputs[0]
-        elif not told & {f"operators.{name}", f"operators.{name}.{spec.operators[name].kind}"}:
+        elif not told & _paths(checked, name):
             _describe_one(checked, name, inputs, describe)
+
+
+def _paths(checked: Checked, name: str) -> set[str]:
+    """Where a problem leaves it open what the operator puts out."""
+    own = f"operators.{name}"
+    return {own, f"{own}.{checked.spec.operators[name].kind}", *(slot.path for slot in checked.graph.slots[name])}
 
 
 def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describe: Describe) -> None:

@@ -17,14 +17,17 @@ _TIMES = ("timestamp", "date")
 
 
 def stream(source: Source) -> Stream:
-    """Records are only added, so no column identifies a row."""
-    return Stream(dict(source.fields), (), False)
+    """Records are only added, so no column identifies a row; those of a table replace one another."""
+    if source.table is None:
+        return Stream(dict(source.fields), (), False)
+    return Stream({**source.fields, fields.DELETED: "bool?"}, tuple(source.table))
 
 
 def source_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, source in spec.sources.items():
         yield from _field_problems(f"sources.{name}.fields", source)
-        yield from _time_problems(f"sources.{name}.event_time", source)
+        if source.table is None:
+            yield from _time_problems(f"sources.{name}.event_time", source)
 
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:

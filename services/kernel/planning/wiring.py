@@ -48,12 +48,15 @@ def _route(checked: Checked, tasks: Mapping[str, int], producer: str, consumer: 
         return ("forward" if writing == 1 else "merge"), ()
     if key := _key(checked, consumer):
         return "keyed", key
+    # Rows that replace one another must stay in one task, else the older could arrive last.
+    replaced = checked.streams[producer].row_key
+    if replaced and not set(_key(checked, producer)) <= set(replaced) and writing > 1:
+        # A join with a table keeps its left side's key, whatever it was joined on.
+        return "keyed", replaced
     if writing == reading:
         return "forward", ()
     if writing > reading:
         return "merge", ()
-    # Rows that replace one another must stay in one task, else the older could arrive last.
-    replaced = checked.streams[producer].row_key
     return ("keyed", replaced) if replaced else ("spread", ())
 
 

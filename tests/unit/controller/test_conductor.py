@@ -58,6 +58,28 @@ def test_a_topic_that_keeps_records_too_short_is_warned_of(config: dict[str, str
     assert all(warned in warning for warning in found)
 
 
+@pytest.mark.parametrize(
+    ("policy", "retention_ms", "warned"),
+    [
+        ("delete", "86400000", True),
+        ("compact,delete", "86400000", True),
+        ("delete", "-1", False),
+        ("compact", "1", False),
+    ],
+)
+def test_a_table_whose_rows_do_not_stay_is_warned_of(policy: str, retention_ms: str, warned: bool) -> None:
+    cluster = Cluster()
+    config = {"cleanup.policy": policy, "retention.ms": retention_ms, "min.compaction.lag.ms": "86400000"}
+    cluster.log.create([TopicSpec("user", 1), TopicSpec("table", 1, config)])
+    fields = {"x": "int"}
+    sources = {"s": {"topic": "user", "fields": fields}, "t": {"topic": "table", "fields": fields, "table": ["x"]}}
+    join = {"join": {"left": "s", "right": "t", "on": ["x"]}}
+    cluster.submit(job(sources=sources, operators={"n": join}))
+    cluster.settle()
+    found = [warning for warning in cluster.plan().warnings if warning.startswith("sources.t.topic: retention.ms")]
+    assert len(found) == warned
+
+
 def test_a_shorter_replay_horizon_is_kept_to() -> None:
     config = {"cleanup.policy": "delete", "retention.ms": "60000"}
     assert not any("replay_horizon_s" in warning for warning in planned(config=config, replay_horizon_s=30).warnings)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.checkpoints import CutsSnapshot
-from schemas.cuts import Control, Cut, Range, decode, encode
+from schemas.cuts import LOADED_WATERMARK, Control, Cut, Range, decode, encode
 from schemas.decided import Id
 from services.kernel.cuts import CutLog, beginning
 
@@ -104,3 +104,23 @@ def test_a_reader_that_starts_from_any_snapshot_agrees_with_one_from_the_start(
     for offset, record in enumerate(records):
         late.read(offset, record)
     assert late.tasks == whole.tasks
+
+
+def test_a_table_is_loaded_from_the_first_batch_whose_cut_says_so() -> None:
+    log, tables = CutLog(beginning({"t-0": {0: 0}, "t-1": {1: 0}, "s-0": {0: 0}})), ["t-0", "t-1"]
+    assert log.loaded(tables) is None
+    for offset, (task, watermark) in enumerate(
+        [("t-0", 0), ("t-0", LOADED_WATERMARK), ("t-0", LOADED_WATERMARK), ("t-1", LOADED_WATERMARK)]
+    ):
+        assert log.loaded(tables) is None
+        assert log.read(offset, cut(log, task, "a", offset, watermark=watermark))
+    assert log.loaded(tables) == 2, "the later of both, and their first"
+    assert log.loaded([]) == 0
+    assert CutLog(log.snapshot()).loaded(tables) == 3, "no earlier than it was"
+
+
+def test_a_table_that_has_ended_is_loaded() -> None:
+    log = CutLog(beginning({"t-0": {0: 0}}))
+    log.read(0, Control("drain", offset=1, ends={"t-0": {0: 10}}))
+    log.read(1, cut(log, "t-0", "a", 1, final=True))
+    assert log.loaded(["t-0"]) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.checkpoints import TaskCuts
-from schemas.cuts import NO_WATERMARK
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
 from services.kernel.watermark import of_partitions, while_idle
 
 
@@ -26,3 +26,10 @@ def test_an_idle_source_follows_the_slowest_that_is_not() -> None:
 def test_when_all_are_idle_time_goes_on_by_the_clock() -> None:
     assert while_idle(cuts(50), {"a": cuts(70, idle=True)}, elapsed_us=10) == 60
     assert while_idle(cuts(NO_WATERMARK), {}, elapsed_us=10) == NO_WATERMARK
+
+
+def test_nobody_follows_a_loaded_table() -> None:
+    table = cuts(LOADED_WATERMARK)
+    assert while_idle(cuts(NO_WATERMARK), {"table": table}, elapsed_us=10) == NO_WATERMARK
+    assert while_idle(cuts(50), {"table": table, "a": cuts(70)}, elapsed_us=10) == 70
+    assert while_idle(cuts(50), {"table": table, "a": cuts(70, idle=True)}, elapsed_us=10) == 60

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.kernel.fields import DELETED
 from services.kernel.operators.catalogue import KINDS, Stream
 from services.kernel.operators.python import Context, PythonOperator, State
 from tests.support.other_process import OtherProcess
@@ -28,6 +29,7 @@ FIELDS = {
     "host": "string",
 }
 RIGHT = {"k": "string?", "other": "float?"}
+TABLE = Stream({**RIGHT, DELETED: "bool?"}, ("k",))
 WINDOWED = Stream({"k": "string", "n": "int", "window_start": "timestamp", "window_end": "timestamp"}, ("k",), True)
 TOTALS = {
     **{
@@ -52,8 +54,8 @@ def aggregate(emit: str, key: list[str], window: Any = None, **more: str) -> dic
     }
 
 
-def join(kind: str) -> dict[str, Any]:
-    return {"join": {"left": "l", "right": "r", "on": ["k"], "within_s": 2, "kind": kind}, "late": "topic"}
+def join(kind: str, within_s: int | None = 2) -> dict[str, Any]:
+    return {"join": {"left": "l", "right": "r", "on": ["k"], "within_s": within_s, "kind": kind}, "late": "topic"}
 
 
 class HashOrdered(PythonOperator):
@@ -76,6 +78,8 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "sliding updates": ("aggregate", aggregate("updates", ["k"], SLIDING, late="topic"), [Stream(FIELDS)]),
     "inner join": ("join", join("inner"), [Stream(FIELDS), Stream(RIGHT)]),
     "left join": ("join", join("left"), [Stream(FIELDS), Stream(RIGHT)]),
+    "inner join with a table": ("join", join("inner", None), [Stream(FIELDS), TABLE]),
+    "left join with a table": ("join", join("left", None), [Stream(FIELDS), TABLE]),
     "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
     "top of windows": ("top", {"top": {"k": 2, "by": "n"}}, [WINDOWED]),
@@ -99,6 +103,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "src": st.integers(0, 3),
     "host": st.sampled_from(["a.example", "b.example", "c.example", "d.example"]),
     "other": st.none() | st.floats(),
+    DELETED: st.sampled_from([None, None, True]),
 }
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.cuts import NO_WATERMARK, Cut, Range
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.decided import Id
 from schemas.plans import OperatorPlan
 from schemas.topics import Partition, TopicSpec
 from services.kernel.cuts import beginning
+from services.kernel.fields import DELETED
 from services.kernel.planning.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog
 from services.worker.source import SourceFeed
@@ -19,16 +20,17 @@ T0 = 1_700_000_000_000
 class Source:
     """A feed over two partitions of a log in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: bool = False) -> None:
         self.log = MemoryLog(lambda: T0)
         self.log.create([TopicSpec("in", 2)])
         self.appender = self.log.appender("test")
         self.reader = self.log.reader("test")
-        operator = OperatorPlan("src", "source", 1, (), PARAMS, FIELDS)
+        params, fields = ({**PARAMS, "table": ["n"]}, {**FIELDS, DELETED: "bool?"}) if table else (PARAMS, FIELDS)
+        operator = OperatorPlan("src", "source", 1, (), params, fields)
         share = SourceShare("in", (0, 1), {0: 0, 1: 0})
         self.task = TaskLayout("src-0", 0, operator, (), (), (), share)
         state = beginning({"src-0": {0: 0, 1: 0}}).tasks["src-0"]
-        self.feed = SourceFeed(self.task, state, 0, PARAMS)
+        self.feed = SourceFeed(self.task, state, 0, params)
         self.reader.assign({Partition("in", p): o for p, o in self.feed.positions().items()})
         self.batch = 0
 
@@ -137,3 +139,64 @@ def test_a_drain_ends_at_the_end_offsets_and_not_behind_them() -> None:
     ranges, final = source.feed.propose(1, 100, 10_000, ends)
     assert final
     assert [(r.start, r.stop) for r in ranges] == [(0, 2), (0, 0)]
+
+
+def loaded(source: Source, records: int = 100) -> bool:
+    """Whether the next cut says so."""
+    ranges, _ = source.feed.propose(source.batch + 1, records, 10_000, None)
+    source.cut(*ranges)
+    watermark = source.feed.watermark(ranges, 0)
+    assert watermark in (NO_WATERMARK, LOADED_WATERMARK)
+    return watermark == LOADED_WATERMARK
+
+
+def test_a_table_is_loaded_by_the_cut_that_reaches_the_end_of_its_last_partition() -> None:
+    source = Source(table=True)
+    assert not loaded(source), "nothing was read yet"
+    source.append(0, 1, 2, 3)
+    source.append(1, 1)
+    source.fetch()
+    assert not loaded(source, records=2)
+    assert not loaded(source, records=2)
+    assert loaded(source, records=2)
+
+
+def test_an_empty_table_is_loaded_once_its_end_was_met() -> None:
+    source = Source(table=True)
+    source.fetch()
+    assert loaded(source)
+
+
+def test_a_table_that_is_written_all_the_time_is_loaded_all_the_same() -> None:
+    source = Source(table=True)
+    source.append(0, 1, 2)
+    source.fetch()
+    for n in range(3, 9, 2):
+        source.append(0, n, n + 1)
+        source.fetch()
+        reached = loaded(source, records=2)
+    assert reached, "the records of the first end are cut, later ones wait"
+    assert source.feed.records > 0
+
+
+def test_a_table_is_never_idle() -> None:
+    source = Source(table=True)
+    source.fetch()
+    assert not source.feed.idle(10_000_000)
+
+
+def test_deletions_come_with_their_keys_whatever_partition_they_lie_in() -> None:
+    source = Source(table=True)
+    source.append(0, 1)
+    source.appender.append(Partition("in", 0), None, key=b"8")
+    source.append(1, 2)
+    source.appender.append(Partition("in", 1), None, key=b"no number")
+    source.appender.append(Partition("in", 1), None, key=b"9")
+    source.fetch()
+    source.cut(Range(0, 0, 1), Range(1, 0, 1))
+    source.cut(Range(0, 1, 2), Range(1, 1, 3))
+    assert source.feed.take(1)[0].rows.select("n", DELETED).rows() == [(1, None), (2, None)]
+    fed, dead, _ = source.feed.take(2)
+    assert fed.rows.select("n", DELETED).rows() == [(8, True), (9, True)]
+    assert [(one.partition, one.offset) for one in dead] == [(1, 1)]
+    assert dead[0].reason == 'a deletion: of its key, n: expected int, found "no number"'

@@ -1,0 +1,85 @@
+"""join with a table: each row of a stream meets the row that its key has in the table as of the batch.
+
+Changes of the same batch count first; a later change sends nothing again. Source: JOBS "join", PROTOCOL 6 (state access
+per distinct key of a batch). That the table is there before the first left row comes is seen to by the cuts
+(services/worker/cutter.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
+from services.kernel import keys
+from services.kernel.fields import DELETED, with_time
+from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.operators.stored_rows import StoredRows
+from services.kernel.state_table import Tables
+
+
+class TableJoin:
+    """inner: left rows whose key has a row; left: the others as well, with nulls. In the order of the left rows.
+
+    Args:
+        on: the table's key columns, in both sides.
+        left, right: columns of the sides; the right one has DELETED.
+        right_names: output name of each right column that is not a key.
+    """
+
+    def __init__(
+        self,
+        on: Sequence[str],
+        kind: str,
+        left: pl.Schema,
+        right: pl.Schema,
+        right_names: Mapping[str, str],
+        output: Mapping[str, pl.DataType],
+        tables: Tables,
+    ) -> None:
+        self._on, self._left_too, self._right_names = list(on), kind == "left", dict(right_names)
+        self._left_names = list(left)
+        self._table = tables.table("rows")
+        # of a table that is nothing but its key, a row must hold something, too
+        self._stored = list(right_names) or self._on[:1]
+        self._rows = StoredRows(pl.Schema({name: right[name] for name in self._stored}))
+        self._nothing = with_time(output).to_frame()
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        left, right = inputs
+        if right.height:
+            self._change(right)
+        rows = self._joined(left) if left.height else self._nothing
+        # the left side has ended, the table not yet: what is behind is told nothing until both have
+        waits = LOADED_WATERMARK <= context.watermark < END_WATERMARK
+        return Outcome(rows, watermark=NO_WATERMARK if waits else None)
+
+    def _change(self, changes: pl.DataFrame) -> None:
+        """Of each key the last change counts; null is no key."""
+        floats = [keys.canonical_floats(changes[name]) for name in self._on]
+        newest = changes.with_columns(floats).drop_nulls(self._on).unique(self._on, keep="last", maintain_order=True)
+        deleted = newest[DELETED].fill_null(False)
+        rows, gone = newest.filter(~deleted), newest.filter(deleted)
+        self._table.put_many(keys.encode(rows, self._on), self._rows.encode(rows.select(self._stored)))
+        self._table.delete_many(keys.encode(gone, self._on))
+
+    def _joined(self, left: pl.DataFrame) -> pl.DataFrame:
+        found, at = self._looked_up(left)
+        if not self._left_too:
+            there = at >= 0
+            left, at = left.filter(pl.Series(there)), at[there]
+        places = pl.Series(at)
+        places = places.set(places < 0, None)
+        beside = found.select(pl.col(name).gather(places).alias(to) for name, to in self._right_names.items())
+        return pl.DataFrame([*left.select(self._left_names).get_columns(), *beside.get_columns(), left[TIME]])
+
+    def _looked_up(self, left: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
+        """Rows of the table, and for each left row the position of its own; negative = it has none."""
+        first, group = keys.groups(left, self._on)
+        values = self._table.get_many(keys.encode(left.select(self._on)[first], self._on))  # null was never put
+        there = [index for index, value in enumerate(values) if value is not None]
+        at = np.full(len(values), -1, dtype=np.int64)
+        at[there] = np.arange(len(there))
+        return self._rows.decode([values[index] for index in there]), at[group]

@@ -1,0 +1,102 @@
+"""A table is the right side of joins on its key, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.kernel.fields import DELETED
+from services.kernel.operators import catalogue
+from services.kernel.planning.checking import check
+from services.kernel.planning.loading import interpret
+from tests.unit.planning.jobs import job, plan, problems, query, routes, source
+
+BESIDE = {"join": {"left": "s", "right": "t", "on": ["x"]}}
+
+
+def table(**more: Any) -> dict[str, Any]:
+    return source("table", **{"table": ["x"], **more})
+
+
+def tabled(operators: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return job(operators, {"s": source(), "t": table(**more)})
+
+
+def join(**more: Any) -> dict[str, Any]:
+    return {"j": {"join": {**BESIDE["join"], **more}}}
+
+
+READS = "t is a table, which only the right side of a join reads"
+INSTEAD = "without `table` it is a stream of changes"
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "message", "hint"),
+    [
+        (
+            tabled(join(within_s=5)),
+            "operators.j.join.within_s",
+            "t is a table: its rows count at any time",
+            "leave it out",
+        ),
+        (
+            tabled(join(right="s")),
+            "operators.j.join.within_s",
+            "is missing: two streams are joined within a time",
+            "give the largest difference of event times, or make the right side a table",
+        ),
+        (tabled(join(on=["y"])), "operators.j.join.on", "is y, but the key of table t is x", "on: [x]"),
+        (
+            tabled(join(), table=["x", "y"]),
+            "operators.j.join.on",
+            "is x, but the key of table t is x, y",
+            "on: [x, y]",
+        ),
+        (tabled(join(left="t")), "operators.j.join.left", READS, INSTEAD),
+        (tabled({"f": {"filter": "x > 1", "input": "t"}}), "operators.f.input", READS, INSTEAD),
+        (tabled({"u": {"union": ["s", "t"]}}), "operators.u.union[1]", READS, INSTEAD),
+        (tabled({"o": {"spark": "mine:f", "input": "t"}}), "operators.o.input", READS, INSTEAD),
+        (job(sources={"t": table()}, queries={"q": query("t")}), "queries.q.input", READS, INSTEAD),
+        (tabled(join(), table=["z"]), "sources.t.table[0]", "there is no field 'z'", "known: x, y"),
+        (tabled(join(), table=["x", "x"]), "sources.t.table[1]", "'x' is named twice", "name it once"),
+        (
+            tabled(join(), fields={"x": "list<int>"}),
+            "sources.t.table[0]",
+            "'x' is a list<int>, which is no key",
+            "choose a plain column",
+        ),
+        (tabled(join(), start="latest"), "sources.t.start", "a table is read from its beginning", "leave it out"),
+    ],
+)
+def test_what_no_table_can_be_is_told_with_path_and_hint(raw: Any, path: str, message: str, hint: str) -> None:
+    found = problems(raw)
+    assert (path, message, hint) in [(one.path, one.message, one.hint) for one in found]
+    assert len({one.path for one in found}) == len(found), "each mistake once"
+
+
+def streams(raw: dict[str, Any]) -> dict[str, catalogue.Stream]:
+    checked = check(interpret(raw), ["mine"])
+    assert checked.problems == []
+    return checked.streams
+
+
+def test_a_join_with_a_table_has_the_columns_of_both_and_the_left_sides_key() -> None:
+    found = streams(tabled({"n": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s"}, **join(left="n")}))
+    assert found["j"].fields == {"x": "int", "n": "int", "y": "int"}
+    assert found["j"].row_key == ("x",)
+    outer = streams(tabled(join(kind="left")))["j"]
+    assert outer.fields == {"x": "int", "y": "int", "y_right": "int?"}
+    assert DELETED in streams(tabled(join()))["t"].fields
+
+
+def test_the_order_in_which_the_join_names_the_key_does_not_matter() -> None:
+    assert problems(tabled(join(on=["y", "x"]), table=["x", "y"])) == []
+
+
+def test_both_sides_go_by_the_key_and_what_replaces_other_rows_by_its_own_key_from_there() -> None:
+    totals = {"n": {"aggregate": {"x": "last(x)"}, "key": ["y"], "input": "s", "parallelism": 2}}
+    raw = tabled({**totals, "j": {**join(left="n")["j"], "parallelism": 2}})
+    made = plan(raw)
+    assert routes(made) == {"s n": "keyed", "n j": "keyed", "t j": "keyed", "j sink-q": "keyed"}
+    assert next(edge.key for edge in made.edges if edge.producer == "j") == ("y",)
