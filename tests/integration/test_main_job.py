@@ -186,3 +186,39 @@ def test_a_person_runs_a_job_by_commands(cluster: Cluster, tmp_path: Path) -> No
     assert replayed["dead_letters"] == {"results": 1, "lost": 0, "duplicated": 0, "wrong": 0}
     assert "unit-active" in cluster.call("events", "--json")
     cluster.call("kill", "worker-9", status=2)
+
+
+PLACED = """
+name: placed
+keep_cuts: true
+sources:
+  bought: {topic: bought, fields: {customer: string, amount: int}, parallelism: 2}
+  customers: {topic: customers, fields: {customer: string, city: string}, table: [customer], parallelism: 2}
+operators:
+  beside: {join: {left: bought, right: customers, "on": [customer], kind: left}, parallelism: 2}
+queries:
+  beside: {input: beside, sink: {topic: beside}}
+"""
+
+
+def test_each_row_of_a_stream_meets_its_row_of_a_compacted_table_though_a_worker_is_killed(cluster: Cluster) -> None:
+    count, compacted = 20_000, {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
+    cluster.log.create([TopicSpec("bought", 2), TopicSpec("customers", 2, compacted), TopicSpec("beside", 1)])
+    for n in range(count):
+        row = msgspec.json.encode({"customer": f"c{n}", "city": f"city {n}"})
+        cluster.appender.append(Partition("customers", -1), row, key=f"c{n}".encode())
+    for n in range(0, count, 5):
+        cluster.appender.append(Partition("customers", -1), None, key=f"c{n}".encode())
+    fed: list[Order] = [{"customer": f"c{n}", "amount": n} for n in range(0, count, 10)]
+    fed += [{"customer": f"c{n}", "amount": n} for n in range(1, count, 10)]
+    cluster.feed("bought", fed)
+    cluster.submit(commands.encode(load(PLACED, "job.yaml").as_plain()))
+    until(lambda: cluster.status("placed") == "running", "the job runs")
+    cluster.kill("worker-1")
+    until(lambda: len(cluster.rows("beside")) >= len(fed), "all rows are delivered")
+    met = sorted((row["amount"], row["city"]) for row in cluster.rows("beside"))
+    assert met == sorted((n["amount"], f"city {n['amount']}" if n["amount"] % 5 else None) for n in fed)
+    assert "loaded" in cluster.call("status", "placed", "--json")
+    cluster.call("cancel", "placed", "--drain")
+    replayed = json.loads(cluster.call("replay", "placed", "--json"))
+    assert (replayed["results"], replayed["lost"], replayed["duplicated"], replayed["wrong"]) == (len(fed), 0, 0, 0)

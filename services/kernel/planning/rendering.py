@@ -10,6 +10,7 @@ from typing import Any
 
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
 from schemas.topics import JobTopics
+from services.kernel.fields import DELETED
 from services.kernel.planning.layout import commit_logs, data_topics, task_name
 
 
@@ -72,7 +73,7 @@ def _operator(plan: Plan, operator: OperatorPlan) -> dict[str, Any]:
         "kind": operator.kind,
         "parallelism": operator.parallelism,
         "inputs": [_input(edge) for edge in plan.edges if edge.consumer == operator.name],
-        "fields": operator.fields,
+        "fields": {name: kind for name, kind in operator.fields.items() if name != DELETED},
         "row_key": list(operator.row_key),
     }
 
