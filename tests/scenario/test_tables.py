@@ -37,6 +37,8 @@ queries:
 max_batch_records: 100
 """
 CUSTOMERS = 2_000
+LAST = range(CUSTOMERS - 300, CUSTOMERS)
+"""Orders of the customers that come last: in most of the table they are not."""
 START_MS = 1_600_000_000_000
 
 
@@ -79,10 +81,10 @@ def exact(cluster: MemoryCluster) -> bool:
 
 def test_a_stream_waits_until_the_table_is_there_and_then_each_row_meets_its_own() -> None:
     cluster = started("w1", "w2")
-    orders(cluster, range(300))
+    orders(cluster, LAST)
     customers(cluster, range(CUSTOMERS))
     cluster.until(lambda: len(cluster.rows("beside")) == 300)
-    assert met(cluster) == {n: str(n) for n in range(300)}
+    assert met(cluster) == {n: str(n) for n in LAST}
     made = decided(cluster)
     whole = max(
         min(cut.batch for cut in made if cut.task == f"customers-{i}" and cut.watermark == LOADED_WATERMARK)
@@ -93,6 +95,20 @@ def test_a_stream_waits_until_the_table_is_there_and_then_each_row_meets_its_own
     cluster.run_to_end()
     assert sum(row["n"] for row in cluster.rows("hourly")) == 300, "none was late behind the join"
     assert exact(cluster)
+
+
+def test_a_stream_behind_the_table_brings_nothing_to_the_batches_before_it_was_whole() -> None:
+    cluster = MemoryCluster(JOB)
+    worker = cluster.start("w1")
+    orders(cluster, LAST)
+    customers(cluster, range(CUSTOMERS))
+    tables = [unit for unit in cluster.units if unit.startswith("customers")]
+    cluster.place({unit: [worker] for unit in tables})
+    cluster.until(lambda: sum(records(cut) for cut in decided(cluster)) == CUSTOMERS)
+    assert max(cut.batch for cut in decided(cluster)) > 5
+    cluster.place({unit: [worker] for unit in cluster.units if unit not in tables})
+    cluster.run_to_end()
+    assert met(cluster) == {n: str(n) for n in LAST}
 
 
 def test_later_changes_and_deletions_count_for_the_rows_that_come_after_them() -> None:
@@ -133,7 +149,7 @@ def test_an_idle_stream_does_not_follow_the_table_and_its_later_rows_are_not_lat
 @given(st.lists(st.tuples(st.integers(1, 300), st.sampled_from(["w1", "w2"])), min_size=1, max_size=5))
 def test_a_table_is_loaded_first_whatever_worker_is_killed_while_it_is(kills: list[tuple[int, str]]) -> None:
     cluster = started("w1", "w2")
-    orders(cluster, range(200))
+    orders(cluster, LAST)
     customers(cluster, range(CUSTOMERS))
     homes = {unit: f"w{i % 2 + 1}" for i, unit in enumerate(cluster.units)}
     for turns, victim in kills:
@@ -142,16 +158,16 @@ def test_a_table_is_loaded_first_whatever_worker_is_killed_while_it_is(kills: li
         worker = cluster.start(victim)
         cluster.place({unit: [worker] for unit, name in homes.items() if name == victim})
     cluster.run_to_end()
-    assert met(cluster) == {n: str(n) for n in range(200)}
+    assert met(cluster) == {n: str(n) for n in LAST}
     assert exact(cluster)
 
 
 def test_a_drain_before_the_table_is_there_still_brings_every_row() -> None:
     cluster = started("w1")
-    orders(cluster, range(50))
+    orders(cluster, LAST)
     customers(cluster, range(CUSTOMERS))
     cluster.run_to_end()
-    assert met(cluster) == {n: str(n) for n in range(50)}
+    assert met(cluster) == {n: str(n) for n in LAST}
 
 
 def test_without_a_table_in_the_topic_the_stream_goes_on() -> None:
