@@ -60,6 +60,6 @@ def _join_problems(path: str, join: JoinSides, spec: JobSpec) -> Iterator[Proble
         return
     if join.within_s is not None:
         yield Problem(f"{path}.within_s", f"{join.right} is a table: its rows count at any time", "leave it out")
-    if sorted(join.on) != sorted(key):
+    if source is not None and set(key) <= source.fields.keys() and sorted(join.on) != sorted(key):
         message = f"is {', '.join(join.on)}, but the key of table {join.right} is {', '.join(key)}"
         yield Problem(f"{path}.on", message, f"on: [{', '.join(key)}]")

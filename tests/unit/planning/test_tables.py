@@ -75,6 +75,10 @@ def test_what_no_table_can_be_is_told_with_path_and_hint(raw: Any, path: str, me
     assert len({one.path for one in found}) == len(found), "each mistake once"
 
 
+def test_a_mistake_in_the_tables_key_is_not_told_of_its_joins_as_well() -> None:
+    assert [one.path for one in problems(tabled(join(), table=["z"]))] == ["sources.t.table[0]"]
+
+
 def streams(raw: dict[str, Any]) -> dict[str, catalogue.Stream]:
     checked = check(interpret(raw), ["mine"])
     assert checked.problems == []
