@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from rich.console import Console
 
 from schemas.topics import Partition, TopicSpec
@@ -25,58 +27,82 @@ from services.cli.demo_check import Verdict
 from services.log.kafka import KafkaLog
 from services.log.protocol import Message
 
-JOB = Path(__file__).parents[2] / "compose" / "jobs" / "flights.yaml"
-RATE_PER_S = 12_000
-STRUCK = "traffic"
-"""The operator whose worker is killed; its results are watched."""
-SINKS = ("delays", "podium", "storms", "sight", "totals")
+JOBS = Path(__file__).parents[2] / "compose" / "jobs"
+READY_S = 300.0
+"""Two sessions of Spark start, and rehearse the query."""
 _console = Console(highlight=False)
 
 
 class Demo:
-    """One run, in a data directory of its own."""
+    """One run, in a data directory of its own. struck: the operator whose worker is killed; watched: the topic of its
+    results; unprotected: its scheme at the second kill."""
 
-    def __init__(self, folder: Path, workers: int, rate: int) -> None:
-        self._folder, self._workers, self._rate = folder, workers, rate
+    job, struck, watched, unprotected = "flights", "traffic", "totals", "none"
+    sinks: tuple[str, ...] = ("delays", "podium", "storms", "sight", "totals")
+    partitions, rate = 2, 12_000
+    patience: tuple[str, ...] = ()
+
+    def __init__(self, folder: Path, workers: int, rate: int | None) -> None:
+        self._folder, self._workers, self._rate = folder, workers, rate or self.rate
         self._holdfast = [str(Path(sys.executable).parent / "holdfast")]
         self._at = ["--data-dir", str(folder / "cluster")]
 
     def run(self) -> dict[str, Any]:
         """Returns the summary."""
         self._say("Preparing a year of flights and weather, in the order of time ...")
-        flights, weather = demo_data.flights(), demo_data.weather()
-        files = {
-            name: demo_data.write(frame, self._folder / f"{name}.ndjson")
-            for name, frame in (("flights", flights), ("weather", weather))
-        }
+        frames = self._frames()
+        files = {name: demo_data.write(frame, self._folder / f"{name}.ndjson") for name, frame in frames.items()}
+        count = frames["flights"].height
         try:
             self._call("up", "--detach", "--workers", str(self._workers))
-            self._call("send", "weather", str(files["weather"]), "--create-topics", "--partitions", "1")
-            self._create("flights", partitions=2)
-            self._call("submit", str(JOB), "--create-topics")
+            for name in (name for name in files if name != "flights"):
+                self._call("send", name, str(files[name]), "--create-topics", "--partitions", "1")
+            self._create("flights", partitions=self.partitions)
+            self._call("submit", str(JOBS / f"{self.job}.yaml"), "--create-topics", *self.patience)
+            self._await_job()
             started = time.time()
-            killed_ms = self._feed(files["flights"], flights.height)
-            self._call("cancel", "flights", "--drain")
+            killed_ms = self._feed(files["flights"], count)
+            self._call("cancel", self.job, "--drain")
             took = time.time() - started
             messages = self._results()
         finally:
             self._call("down")
         silences = {
-            "takeover_ms": self._silence_ms(messages["totals"], killed_ms[0], killed_ms[1]),
-            "restart_ms": self._silence_ms(messages["totals"], killed_ms[1]),
+            "takeover_ms": self._silence_ms(messages[self.watched], killed_ms[0], killed_ms[1]),
+            "restart_ms": self._silence_ms(messages[self.watched], killed_ms[1]),
         }
         self._say(
             f"A killed worker's query was silent for {silences['takeover_ms']:,} ms with a hot standby, "
             f"and for {silences['restart_ms']:,} ms when its worker had to start again."
         )
-        total = self._judge(messages, demo_check.expected(flights, weather))
+        total = self._judge(messages, self._expected(frames))
         counts = {name: getattr(total, name) for name in ("results", "lost", "duplicated", "wrong")}
-        return counts | {"records_per_s": round((flights.height + weather.height) / took)} | silences
+        return counts | {"records_per_s": round(sum(frame.height for frame in frames.values()) / took)} | silences
+
+    # -- the job ------------------------------------------------------------------------------------------------------
+
+    def _frames(self) -> dict[str, pl.DataFrame]:
+        """By topic; flights come at a steady rate, others before them."""
+        return {"flights": demo_data.flights(), "weather": demo_data.weather()}
+
+    def _expected(self, frames: dict[str, pl.DataFrame]) -> dict[str, demo_check.Expected]:
+        return demo_check.expected(frames["flights"], frames["weather"])
+
+    def _await_job(self) -> None:
+        """Until it takes in records; rows may wait for it in the topic."""
+
+    def _struck(self) -> dict[str, Any]:
+        """The unit whose worker is killed."""
+        units = json.loads(self._ask("units", self.job, "--json"))
+        found: dict[str, Any] = next(
+            unit for unit in units if any(task.startswith(f"{self.struck}-") for task in unit["tasks"])
+        )
+        return found
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _feed(self, path: Path, count: int) -> list[int]:
-        """Sends the flights at a steady rate and kills, twice, the worker that computes `totals`; when, in ms.
+        """Sends the flights at a steady rate and kills, twice, the worker that computes `watched`; when, in ms.
 
         The first time the unit has a hot standby; then it has none.
         """
@@ -86,7 +112,7 @@ class Demo:
         ends = time.monotonic() + count / self._rate
         killed = [self._kill(feeding, ends - count / self._rate * 0.7)]
         self._until(feeding, ends - count / self._rate * 0.45)
-        self._call("scheme", "flights", str(self._unit(STRUCK)["unit"]), "none")
+        self._call("scheme", self.job, str(self._struck()["unit"]), self.unprotected)
         killed.append(self._kill(feeding, ends - count / self._rate * 0.35))
         if feeding.wait(timeout=120) != 0:
             raise SystemExit("the flights could not be sent")
@@ -94,7 +120,7 @@ class Demo:
 
     def _kill(self, feeding: subprocess.Popen[bytes], when: float) -> int:
         self._until(feeding, when)
-        copies = self._unit(STRUCK)["copies"]
+        copies = self._struck()["copies"]
         killed_ms = int(time.time() * 1000)
         self._call("kill", next(copy["worker"] for copy in copies if copy["role"] == "primary"))
         return killed_ms
@@ -103,20 +129,12 @@ class Demo:
         while feeding.poll() is None and time.monotonic() < when:
             time.sleep(0.05)
 
-    def _unit(self, operator: str) -> dict[str, Any]:
-        """The unit in which an operator runs."""
-        units = json.loads(self._ask("units", "flights", "--json"))
-        found: dict[str, Any] = next(
-            unit for unit in units if any(task.startswith(f"{operator}-") for task in unit["tasks"])
-        )
-        return found
-
     def _results(self) -> dict[str, list[Message]]:
         log = self._log()
         partitions = log.topics()
         return {
             topic: [message for index in range(partitions[topic]) for message in log.scan(Partition(topic, index))]
-            for topic in SINKS
+            for topic in self.sinks
         }
 
     def _create(self, topic: str, partitions: int) -> None:
@@ -166,15 +184,46 @@ class Demo:
         _console.print(text)
 
 
+class SparkDemo(Demo):
+    """The same with one operator on Spark: a model for each airport and week, fitted by a Python function."""
+
+    job, struck, watched, unprotected = "punctuality", "models", "models", "passive"
+    sinks = ("models",)
+    partitions, rate = 1, 6_000
+    patience = ("--timeout", "300")
+
+    def _frames(self) -> dict[str, pl.DataFrame]:
+        os.environ["HOLDFAST_PLUGINS"] = f"compose.jobs.{self.job}"
+        return {"flights": demo_data.flights()}
+
+    def _expected(self, frames: dict[str, pl.DataFrame]) -> dict[str, demo_check.Expected]:
+        return demo_check.models(frames["flights"])
+
+    def _await_job(self) -> None:
+        """Until one driver runs the query and the other is ready to."""
+        deadline = time.monotonic() + READY_S
+        while [copy["state"] for copy in self._struck()["copies"]] != ["running", "synced"]:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"no standby after {READY_S:g} s; logs are in {self._folder / 'cluster' / 'logs'}")
+            time.sleep(0.5)
+
+    def _struck(self) -> dict[str, Any]:
+        units = json.loads(self._ask("units", self.job, "--json"))
+        found: dict[str, Any] = next(unit for unit in units if unit["unit"] == f"spark-{self.struck}-0")
+        return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs a job on a year of flights, kills a worker, checks every row.")
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--rate", type=int, default=RATE_PER_S, help="flights fed a second (default: %(default)s)")
+    rates = f"default: {Demo.rate:,}; with --spark {SparkDemo.rate:,}"
+    parser.add_argument("--rate", type=int, help=f"flights fed a second ({rates})")
+    parser.add_argument("--spark", action="store_true", help="the job whose operator runs on Spark, its driver killed")
     parser.add_argument("--keep", action="store_true", help="keep the data directory")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     try:
-        summary = Demo(folder, options.workers, options.rate).run()
+        summary = (SparkDemo if options.spark else Demo)(folder, options.workers, options.rate).run()
     finally:
         if options.keep:
             _console.print(f"data and logs are kept in {folder}")
