@@ -1,6 +1,6 @@
 """What is asked of Spark before a job is admitted, and what it answers: between a planner and services/spark/analysis.
 
-Source: issue "Heavy operators run on Spark": what a function raises, or an unsupported plan, rejects the job.
+Source: PROTOCOL 12: what a function raises, or an unsupported plan, rejects the job.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many Spark drivers the jobs of a cluster need: none, one, or two where a driver is to have a standby.
 
-Source: issue "Heavy operators run on Spark": started only when a job needs it.
+Source: PROTOCOL 12: started only when a job needs it.
 """
 
 from __future__ import annotations

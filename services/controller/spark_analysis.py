@@ -1,6 +1,6 @@
 """Asks Spark, in a process of its own, what it makes of an operator; the rest of the catalogue needs no asking.
 
-Source: issue "Heavy operators run on Spark". The process ends with its answer: a JVM is there only while a job is
+Source: PROTOCOL 12. The process ends with its answer: a JVM is there only while a job is
 admitted, and the user's code cannot do anything to the controller.
 """
 

@@ -1,6 +1,6 @@
 """What ended a query, in words that a user can act on.
 
-Source: issue "Heavy operators run on Spark": Spark's reason shortened to what the user can act on.
+Source: PROTOCOL 12: Spark's reason shortened to what the user can act on.
 """
 
 from __future__ import annotations

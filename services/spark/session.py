@@ -1,6 +1,6 @@
 """The Spark session of a driver: local unless a master is named, state in RocksDB, time in UTC.
 
-Source: issue "Heavy operators run on Spark": embedded by default, `HOLDFAST_SPARK_MASTER` for a cluster.
+Source: PROTOCOL 12: embedded by default, `HOLDFAST_SPARK_MASTER` for a cluster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spark operators: throughput beside Spark alone, latency in both modes, and drivers killed under load.
 
-Source: issue "Heavy operators run on Spark".
+Source: PROTOCOL 12.
 """
 
 from __future__ import annotations
