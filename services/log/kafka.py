@@ -68,7 +68,11 @@ class KafkaLog:
         self._scanner = Scanner(self._cluster, name)
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
-        """Returns once every partition has a leader."""
+        """Returns once every partition has a leader that takes records.
+
+        Metadata names it some milliseconds before. A producer's first request is refused then, and if the next, which
+        is under way already, is not, the library takes the first for delivered too: its records are lost.
+        """
         wanted = {spec.name: spec for spec in topics}
         present = self.topics()
         missing = [spec for name, spec in wanted.items() if name not in present]
@@ -78,6 +82,8 @@ class KafkaLog:
             for name, future in created.items():
                 self._answer(f"create {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
         self._await(f"create {sorted(wanted)}", lambda: wanted.keys() <= self._led())
+        present = self.topics()
+        self.offsets([Partition(name, index) for name in wanted for index in range(present.get(name, 0))], "end")
 
     def delete(self, names: Iterable[str]) -> None:
         """Returns once they are gone."""

@@ -21,6 +21,9 @@ from services.log.protocol import Delivered, Headers
 CONNECT_S = 1.0
 CLOSE_S = 4.0
 _FULL_WAIT_S = 0.05
+UNPLACED = "the first record for a partition was answered without its offset: it may be lost"
+"""A request that failed counts for the library as delivered once a later one was accepted, since brokers refuse a gap;
+but of a producer that is new to a partition they take whatever comes first."""
 
 _SETTINGS: Mapping[str, str | int] = {
     "message.timeout.ms": 0,
@@ -36,6 +39,7 @@ class KafkaAppender:
         self._cluster = cluster
         self._due: deque[tuple[Delivered, KafkaError | None, int]] = deque()
         self._failure: KafkaError | None = None
+        self._placed: set[tuple[str | None, int | None]] = set()
         self._producer = cluster.producer(name, _SETTINGS, on_delivery=self._answered)
         with contextlib.suppress(KafkaException):  # no broker: then records wait for it
             connect(self._producer, CONNECT_S)
@@ -84,10 +88,15 @@ class KafkaAppender:
         self._call_done()
 
     def _answered(self, error: KafkaError | None, message: KafkaMessage, done: Delivered | None = None) -> None:
+        offset = message.offset()
+        where = message.topic(), message.partition()
+        if offset is not None and offset >= 0:
+            self._placed.add(where)
+        elif error is None and where not in self._placed:
+            error = KafkaError(KafkaError._FAIL, UNPLACED)
         if error is not None and self._failure is None:
             self._failure = error
         if done is not None:
-            offset = message.offset()
             self._due.append((done, error, -1 if offset is None else offset))
 
     def _call_done(self) -> None:

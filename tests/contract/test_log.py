@@ -141,6 +141,18 @@ def test_a_created_topic_can_be_used_at_once(log: Log) -> None:
     assert set(log.offsets(partitions, "end").values()) == {1}
 
 
+def test_of_what_goes_at_once_to_topics_just_created_nothing_is_lost(log: Log) -> None:
+    """Several requests are under way, of which a partition that is not ready may refuse the first alone."""
+    appender = log.appender("contract")
+    for _ in range(10):
+        where = Partition(new_topic(log, 1), 0)
+        for value in (b"first", b"x" * 1_000_000, b"last"):
+            appender.append(where, value)
+        appender.flush(DEADLINE_S)
+        assert [len(value or b"") for value in scanned(log, where)] == [5, 1_000_000, 4]
+    appender.close()
+
+
 def test_internal_topics_are_not_listed(log: Log) -> None:
     transactor = log.transactor(f"id-{uuid.uuid4().hex}")
     transactor.start()  # on Kafka this makes one

@@ -1,0 +1,97 @@
+"""The appender believes an answer only where the library cannot be mistaken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from schemas.topics import Partition
+from services.kernel.errors import Retriable
+from services.log.kafka_appender import KafkaAppender
+
+WHERE = Partition("t", 0)
+
+
+class Answer:
+    """A record as the library reports it."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def topic(self) -> str:
+        return WHERE.topic
+
+    def partition(self) -> int:
+        return WHERE.index
+
+    def offset(self) -> int:
+        return self._offset
+
+
+class Library:
+    """Stands in for a cluster and its producer: answers all that was appended at the next flush."""
+
+    def __init__(self) -> None:
+        self.answered: list[Callable[[Any, Any], None]] = []
+        self.offsets: list[int] = []
+
+    def producer(self, name: str, own: object, on_delivery: object) -> Library:
+        return self
+
+    def unanswered(self, what: str, why: str) -> Retriable:
+        return Retriable(f"{what}: {why}")
+
+    def produce(self, topic: str, value: bytes, key: None, index: int, answered: Any, *more: object) -> None:
+        self.answered.append(answered)
+
+    def list_topics(self, *args: object, **kwargs: object) -> None: ...
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        for answered, offset in zip(self.answered, self.offsets, strict=True):
+            answered(None, Answer(offset))
+        self.answered, self.offsets = [], []
+        return 0
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library()
+
+
+@pytest.fixture
+def appender(library: Library) -> KafkaAppender:
+    return KafkaAppender(library, "test")  # type: ignore[arg-type]
+
+
+def append(appender: KafkaAppender, library: Library, *offsets: int) -> list[tuple[bool, int]]:
+    """Whether each record is said to be there, and where."""
+    told: list[tuple[bool, int]] = []
+    library.offsets = list(offsets)
+    for _ in offsets:
+        appender.append(WHERE, b"x", done=lambda error, offset: told.append((error is None, offset)))
+    appender.poll()
+    with suppress(Retriable):
+        appender.flush(1.0)
+    return told
+
+
+def test_a_first_record_whose_place_nobody_knows_may_be_lost(appender: KafkaAppender, library: Library) -> None:
+    assert append(appender, library, -1, 0, 1) == [(False, -1), (True, 0), (True, 1)]
+
+
+def test_it_is_said_to_who_waits_for_it(appender: KafkaAppender, library: Library) -> None:
+    appender.append(WHERE, b"x")
+    library.offsets = [-1]
+    with pytest.raises(Retriable, match="may be lost"):
+        appender.flush(1.0)
+
+
+def test_later_the_broker_would_have_refused_a_gap(appender: KafkaAppender, library: Library) -> None:
+    assert append(appender, library, 7) == [(True, 7)]
+    assert append(appender, library, -1, 9) == [(True, -1), (True, 9)]
