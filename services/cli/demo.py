@@ -71,9 +71,10 @@ class Demo:
             "takeover_ms": self._silence_ms(messages[self.watched], killed_ms[0], killed_ms[1]),
             "restart_ms": self._silence_ms(messages[self.watched], killed_ms[1]),
         }
+        hot, restarted = ("?" if one is None else f"{one:,}" for one in silences.values())
         self._say(
-            f"A killed worker's query was silent for {silences['takeover_ms']:,} ms with a hot standby, "
-            f"and for {silences['restart_ms']:,} ms when its worker had to start again."
+            f"A killed worker's query was silent for {hot} ms with a hot standby, "
+            f"and for {restarted} ms when its worker had to start again."
         )
         total = self._judge(messages, self._expected(frames))
         counts = {name: getattr(total, name) for name in ("results", "lost", "duplicated", "wrong")}
@@ -110,10 +111,10 @@ class Demo:
             self._command("send", "flights", str(path), "--rate", str(self._rate)), stdout=subprocess.DEVNULL
         )
         ends = time.monotonic() + count / self._rate
-        killed = [self._kill(feeding, ends - count / self._rate * 0.7)]
-        self._until(feeding, ends - count / self._rate * 0.45)
+        killed = [self._kill(feeding, ends - count / self._rate * 0.75)]
+        self._until(feeding, ends - count / self._rate * 0.55)
         self._call("scheme", self.job, str(self._struck()["unit"]), self.unprotected)
-        killed.append(self._kill(feeding, ends - count / self._rate * 0.35))
+        killed.append(self._kill(feeding, ends - count / self._rate * 0.5))
         if feeding.wait(timeout=120) != 0:
             raise SystemExit("the flights could not be sent")
         return killed
@@ -147,11 +148,11 @@ class Demo:
 
     # -- outcome ------------------------------------------------------------------------------------------------------
 
-    def _silence_ms(self, rows: Sequence[Message], killed_ms: int, until_ms: int | None = None) -> int:
-        """The longest silence after a kill, of the query whose worker died."""
+    def _silence_ms(self, rows: Sequence[Message], killed_ms: int, until_ms: int | None = None) -> int | None:
+        """The longest silence after a kill, of the query whose worker died; None: all was over by then."""
         times = sorted(message.timestamp()[1] for message in rows)
         ends = times[-1] if until_ms is None else until_ms
-        return max((after - before for before, after in pairwise(times) if killed_ms < after <= ends), default=-1)
+        return max((after - before for before, after in pairwise(times) if killed_ms < after <= ends), default=None)
 
     def _judge(self, messages: dict[str, list[Message]], expected: dict[str, demo_check.Expected]) -> Verdict:
         total = Verdict()
