@@ -50,9 +50,7 @@ def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> Dat
         OperatorFault: the function raises, or returns no streaming DataFrame.
     """
     if plan.sql:
-        with _NAMING:
-            _with_watermark(plan, given).createOrReplaceTempView(INPUT)
-            return given.sparkSession.sql(plan.sql)
+        return queried(plan.sql, _with_watermark(plan, given))
     function = _load(plan.entry, allow)
     try:
         result = function(given, **plan.params)
@@ -63,6 +61,13 @@ def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> Dat
     if not result.isStreaming:
         raise OperatorFault(f"{plan.entry} returned a DataFrame that does not come from its input")
     return result
+
+
+def queried(sql: str, given: DataFrame) -> DataFrame:
+    """What a query makes of a DataFrame that it calls INPUT."""
+    with _NAMING:
+        given.createOrReplaceTempView(INPUT)
+        return given.sparkSession.sql(sql)
 
 
 def _with_watermark(plan: SparkPlan, given: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from schemas.plans import SparkPlan
 from services.kernel.marked import BEAT, RAW, REACHED, STAMP
-from services.spark.operator import INPUT, marked, record_columns
+from services.spark.operator import marked, queried, record_columns
 
 BEAT_EVERY = 16
 """Of so many records of a partition, one says how far it has come even if the query drops it."""
@@ -37,8 +37,7 @@ def rewritten(plan: SparkPlan, records: DataFrame) -> DataFrame:
     columns = [F.when(fit, column).alias(name) for name, column in record_columns(plan).items()]
     passing = F.struct("partition", "offset", REACHED, STAMP, F.when(~beat, F.col(RAW)).alias(RAW), BEAT)
     given = both.select(*columns, passing.alias(MARKED), (~fit).alias(PASSED))
-    given.select(*plan.fields).createOrReplaceTempView(INPUT)
-    return _through(given, given.sparkSession.sql(plan.sql))
+    return _through(given, queried(plan.sql, given.select(*plan.fields)))
 
 
 def _through(given: DataFrame, result: DataFrame) -> DataFrame:
