@@ -28,6 +28,12 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     row: str = ""
 
 
+def of_record(origin: str, reason: str, batch: int, topic: str, partition: int, offset: int, raw: bytes) -> DeadLetter:
+    """Of a record that a source refused; raw: its value, of which it keeps the beginning."""
+    kept, truncated = raw[:MAX_RAW_BYTES], len(raw) > MAX_RAW_BYTES
+    return DeadLetter(origin, reason, batch, topic, partition, offset, kept, truncated)
+
+
 class Replayed(msgspec.Struct, frozen=True):
     """How far dead letters were sent back to their topics: those below these offsets.
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from schemas.dead_letters import DeadLetter, of_record
 from schemas.plans import SparkPlan
 from services.kernel import fields
 from services.kernel.decoding import Decoder
@@ -136,17 +136,8 @@ class RowDecoder:
             return []
         raws = found.get_column(RAW).str.decode("base64").to_list()
         stamps = [stamp // 1000 for stamp in found.get_column(STAMP).to_list()]
-        reasons = dict(self._decoder.decode(raws, stamps).refused)
+        reasons, origin = dict(self._decoder.decode(raws, stamps).refused), self._plan.source or self._plan.operator
         return [
-            DeadLetter(
-                origin=self._plan.source or self._plan.operator,
-                reason=reasons.get(index, UNREADABLE),
-                batch=batch,
-                topic=self._plan.topic,
-                partition=lane - 1,
-                offset=offset,
-                raw=raw[:MAX_RAW_BYTES],
-                truncated=len(raw) > MAX_RAW_BYTES,
-            )
+            of_record(origin, reasons.get(index, UNREADABLE), batch, self._plan.topic, lane - 1, offset, raw)
             for index, (offset, raw) in enumerate(zip(found.get_column(ORIGIN).to_list(), raws, strict=True))
         ]

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, Cut, Range
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from schemas.dead_letters import DeadLetter, of_record
 from schemas.frames import FLAG_END
 from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.topics import JobTopics, Partition, generation_number
@@ -304,16 +304,7 @@ class _Source:
         )
 
     def _dead(self, batch: int, partition: int, offset: int, raw: bytes, reason: str) -> DeadLetter:
-        return DeadLetter(
-            origin=self._origin,
-            reason=reason,
-            batch=batch,
-            topic=self._topic,
-            partition=partition,
-            offset=offset,
-            raw=raw[:MAX_RAW_BYTES],
-            truncated=len(raw) > MAX_RAW_BYTES,
-        )
+        return of_record(self._origin, reason, batch, self._topic, partition, offset, raw)
 
 
 def sink_rows(task: TaskLayout, rows: pl.DataFrame, batch: int) -> list[Row]:

@@ -12,14 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas import dead_letters
 from schemas.commits import DEAD, Positions
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from schemas.dead_letters import DeadLetter
 from schemas.plans import SparkPlan
 from services.kernel.decoding import Decoder
+from services.kernel.marked import UNREADABLE
 from services.log.client_settings import client_settings
 from services.spark.kafka_options import source_options
 from services.spark.operator import unfit
-
-UNREADABLE = "Spark reads no row of the declared fields in it"
 
 
 def read(spark: SparkSession, plan: SparkPlan, servers: str, start: Positions, stop: Positions) -> list[bytes]:
@@ -44,13 +43,6 @@ def _letter(plan: SparkPlan, row: Any, decoder: Decoder) -> DeadLetter:
     """With the reason that a source task would give."""
     raw = bytes(row["value"] or b"")
     refused = decoder.decode([raw if row["value"] is not None else None], [int(row["timestamp"].timestamp() * 1000)])
-    return DeadLetter(
-        origin=plan.source or plan.operator,
-        reason=refused.refused[0][1] if refused.refused else UNREADABLE,
-        batch=0,
-        topic=plan.topic,
-        partition=row["partition"],
-        offset=row["offset"],
-        raw=raw[:MAX_RAW_BYTES],
-        truncated=len(raw) > MAX_RAW_BYTES,
-    )
+    reason = refused.refused[0][1] if refused.refused else UNREADABLE
+    origin = plan.source or plan.operator
+    return dead_letters.of_record(origin, reason, 0, plan.topic, row["partition"], row["offset"], raw)

@@ -15,7 +15,7 @@ import numpy as np
 
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Range
-from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from schemas.dead_letters import DeadLetter, of_record
 from services.kernel import watermark
 from services.kernel.decoding import Decoded
 from services.kernel.operators.operator import TIME
@@ -289,16 +289,7 @@ class SourceFeed:
         raw = read.raw[index] or b""
         partition, offset = read.positions[index]
         assert self.task.source is not None
-        return DeadLetter(
-            origin=self.task.operator.name,
-            reason=reason,
-            batch=batch,
-            topic=self.task.source.topic,
-            partition=partition,
-            offset=offset,
-            raw=raw[:MAX_RAW_BYTES],
-            truncated=len(raw) > MAX_RAW_BYTES,
-        )
+        return of_record(self.task.operator.name, reason, batch, self.task.source.topic, partition, offset, raw)
 
 
 def _newest(before: int | None, times: np.ndarray) -> int | None:
