@@ -6,6 +6,7 @@ micro-batch takes is spent once for a process: classes are loaded, code is gener
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import time
 from collections.abc import Callable
@@ -31,13 +32,15 @@ AGAIN_S = 40.0
 """Spark ends a Python worker that was idle for a minute, and brokers a connection that was idle for some."""
 MOST_S = 60.0
 LOOK_S = 0.05
+CLEAR_S = 10.0
+"""A task that was cut off writes on for a moment after its query has ended."""
 
 _log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Of one operator. folder: for its checkpoint, its own; every worker of Spark sees it. allow: see `Query`. idle:
+    """Of one operator. folder: for its checkpoints, its own; every worker of Spark sees it. allow: see `Query`. idle:
     it went through and there was no record."""
 
     spark: SparkSession
@@ -59,6 +62,14 @@ class Rehearsal:
         except Exception as error:
             _log.info("rehearsal failed", unit=self.plan.unit, cause=cause_of(error))
         finally:
+            self._clear()
+
+    def _clear(self) -> None:
+        """What is left after that is taken away by the next one, which has a checkpoint of its own."""
+        ends = time.monotonic() + CLEAR_S
+        shutil.rmtree(self.folder, ignore_errors=True)
+        while self.folder.exists() and time.monotonic() < ends:
+            time.sleep(LOOK_S)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -70,7 +81,8 @@ class Rehearsal:
         newest = msgspec.structs.replace(self.plan, first=self._newest())
         writer = stream(self.spark, newest, self.bootstrap_servers, self.allow).writeStream
         writer = writer.foreachBatch(self._on_batch).outputMode(output_mode(self.plan.emit))
-        writer = writer.option("checkpointLocation", str(self.folder)).trigger(availableNow=True)
+        checkpoint = self.folder / secrets.token_hex(4)
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         running = writer.queryName(self._name).start()
         try:
             through = False
