@@ -50,6 +50,14 @@ def spread(values: Sequence[float], unit: str) -> Figures:
     return {name: round(value, 1) for name, value in (found | {f"max_{unit}": max(values)}).items()}
 
 
+def beside(**both: Sequence[float]) -> Figures:
+    """Median and worst of each of two series of milliseconds, by their names, and how many there are."""
+    figures: Figures = {}
+    for name, values in both.items():
+        figures |= {f"{name}_p50_ms": round(statistics.median(values), 1), f"{name}_max_ms": round(max(values), 1)}
+    return figures | {"kills_of_each": min(len(values) for values in both.values())}
+
+
 def rows(measure: str, runs: Sequence[Figures], targets: Mapping[str, Target]) -> list[tuple[str, ...]]:
     """Lines of the table: measure, figure, median, target, met, runs."""
     lines: list[tuple[str, ...]] = []

@@ -11,7 +11,7 @@ from services.cli.bench.failover.arrivals import Arrivals
 from services.cli.bench.failover.observer import Observer
 from services.cli.bench.failover.rounds import RATE_PER_S, WARM_UP_S, WORKERS, Struck, record
 from services.cli.bench.feeder import Feeder
-from services.cli.bench.figures import Figures
+from services.cli.bench.figures import Figures, beside
 from services.cli.bench.followed import MeasureFailed
 from services.cli.bench.scale import Scale
 
@@ -55,13 +55,6 @@ def recoveries(cluster: BenchCluster) -> tuple[int, ...]:
 
 
 def compared(alone: list[float], together: list[float]) -> Figures:
-    """Medians, the worst, and what the replica's death adds to the median; milliseconds."""
-    medians = statistics.median(alone), statistics.median(together)
-    return {
-        "worker_p50_ms": round(medians[0], 1),
-        "worker_max_ms": round(max(alone), 1),
-        "with_replica_p50_ms": round(medians[1], 1),
-        "with_replica_max_ms": round(max(together), 1),
-        "added_ms": round(medians[1] - medians[0], 1),
-        "kills_of_each": len(alone),
-    }
+    """And what the replica's death adds to the median."""
+    added_ms = statistics.median(together) - statistics.median(alone)
+    return beside(worker=alone, with_replica=together) | {"added_ms": round(added_ms, 1)}

@@ -13,7 +13,7 @@ from services.cli.bench.failover.arrivals import Arrivals
 from services.cli.bench.failover.observer import Observer
 from services.cli.bench.failover.rounds import Struck
 from services.cli.bench.feeder import Feeder
-from services.cli.bench.figures import Figures
+from services.cli.bench.figures import Figures, beside
 from services.cli.bench.followed import DEADLINE_S
 from services.cli.bench.scale import Scale
 
@@ -59,13 +59,6 @@ def _record(index: int, keys: int) -> bytes:
 
 
 def grown(small: list[float], large: list[float]) -> Figures:
-    """Medians, the worst, and how many times as long it takes with the large state; milliseconds."""
-    medians = statistics.median(small), statistics.median(large)
-    return {
-        "small_p50_ms": round(medians[0], 1),
-        "small_max_ms": round(max(small), 1),
-        "large_p50_ms": round(medians[1], 1),
-        "large_max_ms": round(max(large), 1),
-        "large_over_small": round(medians[1] / medians[0], 2),
-        "kills_of_each": len(small),
-    }
+    """And how many times as long it takes with the large state."""
+    share = statistics.median(large) / statistics.median(small)
+    return beside(small=small, large=large) | {"large_over_small": round(share, 2)}

@@ -1,7 +1,9 @@
 """Time during which this replica could have heard a heartbeat.
 
 Source: PROTOCOL 8. It stands still while the replica's own loop is late, or while its own echo heartbeat does not come
-back through the broker: then the broker or this process is slow, and nobody's silence says anything. Microseconds.
+back through the broker: then the broker or this process is slow, and nobody's silence says anything. It stands still
+for a while, not for good: workers write to the same partition, so an echo that comes back vouches for the interval
+before it, and on a machine that starves everybody a failure is found late, but found. Microseconds.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class Attention:
     _counted_us: int = 0
     _echoed_us: int | None = None
     _last_us: int | None = None
+    _attentive_at_last_us: int = 0
 
     def advance(self, now_us: int) -> None:
         """Before all else in every turn. Time counts up to when the next echo is due."""
@@ -56,10 +59,18 @@ class Attention:
             if self._echoed_us is not None and now_us - self._echoed_us <= 2 * self.echo_us:
                 self._count(now_us)
             outage = self._last_us is not None and now_us - self._last_us > OUTAGE_US
+            self._vouch(now_us, self.echo_us)
             self._counted_us = max(self._counted_us, now_us + RECONNECT_US if outage else now_us)
             if outage:
                 self.resumed.append(self.attentive_us)
             self._echoed_us = self._last_us = now_us
+            self._attentive_at_last_us = self.attentive_us
+
+    def _vouch(self, now_us: int, echo_us: int) -> None:
+        """At least an interval counts between two echoes, but for the time in which clients come back."""
+        if self._last_us is not None and self._counted_us <= now_us:
+            counted_us = self.attentive_us - self._attentive_at_last_us
+            self.attentive_us += max(0, min(now_us - self._last_us, echo_us) - counted_us)
 
     def resumed_after(self, us: int) -> int | None:
         """When the first outage since then was over; None: there was none."""

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat
-from services.recovery.core.attention import RECONNECT_US, Attention
+from services.recovery.core.attention import LOOP_US, RECONNECT_US, Attention
 from services.recovery.core.detector import MIN_GRACE_US, REJOIN_US, WARY_US, Detector
 
 BEAT_US, ECHO_US = 100_000, 20_000
@@ -61,6 +61,16 @@ def regular(ears: Ears, beats: int = 20) -> Ears:
     for _ in range(beats):
         ears.hear().wait(BEAT_US)
     return ears.hear()
+
+
+def test_on_a_machine_that_starves_everybody_silence_counts_slowly_and_still_it_counts() -> None:
+    """Every turn of the loop is late, and an echo comes back in each."""
+    ears = regular(Ears(echo=True))
+    turns = 0
+    while not ears.misses() and turns < 100:
+        ears.pause(LOOP_US * 2).attention.echo(ears.now_us)
+        turns += 1
+    assert turns == -(-(BEAT_US + MIN_GRACE_US) // ECHO_US), "an interval of the echo counts in each"
 
 
 def test_the_nth_heartbeat_is_missed_after_n_intervals_and_the_grace() -> None:

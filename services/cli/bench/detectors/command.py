@@ -4,51 +4,33 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import msgspec
 from rich.table import Table
 
 from services.cli.bench.cluster import folder_of_its_own
 from services.cli.bench.detectors.report import Cost, Row, costs, left_of, report
 from services.cli.bench.detectors.study import DETECTORS, LEVELS, MISSES, Outcome, study
 from services.cli.bench.figures import shown
-from services.cli.bench.followed import MeasureFailed
 from services.cli.bench.machine import machine, resting, versions
+from services.cli.bench.resumed import Record, go_on
 from services.cli.terminal import console
-from services.kernel.errors import HoldfastError
 
 RECORD = Path(".holdfast") / "bench-detectors.jsonl"
 MINUTES, QUICK_MINUTES = 5.0, 0.5
-INTERRUPTED = 130
 _err = console(stderr=True)
 
 
 def main(words: Sequence[str]) -> int:
     options = _options(words)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if options.restart:
-        options.record.unlink(missing_ok=True)
     seconds = 60 * (options.minutes or (QUICK_MINUTES if options.quick else MINUTES))
-    made = _made(options.record)
     levels = [level for level in LEVELS if level in options.load]
-    before, status = resting(0.5), 0
-    try:
-        if left := left_of(levels, made, seconds):
-            with folder_of_its_own(lambda text: _err.print(text, markup=False)) as cluster:
-                for outcome in study(cluster, "detectors", left, seconds):
-                    made.append(outcome)
-                    _add(options.record, outcome)
-    except KeyboardInterrupt:
-        _err.print("stopped; started again it goes on from here")
-        status = INTERRUPTED
-    except (MeasureFailed, HoldfastError) as error:
-        _err.print(f"error: {error}; started again it goes on from here", markup=False)
-        status = 1
-    asked = [one for one in made if one.level in levels]
+    record = Record(options.record, Outcome, restart=options.restart)
+    before = resting(0.5)
+    status = go_on(lambda: _run(levels, record, seconds), _err)
+    asked = [one for one in record.made if one.level in levels]
     rows, spent = report(asked, options.detector, options.misses), costs(asked)
     if rows:
         _err.print(_suspected(rows))
@@ -58,15 +40,11 @@ def main(words: Sequence[str]) -> int:
     return status or int(any(cost.inexact for cost in spent))
 
 
-def _made(record: Path) -> list[Outcome]:
-    lines = record.read_bytes().splitlines() if record.exists() else []
-    return [msgspec.json.decode(line, type=Outcome) for line in lines]
-
-
-def _add(record: Path, outcome: Outcome) -> None:
-    record.parent.mkdir(parents=True, exist_ok=True)
-    with record.open("ab") as file:
-        file.write(msgspec.json.encode(outcome) + b"\n")
+def _run(levels: Sequence[str], record: Record[Outcome], seconds: float) -> None:
+    if left := left_of(levels, record.made, seconds):
+        with folder_of_its_own(lambda text: _err.print(text, markup=False)) as cluster:
+            for outcome in study(cluster, "detectors", left, seconds):
+                record.add([outcome])
 
 
 def _suspected(rows: Sequence[Row]) -> Table:

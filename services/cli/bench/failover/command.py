@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -30,35 +28,22 @@ from services.cli.bench.failover.strikes import (
     strikes,
 )
 from services.cli.bench.figures import shown
-from services.cli.bench.followed import MeasureFailed
 from services.cli.bench.machine import machine, resting, versions
+from services.cli.bench.resumed import Record, go_on
 from services.cli.terminal import console
-from services.kernel.errors import HoldfastError
 from services.recovery.core.schemes import SCHEMES
 
 RECORD = Path(".holdfast") / "bench-failover.jsonl"
 MOST_A_ROUND = 25
-INTERRUPTED = 130
 _err = console(stderr=True)
 
 
 def main(words: Sequence[str]) -> int:
     options = _options(words)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if options.restart:
-        options.record.unlink(missing_ok=True)
     wanted = strikes(QUICK if options.quick else FULL, options.scheme, options.fault)
-    made = _made(options.record)
-    status = 0
-    try:
-        _run(wanted, made, options.record)
-    except KeyboardInterrupt:
-        _err.print("stopped; started again it goes on from here")
-        status = INTERRUPTED
-    except (MeasureFailed, HoldfastError) as error:
-        _err.print(f"error: {error}; started again it goes on from here", markup=False)
-        status = 1
-    asked = [one for one in made if one.scheme in options.scheme and one.fault in options.fault]
+    record = Record(options.record, Outcome, restart=options.restart)
+    status = go_on(lambda: _run(wanted, record), _err)
+    asked = [one for one in record.made if one.scheme in options.scheme and one.fault in options.fault]
     found = report(asked)
     if found:
         _err.print(_table(found))
@@ -66,10 +51,9 @@ def main(words: Sequence[str]) -> int:
     return status or int(not all(row.exact for row in found))
 
 
-def _run(wanted: Sequence[Strike], made: list[Outcome], record: Path) -> None:
-    """Appends to `made` and to the record."""
-    chance = random.Random(len(made))
-    left = left_of(wanted, made)
+def _run(wanted: Sequence[Strike], record: Record[Outcome]) -> None:
+    chance = random.Random(len(record.made))
+    left = left_of(wanted, record.made)
     columns = (TextColumn("strikes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=_err) as bar:
         task = bar.add_task("", total=len(wanted), completed=len(wanted) - len(left))
@@ -78,19 +62,7 @@ def _run(wanted: Sequence[Strike], made: list[Outcome], record: Path) -> None:
             with folder_of_its_own(lambda text: _err.print(text, markup=False)) as cluster:
                 name = f"failover-{number}"
                 outcomes = run_round(cluster, name, some, chance, lambda _: bar.advance(task))
-            made += outcomes
-            _add(record, outcomes)
-
-
-def _made(record: Path) -> list[Outcome]:
-    lines = record.read_bytes().splitlines() if record.exists() else []
-    return [msgspec.json.decode(line, type=Outcome) for line in lines]
-
-
-def _add(record: Path, outcomes: Iterable[Outcome]) -> None:
-    record.parent.mkdir(parents=True, exist_ok=True)
-    with record.open("ab") as file:
-        file.writelines(msgspec.json.encode(one) + b"\n" for one in outcomes)
+            record.add(outcomes)
 
 
 def _table(rows: Sequence[Row]) -> Table:
