@@ -89,12 +89,16 @@ class Running:
     # -- what it reads ------------------------------------------------------------------------------------------------
 
     def data_positions(self) -> dict[Partition, int]:
-        """Frames and the user's records, from where the marker says."""
+        """Frames and the user's records, from where the marker says.
+
+        Two sources of one topic may stand apart: their partition is read from the lower one; each drops what it has.
+        """
         positions = {partition: source.position() for partition, source in self._inputs.items()}
         for feed in self._feeds.values():
             assert feed.task.source is not None
-            topic = feed.task.source.topic
-            positions |= {Partition(topic, index): offset for index, offset in feed.positions().items()}
+            for index, offset in feed.positions().items():
+                partition = Partition(feed.task.source.topic, index)
+                positions[partition] = min(offset, positions.get(partition, offset))
         return positions
 
     def control_positions(self) -> dict[Partition, int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from schemas.topics import Partition
 from services.kernel.errors import StateCorrupted
-from services.log.protocol import Reader
+from services.log.protocol import Chunk, Reader
 from services.worker.surroundings import Subscriber
 
 
@@ -21,20 +21,24 @@ class SharedReader:
         self._reader = reader
         self._subscribers: dict[Partition, list[Subscriber]] = {}
         self._next: dict[Partition, int] = {}
+        self._ends: dict[Partition, Chunk] = {}
         self._held: set[Partition] = set()
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
     def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
-        """Positions already read past are read again."""
+        """Positions already read past are read again. Of an end met before it is told too: it is met only once."""
         moved = {}
         for partition, offset in positions.items():
             self._subscribers.setdefault(partition, []).append(subscriber)
             if partition not in self._next or offset < self._next[partition]:
                 moved[partition] = self._next[partition] = offset
+                self._ends.pop(partition, None)
         self._reader.assign(moved)
         self._held -= set(moved)
+        for end in [self._ends[partition] for partition in positions if partition in self._ends]:
+            subscriber.offer(end)
 
     def remove(self, subscriber: Subscriber) -> None:
         gone = []
@@ -43,6 +47,7 @@ class SharedReader:
                 subscribers.remove(subscriber)
             if not subscribers:
                 del self._subscribers[partition], self._next[partition]
+                self._ends.pop(partition, None)
                 gone.append(partition)
         self._reader.unassign(gone)
         self._held -= set(gone)
@@ -67,6 +72,8 @@ class SharedReader:
                 continue
             if chunk.messages and chunk.partition in self._next:
                 self._next[chunk.partition] = chunk.messages[-1].offset() + 1
+            if chunk.end is not None and chunk.partition in self._next:
+                self._ends[chunk.partition] = Chunk(chunk.partition, [], chunk.end, chunk.generation)
             for subscriber in list(self._subscribers.get(chunk.partition, ())):
                 subscriber.offer(chunk)
         return any(chunk.messages for chunk in chunks)

@@ -1,0 +1,62 @@
+"""Two sources of one topic in one unit: their cuts may stand apart, and a restart brings each what it lacks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from schemas import cuts
+from schemas.cuts import Cut, Range
+from schemas.decided import Id
+from schemas.topics import Partition
+from services.kernel.cuts import CutLog, beginning
+from tests.support.memory_cluster import MemoryCluster
+
+JOB = """
+name: twice
+keep_cuts: true
+batch_interval_ms: 5
+fault_tolerance: {checkpoint: {interval_ms: 50}}
+sources:
+  a: {topic: in, fields: {x: int}}
+  b: {topic: in, fields: {x: int}}
+operators:
+  both: {union: [a, b]}
+queries:
+  both: {input: both, sink: {topic: both}}
+"""
+
+
+def folded(cluster: MemoryCluster) -> CutLog:
+    log = CutLog(beginning({"a-0": {0: 0}, "b-0": {0: 0}}))
+    for message in cluster.log.scan(Partition(cluster.topics.cuts, 0)):
+        log.read(message.offset(), cuts.decode(message.value() or b""))
+    return log
+
+
+def cut_nothing(cluster: MemoryCluster, task: str) -> None:
+    """As another copy may that has fetched nothing yet."""
+    before = folded(cluster).task(task)
+    same = tuple(Range(r.partition, r.stop, r.stop, r.newest_us) for r in before.ranges)
+    record = Cut(task, before.batch + 1, same, before.watermark, Id("other", 1), before.last)
+    cluster.log.put(Partition(cluster.topics.cuts, 0), cuts.encode(record), None, None)
+
+
+def test_a_restart_reads_from_the_lower_of_their_positions() -> None:
+    cluster = MemoryCluster(JOB)
+    (unit,) = cluster.units
+    cluster.place({unit: [cluster.start("w1")]})
+    cluster.feed("a", [{"x": x} for x in range(5)])
+    cluster.until(lambda: len(cluster.rows("both")) == 10)
+
+    cut_nothing(cluster, "a-0")
+    cluster.feed("a", [{"x": x} for x in range(5, 12)])
+    cluster.until(lambda: folded(cluster).task("b-0").batch == folded(cluster).task("a-0").batch)
+    cluster.control("pause")
+    a, b = folded(cluster).task("a-0"), folded(cluster).task("b-0")
+    assert (a.batch, a.ranges[0].stop, b.ranges[0].stop) == (b.batch, 5, 12)
+    cluster.until(lambda: all(copy.durable == a.batch for copy in cluster.workers["w1"].copies()))
+
+    cluster.kill("w1")
+    cluster.place({unit: [cluster.start("w2")]})
+    cluster.run_to_end()
+    assert Counter(row["x"] for row in cluster.rows("both")) == dict.fromkeys(range(12), 2)

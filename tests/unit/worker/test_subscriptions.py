@@ -1,0 +1,74 @@
+"""Several subscribers of one partition: each hears of every record from its own position on, and of the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from schemas.topics import Partition, TopicSpec
+from services.log.memory import MemoryLog
+from services.log.protocol import Chunk
+from services.worker.subscriptions import SharedReader
+
+WHERE = Partition("in", 0)
+
+
+@dataclass
+class Heard:
+    """Implements Subscriber."""
+
+    offsets: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def offer(self, chunk: Chunk) -> None:
+        self.offsets += [message.offset() for message in chunk.messages]
+        self.ends += [] if chunk.end is None else [chunk.end]
+
+    def broken(self, cause: str) -> None:
+        raise AssertionError(cause)
+
+
+def a_log_with_a_gap_at_its_end() -> MemoryLog:
+    """Offset 2 is a transaction's marker."""
+    log = MemoryLog(lambda: 0)
+    log.create([TopicSpec(WHERE.topic, 1)])
+    for value in (b"a", b"b"):
+        log.put(WHERE, value, None, None)
+    log.skip(WHERE)
+    return log
+
+
+def test_one_that_comes_when_the_end_is_met_already_hears_of_it_too() -> None:
+    reader = SharedReader(a_log_with_a_gap_at_its_end().reader("r"))
+    first, late = Heard(), Heard()
+    reader.add(first, {WHERE: 0})
+    reader.poll(0)
+    assert (first.offsets, first.ends) == ([0, 1], [3])
+    reader.add(late, {WHERE: 2})
+    reader.poll(0)
+    assert (late.offsets, late.ends) == ([], [3])
+    assert (first.offsets, first.ends) == ([0, 1], [3])
+
+
+def test_one_that_needs_what_was_read_already_hears_of_the_end_behind_it() -> None:
+    reader = SharedReader(a_log_with_a_gap_at_its_end().reader("r"))
+    first, late = Heard(), Heard()
+    reader.add(first, {WHERE: 1})
+    reader.poll(0)
+    reader.add(late, {WHERE: 0})
+    assert late.ends == []
+    reader.poll(0)
+    assert (late.offsets, late.ends) == ([0, 1], [3])
+
+
+def test_an_end_that_nobody_reads_any_more_is_forgotten() -> None:
+    log = a_log_with_a_gap_at_its_end()
+    reader = SharedReader(log.reader("r"))
+    first, late = Heard(), Heard()
+    reader.add(first, {WHERE: 0})
+    reader.poll(0)
+    reader.remove(first)
+    log.put(WHERE, b"c", None, None)
+    reader.add(late, {WHERE: 2})
+    assert late.ends == []
+    reader.poll(0)
+    assert (late.offsets, late.ends) == ([3], [4])
