@@ -15,8 +15,11 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME
 from tests.simulation.names import kind_of
 from tests.simulation.processes import Process, WorkerProcess
+from tests.simulation.profiles import Profile
 
 MIN_RESTART_MS = 30
+THAWED_WITHIN_MS = 150
+"""Longer than an assignment takes to follow an exit notice, and too short for the silence to count as a stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,63 @@ def _stale(cluster: Cluster, fault: Fault) -> None:
             cluster.broker.put(one.partition, one.value, None, None)
 
 
+def _usurped(cluster: Cluster, fault: Fault) -> None:
+    """The target is not heard, and does not hear who takes over from it; the others are slow at that."""
+    others = replace(fault, target=tuple(w.name for w in cluster.workers() if w.name not in fault.target))
+    _during(_set_mute(True), _set_mute(False))(cluster, fault)
+    _lag(cluster, replace(fault, detail="assignments in"))
+    _during(_slow, _fast)(cluster, others)
+
+
+def _dies_behind(cluster: Cluster, fault: Fault) -> None:
+    """detail: a kind of topic for which nothing leaves the target any more; ms later it dies, and all that is lost."""
+    process = cluster.processes[fault.target[0]]
+
+    def dies() -> None:
+        if cluster.processes[process.name] is process and (fault.detail, "out") in process.link.lagging:
+            cluster.crash(process.name, fault.ms, notice=True)
+
+    if process.alive:
+        process.link.lagging.add((fault.detail, "out"))
+        cluster.timeline.after(fault.ms * 1000, dies)
+
+
+def _half_pasted(cluster: Cluster, fault: Fault) -> None:
+    """The first copy that is seen with a run half in its image stalls, and the copy in charge dies.
+
+    For ms work takes so long that a run needs many turns.
+    """
+    until_us = cluster.timeline.now_us + fault.ms * 1000
+    for process in cluster.workers():
+        process.step_us = 1_500
+
+    def look() -> None:
+        pasting = next((found for found in cluster.workers() if _pasted_half(found)), None)
+        if pasting is not None:
+            unit = _pasted_half(pasting)[0]
+            cluster.story.tell(f"{pasting.name} has half a run of {unit} in its image")
+            _stall(cluster, replace(fault, target=(pasting.name,), ms=THAWED_WITHIN_MS))
+            for other in cluster.workers():
+                if other is not pasting and unit in _commits(other):
+                    cluster.crash(other.name, fault.ms, notice=True)
+        elif cluster.timeline.now_us < until_us:
+            cluster.timeline.after(1_000, look)
+
+    look()
+
+
+def _pasted_half(process: WorkerProcess) -> list[str]:
+    """The units whose copies there sleep with part of a run in their image."""
+    copies = process.worker._copies if process.worker is not None and process.alive and not process.frozen else {}
+    sleeping = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
+    return [unit for unit, running in sleeping if running.asleep and running._checkpointer._pasting is not None]
+
+
+def _commits(process: WorkerProcess) -> list[str]:
+    copies = process.worker._copies if process.worker is not None else {}
+    return [unit for unit, copy in copies.items() if copy.core.flags.commit]
+
+
 STRIKES: Mapping[str, Callable[[Cluster, Fault, Partition, bytes], None]] = {
     "dies": lambda cluster, fault, *_: cluster.crash(fault.target[0], fault.ms, notice=True),
     "stalls": lambda cluster, fault, *_: _stall(cluster, fault),
@@ -222,11 +282,15 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "command": _command,
     "resubmit": _resubmit,
     "stale": _stale,
+    "usurped": _usurped,
+    "dies-behind": _dies_behind,
+    "half-pasted": _half_pasted,
 }
 
 
 # -- how faults are drawn ---------------------------------------------------------------------------------------------
 
+Drawn = tuple[float, str, Callable[[str], Fault]]
 RECORDS = ("checkpoints", "checkpoints", "cuts", "data", "delivered", "progress", "assignments")
 
 
@@ -237,8 +301,8 @@ STRUCK = ("checkpoints", "checkpoints", "delivered", "delivered", "cuts", "data"
 LAGS = ("assignments in", "assignments in", "checkpoints in", "cuts in", "data out", "data in", "checkpoints out")
 
 
-def draw_faults(random: Random, roles: Roles, from_ms: int, until_ms: int, weights: Mapping[str, float]) -> list[Fault]:
-    """A few faults, in bursts more often than alone. weights: how much more often a kind comes, of a profile."""
+def draw_faults(random: Random, roles: Roles, from_ms: int, until_ms: int, profile: Profile) -> list[Fault]:
+    """A few faults, in bursts more often than alone."""
     faults: list[Fault] = []
     pause_ms = random.choice((400, 1_000, 3_000))
     at_ms = from_ms
@@ -246,10 +310,10 @@ def draw_faults(random: Random, roles: Roles, from_ms: int, until_ms: int, weigh
         at_ms += random.randint(0, 300) if random.random() < 0.5 else int(random.expovariate(1 / pause_ms))
         if at_ms >= until_ms:
             return faults
-        faults.append(_draw(random, at_ms, roles, weights))
+        faults.append(_draw(random, at_ms, roles, profile))
 
 
-def _draw(random: Random, at_ms: int, roles: Roles, weights: Mapping[str, float]) -> Fault:
+def _draw(random: Random, at_ms: int, roles: Roles, profile: Profile) -> Fault:
     """Lengths from a blink to beyond the fail-stop time-out."""
     ms = random.choice((random.randint(MIN_RESTART_MS, 400), random.randint(200, 1_500), random.randint(1_000, 6_000)))
     worker, anyone = (random.choice(roles.workers),), (random.choice(roles.all),)
@@ -259,11 +323,15 @@ def _draw(random: Random, at_ms: int, roles: Roles, weights: Mapping[str, float]
     def of(kind: str, target: tuple[str, ...] = (), ms: int = 0, detail: str = "", count: int = 1) -> Fault:
         return Fault(at_ms, kind, target, ms, detail, count)
 
-    drawn: tuple[tuple[float, str, Callable[[str], Fault]], ...] = (
+    drawn: tuple[Drawn, ...] = (
         (6, "crash", lambda kind: of(kind, worker, ms, notice)),
         (6, "crash-at", lambda kind: of(kind, worker, ms, random.choice(RECORDS), random.randint(1, 12))),
-        (0, "strike", lambda kind: of(kind, worker, min(ms, 1_500), _draw_strike(random), random.randint(1, 12))),
-        (0, "lag", lambda kind: of(kind, worker, min(ms, 1_500), random.choice(LAGS))),
+        (
+            0,
+            "strike",
+            lambda kind: of(kind, worker, min(ms, 1_500), _draw_strike(random, profile), random.randint(1, 12)),
+        ),
+        (0, "lag", lambda kind: of(kind, worker, min(ms, 1_500), random.choice(profile.lags or LAGS))),
         (1, "crash", lambda kind: of(kind, others, ms, notice)),
         (2, "crash", lambda kind: of(kind, (random.choice(roles.replicas + roles.controllers),), ms)),
         (6, "stall", lambda kind: of(kind, worker, ms)),
@@ -283,15 +351,28 @@ def _draw(random: Random, at_ms: int, roles: Roles, weights: Mapping[str, float]
         (1, "resubmit", lambda kind: of(kind)),
         (2, "stale", lambda kind: of(kind, (), 0, random.choice(STALE), random.randint(0, 30))),
     )
+    weights = profile.faults
     if not weights:
         ((_, kind, make),) = random.choices(drawn, [weight for weight, _, _ in drawn])
         return make(kind)
+    drawn += tuple(row for row in _aimed(random, of, worker, ms) if row[1] in weights)
     # Every candidate is drawn before one is chosen: so another weight changes this choice, and not all that follows.
     made = [make(kind) for _, kind, make in drawn]
     return random.choices(made, [(weight or DIRECTED) * weights.get(kind, 1) for weight, kind, _ in drawn])[0]
 
 
-def _draw_strike(random: Random) -> str:
+def _aimed(random: Random, of: Callable[..., Fault], worker: tuple[str, ...], ms: int) -> tuple[Drawn, ...]:
+    """Kinds that meet what they wait for in a state of the history; drawn only where a profile names them."""
+    return (
+        (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
+        (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
+        (0, "half-pasted", lambda kind: of(kind, (), ms)),
+    )
+
+
+def _draw_strike(random: Random, profile: Profile) -> str:
+    if profile.strikes:
+        return random.choice(profile.strikes)
     return f"{random.choice(STRUCK)} {random.choice(list(STRIKES))}"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 class Profile:
     """faults: how much more often a kind comes; none named: as in the ordinary histories.
 
-    operators, schemes: those that are drawn; empty: all.
+    operators, schemes, strikes, lags: those that are drawn; empty: all.
     fresh: how often an operator reads a stream that nobody reads yet.
     """
 
@@ -21,13 +21,18 @@ class Profile:
     operators: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ()
     fresh: float = 0.7
+    strikes: tuple[str, ...] = ()
+    lags: tuple[str, ...] = ()
+
+
+_REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
 
 
 PROFILES: Mapping[str, Profile] = {
     "": Profile(),
     "two-in-charge": Profile(
         {"lost-heartbeats": 6, "late-heartbeats": 4, "lag": 6, "strike": 4, "crash": 0.2},
-        schemes=("hybrid", "active-standby", "active-replication", "passive-hot"),
+        schemes=_REPLICATED,
     ),
     "fan-out": Profile({"lag": 4, "stall": 2}, ("totals", "windows"), fresh=0.0),
     "standby": Profile(
@@ -35,4 +40,18 @@ PROFILES: Mapping[str, Profile] = {
         ("windows", "totals", "join"),
         ("passive-hot", "hybrid", "active-standby", "passive-cold"),
     ),
+    "takeovers": Profile(
+        {"usurped": 12, "strike": 6},
+        schemes=_REPLICATED,
+        strikes=("delivered deaf", "delivered stalls"),
+    ),
+    "unsent": Profile({"dies-behind": 12, "crash": 0.2}, schemes=("active-standby",)),
+    "runs": Profile(
+        {"strike": 12, "lag": 6, "crash": 0.2},
+        ("totals", "windows", "join"),
+        _REPLICATED,
+        strikes=("checkpoints again", "checkpoints stalls", "checkpoints dies"),
+        lags=("data out", "checkpoints in"),
+    ),
+    "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }

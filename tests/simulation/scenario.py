@@ -42,5 +42,5 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         job.units,
     )
     feed = draw_feed(Random(f"{seed_}/feed"), job, length_ms)
-    faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under.faults)
+    faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under)
     return Scenario(seed_, job, workers, replicas, controllers, tuple(feed), tuple(faults), length_ms)
