@@ -87,11 +87,15 @@ class RowReader:
         Raises:
             StateCorrupted: the log does not hold what the cuts name, or something else than Spark's rows.
         """
-        text = pl.Series(values, dtype=pl.Binary).cast(pl.String)
         try:
+            text = pl.Series(values, dtype=pl.Binary).cast(pl.String)
             table = text.str.json_decode(self._record).struct.unnest()
         except pl.exceptions.PolarsError as error:
             raise StateCorrupted(f"no rows of Spark at {offsets[0]} to {offsets[-1]}: {error}") from None
+        if table.height != len(values) or table.get_column(ORIGIN).has_nulls():
+            raise StateCorrupted(
+                f"no rows of Spark at {offsets[0]} to {offsets[-1]}: one does not say what it is made of"
+            )
         table = table.with_columns(pl.Series(AT, offsets, dtype=pl.Int64))
         if self._mark is None:
             table = self._begin(table)
@@ -115,7 +119,7 @@ class RowReader:
 
 
 class RowDecoder:
-    """From records that count to rows and dead letters."""
+    """From records that count to rows and dead letters; raises StateCorrupted on values that are none of the plan."""
 
     def __init__(self, plan: SparkPlan) -> None:
         self._plan, self._schema = plan, stream_schema(plan.output)
@@ -126,7 +130,10 @@ class RowDecoder:
 
     def rows(self, tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         fit = [table.filter(pl.col(RAW).is_null() & ~pl.col(BEAT).fill_null(False)) for table in tables]
-        found = [table.select(*self._columns, TIME).cast(self._schema) for table in fit if table.height]
+        try:
+            found = [table.select(*self._columns, TIME).cast(self._schema) for table in fit if table.height]
+        except pl.exceptions.PolarsError as error:
+            raise StateCorrupted(f"values that Spark does not write: {error}") from None
         return pl.concat([self.nothing, *found])
 
     def dead(self, lane: int, table: pl.DataFrame, batch: int) -> list[DeadLetter]:
@@ -134,8 +141,11 @@ class RowDecoder:
         found = table.filter(pl.col(RAW).is_not_null())
         if not found.height:
             return []
-        raws = found.get_column(RAW).str.decode("base64").to_list()
-        stamps = [stamp // 1000 for stamp in found.get_column(STAMP).to_list()]
+        try:
+            raws = found.get_column(RAW).str.decode("base64").to_list()
+        except pl.exceptions.PolarsError as error:
+            raise StateCorrupted(f"a dead letter that Spark does not write: {error}") from None
+        stamps = [-1 if stamp is None else stamp // 1000 for stamp in found.get_column(STAMP).to_list()]
         reasons, origin = dict(self._decoder.decode(raws, stamps).refused), self._plan.source or self._plan.operator
         return [
             of_record(origin, reasons.get(index, UNREADABLE), batch, self._plan.topic, lane - 1, offset, raw)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
+import xxhash
 
 from schemas import dead_letters
 from schemas.commits import DEAD, Commit, CommitRecord, decode, is_frame
@@ -95,12 +96,27 @@ class Recut:
         missing = [one for one in named if one not in self._frames]
         if missing:
             raise StateCorrupted(f"commit {record.k} at {offset} names no frames at {missing}")
-        payloads = tuple(memoryview(self._frames[frame.offset])[HEADER_BYTES:] for frame in record.frames)
-        for frame in record.frames:
-            unpack(self._frames[frame.offset])
-        dead = tuple(dead_letters.decode(self._frames[one].removeprefix(DEAD)) for one in record.dead)
+        payloads = tuple(self._payload(frame.offset) for frame in record.frames)
+        dead = tuple(self._dead(one) for one in record.dead)
         self._frames.clear()
         return MicroBatch(offset, record, payloads, dead)
+
+    def _payload(self, offset: int) -> memoryview:
+        """Checked, as rows are taken of it as they lie."""
+        payload = memoryview(self._frames[offset])[HEADER_BYTES:]
+        try:
+            header = unpack(self._frames[offset])
+        except ValueError as error:
+            raise StateCorrupted(f"offset {offset}, which a commit names: {error}") from None
+        if xxhash.xxh3_64_intdigest(payload) != header.payload_hash:
+            raise StateCorrupted(f"offset {offset}, which a commit names: the payload is not that of its header")
+        return payload
+
+    def _dead(self, offset: int) -> DeadLetter:
+        try:
+            return dead_letters.decode(self._frames[offset].removeprefix(DEAD))
+        except msgspec.DecodeError as error:
+            raise StateCorrupted(f"offset {offset}, which a commit names as a dead letter: {error}") from None
 
 
 def _decoded(value: bytes) -> CommitRecord | None:

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import (
+    analysis,
     assignments,
     checkpoints,
     commands,
+    commits,
     cuts,
     dead_letters,
     delivered,
@@ -24,15 +26,20 @@ from schemas import (
     plans,
     progress,
 )
+from schemas.commits import DEAD, Commit, Fence, Named
 from schemas.decided import Id
 from schemas.frames import HEADER_BYTES
+from schemas.plans import SparkPlan
 from services.cli.writing import key_reader
 from services.controller.core.submission import parse
+from services.kernel.decoding import Decoder
 from services.kernel.deletions import Deletions
 from services.kernel.errors import JobRejected, StateCorrupted
 from services.kernel.frames import FrameCodec, Sender
+from services.kernel.marked import RowDecoder, RowReader
 from services.kernel.merging import InputPartition
 from services.kernel.planning.loading import load
+from services.kernel.recut import MicroBatch, Recut
 
 HEARTBEAT = heartbeats.encode(
     heartbeats.Heartbeat(
@@ -44,6 +51,9 @@ PART = checkpoints.encode(checkpoints.Part(Id("a", 1), 0, False, ENTRIES))
 MARKER = checkpoints.encode(
     checkpoints.Marker(Id("a", 2), None, 1, 0, 5, b"", None, ["t"], {"u": 7}, [checkpoints.Position("x", 0, 9)], 4)
 )
+LETTER = dead_letters.encode(dead_letters.DeadLetter("o", "r", 1, raw=b"x"))
+FIRST = {"in": {0: 0}}
+COMMIT = commits.encode(Commit(1, 1, 1, FIRST, {"in": {0: 1}}, (Named(0, 2),), 5, Id("d", 2), dead=(1,)))
 JSON = b'{"job":"j","name":"n","command":"cancel","kind":"k","time_ms":1,"unit":"u","batch":3,"epoch":1}'
 
 DECODERS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
@@ -51,9 +61,13 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
     "checkpoints": (checkpoints.decode, PART),
     "markers": (checkpoints.decode, MARKER),
     "entries": (checkpoints.unpack, ENTRIES),
+    "analysis questions": (analysis.decode_question, JSON),
+    "analysis answers": (analysis.decode_answer, JSON),
     "commands": (commands.decode, JSON),
+    "commits": (commits.decode, COMMIT),
+    "fences": (commits.decode, commits.encode(Fence(1, Id("d", 1)))),
     "cuts": (cuts.decode, JSON),
-    "dead letters": (dead_letters.decode, dead_letters.encode(dead_letters.DeadLetter("o", "r", 1, raw=b"x"))),
+    "dead letters": (dead_letters.decode, LETTER),
     "replayed": (dead_letters.decode_replayed, dead_letters.encode(dead_letters.Replayed(1, 2))),
     "delivered": (delivered.decode, delivered.encode(delivered.Delivered("u", 1, 2))),
     "events": (events.decode, JSON),
@@ -69,7 +83,7 @@ DEEP = [b"[" * 100_000, b'{"a":' * 100_000, b"\x91" * 100_000]
 def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     """Some bytes replaced, put in or taken out, mostly by such as are no text."""
     piece = st.binary(max_size=4) | st.sampled_from(
-        [b"\xff", b"\xed\xa0\x80", b'"', b"{", b"[", b"9" * 400, b"\\ud800"]
+        [b"\xff", b"\xed\xa0\x80", b'"', b"{", b"[", b"\x00", b"9" * 400, b"1e999", b"-", b"\\ud800"]
     )
     changes = draw(st.lists(st.tuples(st.integers(0, len(whole)), piece, st.integers(0, 4)), max_size=3))
     for at, put, cut in changes:
@@ -156,3 +170,64 @@ def test_a_damaged_payload_is_noticed_before_rows_are_made_of_it() -> None:
         value = FRAME[:place] + bytes([FRAME[place] ^ 0xFF]) + FRAME[place + 1 :]
         with pytest.raises(StateCorrupted, match="is not that of its header"):
             InputPartition("t[0]", [0], 7, 0, 0).offer(0, value)
+
+
+SEQUEL = commits.encode(Commit(1, 2, 1, {"in": {0: 1}}, {"in": {0: 2}}, (Named(3, 2),), 5, Id("d", 3), Id("d", 2)))
+
+
+def recut(*values: bytes) -> list[MicroBatch]:
+    reader = Recut(0, FIRST)
+    found = [reader.read(offset, value) for offset, value in enumerate(values)]
+    return [one for one in found if one is not None]
+
+
+def test_commits_that_are_whole_are_taken() -> None:
+    assert [len(one.dead) for one in recut(FRAME, DEAD + LETTER, COMMIT, FRAME, SEQUEL)] == [1, 0]
+
+
+@given(damaged(FRAME), damaged(DEAD + LETTER), damaged(COMMIT))
+def test_what_a_commit_names_is_as_it_was_written_or_the_log_is_corrupt(frame: bytes, dead: bytes, last: bytes) -> None:
+    sent = CODEC.decode([memoryview(FRAME)[HEADER_BYTES:]]).rows()
+    with suppress(StateCorrupted):
+        for one in recut(frame, dead, last, FRAME, SEQUEL):
+            assert not one.payloads or CODEC.decode(one.payloads).rows() == sent
+
+
+ROW = b'{"_origin":4,"_reached":7,"_beat":false,"_stamp":5,"_time":9,"c0":1,"c1":"a","c2":"-1.5","c3":"aGk="}'
+LETTER_ROW = b'{"_origin":5,"_raw":"bm9wZQ==","_stamp":5000}'
+OUTPUT = {"x": "int", "s": "string?", "d": "decimal(10,2)?", "raw": "bytes?"}
+ROWS = RowDecoder(SparkPlan("h", "u", "in", {"x": "int"}, {0: 0}, OUTPUT, source="s"))
+
+
+@given(damaged(ROW), damaged(LETTER_ROW), st.sampled_from([0, 1]))
+def test_rows_of_spark_are_read_or_the_log_is_corrupt(value: bytes, letter: bytes, start: int) -> None:
+    try:
+        found = RowReader(OUTPUT, start).read([0, 1, 2], [value, letter, ROW.replace(b":4", b":6")])
+        rows, dead = ROWS.rows([found]), ROWS.dead(1, found, 1)
+    except StateCorrupted:
+        return
+    assert rows.height + len(dead) <= found.height <= 3
+
+
+@pytest.mark.parametrize("value", [None, b"null", b"{}", ROW + b"," + ROW, b'{"c1":"\xff"}', *DEEP])
+@pytest.mark.parametrize("start", [0, 1])
+def test_what_is_no_row_of_spark_hides_none_behind_it(value: bytes | None, start: int) -> None:
+    with pytest.raises(StateCorrupted, match="no rows of Spark at 0 to 1"):
+        RowReader(OUTPUT, start).read([0, 1], [value, ROW])
+
+
+FIELDS = {"n": "int", "s": "string?", "f": "float?", "t": "timestamp?", "l": "list<int>?", "b": "bytes?"}
+LINES = {
+    "json": b'{"n":1,"s":"a","f":1.5,"t":5,"l":[1,2],"b":"aGk="}',
+    "csv": b'1,"a, b",1.5,5,"[1,2]",aGk=',
+}
+READERS = {name: Decoder(FIELDS, name, unit="ms") for name in LINES}
+
+
+@pytest.mark.parametrize("name", LINES)
+@given(data=st.data())
+def test_a_record_of_a_source_is_a_row_or_refused(name: str, data: st.DataObject) -> None:
+    values = data.draw(st.lists(damaged(LINES[name]) | st.sampled_from(DEEP) | st.none(), min_size=1, max_size=4))
+    decoded = READERS[name].decode([*values, LINES[name]], [1] * (len(values) + 1))
+    assert decoded.rows.height + len(decoded.refused) == len(values) + 1
+    assert len(values) not in dict(decoded.refused), "the one that is whole is taken, whatever comes with it"
