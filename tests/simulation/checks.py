@@ -177,20 +177,32 @@ def _deliveries(written: list[Written]) -> Iterator[str]:
 
 
 def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[str]:
-    """Invariant 1 for what went in: valid cuts follow each other and reach the ends of the drain."""
+    """Invariant 1 for what went in: valid cuts follow each other and reach the ends of the drain.
+
+    And what joins a table comes once the table is there (JOBS "A job file").
+    """
     first = {
         f"{source.operator}-{index}": {partition: source.first[partition] for partition in owned}
         for source in generation.plan.sources
         for index, owned in enumerate(source.owners)
     }
     log = CutLog(beginning(first))
+    brought: dict[str, int] = {}
     for one in cluster.broker.written:
         if one.partition.topic == generation.topics.cuts:
             record = cuts.decode(one.value)
-            if log.read(one.offset, record) and isinstance(record, Cut) and any(r.lost for r in record.ranges):
-                yield f"lost: {record.task} cut batch {record.batch} as lost"
+            if log.read(one.offset, record) and isinstance(record, Cut):
+                if any(r.lost for r in record.ranges):
+                    yield f"lost: {record.task} cut batch {record.batch} as lost"
+                if any(r.stop > r.start for r in record.ranges):
+                    brought.setdefault(record.task, record.batch)
             if isinstance(record, Control) and record.kind == "drain" and log.ends is None:
                 yield f"drain: the drain at {record.offset} is not valid"
+    tables = {task for task in first if generation.plan.spec["sources"][task.rpartition("-")[0]].get("table")}
+    loaded = log.loaded(tables)
+    for task, batch in brought.items():
+        if task not in tables and (loaded is None or batch < loaded):
+            yield f"table: {task} brought records in batch {batch}, the tables are there from batch {loaded} on"
     if generation.ended == "drained":
         for task, ends in (log.ends or {}).items():
             reached = {r.partition: r.stop for r in log.task(task).ranges}

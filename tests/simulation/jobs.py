@@ -21,6 +21,7 @@ NAME = "job"
 MAX_UNITS = 8
 Fields = dict[str, str]
 SOURCE_FIELDS: Fields = {"k": "string?", "x": "int", "y": "float?", "at": "timestamp"}
+TABLE, TABLE_FIELDS = "table", {"k": "string?", "c": "int"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,19 @@ class _Drawing:
             self.streams.append(_Stream(name, dict(SOURCE_FIELDS)))
         return sources, topics
 
+    def table(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """A source that is a table, and a join with it."""
+        self._keep(self._beside(f"o{len(self.operators)}"))
+        tasks = self.random.choice((1, 1, 2))
+        topic = f"in-{TABLE}"
+        source = {"topic": topic, "fields": TABLE_FIELDS, "table": ["k"], "parallelism": tasks}
+        return {TABLE: source}, {topic: tasks * self.random.choice((1, 2))}
+
     def add(self) -> None:
         """One more operator on streams that are there, mostly ones that nobody reads yet."""
-        drawn = DRAWN[self.random.choice(self._kinds)](self, f"o{len(self.operators)}")
+        self._keep(DRAWN[self.random.choice(self._kinds)](self, f"o{len(self.operators)}"))
+
+    def _keep(self, drawn: tuple[dict[str, Any], _Stream] | None) -> None:
         if drawn is None:
             return
         spec, stream = drawn
@@ -159,6 +170,13 @@ class _Drawing:
         joined = {"left": left.name, "right": right.name, "on": ["k"], "within_s": 0.5, "kind": kind}
         return {"join": joined}, _Stream(name, {"k": "string?"})
 
+    def _beside(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
+        taken = self._input("k", "x")
+        if taken is None:
+            return None
+        joined = {"left": taken.name, "right": TABLE, "on": ["k"], "kind": self.random.choice(("inner", "left"))}
+        return {"join": joined}, _Stream(name, {**taken.fields, "c": "int?"})
+
     def _union(self, name: str) -> tuple[dict[str, Any], _Stream] | None:
         first = self._input("k", "x")
         same = [s for s in self.streams if first is not None and s.fields == first.fields and s is not first]
@@ -225,6 +243,9 @@ def _units(spec: dict[str, Any], topics: dict[str, int]) -> tuple[str, ...]:
 def _draw(random: Random, profile: Profile) -> tuple[dict[str, Any], dict[str, int]]:
     drawing = _Drawing(random, profile)
     sources, topics = drawing.sources()
+    if profile.table:
+        source, topic = drawing.table()
+        sources, topics = {**sources, **source}, {**topics, **topic}
     for _ in range(random.choice((1, 2, 3, 4))):
         drawing.add()
     queries = {}
@@ -266,10 +287,18 @@ def draw_feed(random: Random, job: DrawnJob, until_ms: int) -> list[Feed]:
         while at_ms < until_ms:
             if not quiet_from < at_ms < quiet_from + 3_000:
                 partition = random.randrange(job.topics[topic])
-                values = tuple(_record(random, keys, at_ms) for _ in range(random.randint(1, most)))
+                made = _entry if topic == f"in-{TABLE}" else _record
+                values = tuple(made(random, keys, at_ms) for _ in range(random.randint(1, most)))
                 feed.append(Feed(at_ms, topic, partition, values, random.random() < 0.2))
             at_ms += random.randint(1, 2 * every_ms)
     return sorted(feed, key=lambda one: one.at_ms)
+
+
+def _entry(random: Random, keys: list[str], at_ms: int) -> bytes:
+    """A row of the table, or what is none."""
+    if random.random() < 0.02:
+        return random.choice((b"", b"{", b'{"c": 1}', b"\xff"))
+    return msgspec.json.encode({"k": random.choice((None, *keys)), "c": at_ms})
 
 
 def _record(random: Random, keys: list[str], at_ms: int) -> bytes:

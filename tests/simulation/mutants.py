@@ -154,6 +154,12 @@ def cut_not_read_back(true: Any, self: Cutter, name: str, feed: SourceFeed, now_
         self.read(self._log.upto, value, feed.batch)
 
 
+@_method(Cutter, "_held")
+def tables_not_waited_for(true: Any, self: Cutter, name: str) -> bool:
+    """A stream brings its records while the table that it joins is still being loaded."""
+    return False
+
+
 @_method(Cutter, "as_of")
 def marker_with_newest_cuts(true: Any, self: Cutter, batch: int) -> CutsSnapshot | None:
     """A marker holds the cut log as it is, and not as of its batch."""
@@ -495,6 +501,7 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (refused_run_settled, 2, "runs"),
     (marker_with_newest_cuts, 21, "runs"),
     (parts_of_two_copies_mixed, 23, "runs"),
+    (tables_not_waited_for, 2, "table"),
     (paste_left_half_done, 14, "half-pasted"),
     (cut_not_read_back, 4, "takeovers"),
     (no_fencing, 5, "takeovers"),

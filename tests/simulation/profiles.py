@@ -14,7 +14,8 @@ class Profile:
     """faults: how much more often a kind comes; none named: as in the ordinary histories.
 
     operators, schemes, strikes, lags: those that are drawn; empty: all.
-    fresh: how often an operator reads a stream that nobody reads yet.
+    fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
+    table.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -23,6 +24,7 @@ class Profile:
     fresh: float = 0.7
     strikes: tuple[str, ...] = ()
     lags: tuple[str, ...] = ()
+    table: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -53,5 +55,6 @@ PROFILES: Mapping[str, Profile] = {
         strikes=("checkpoints again", "checkpoints stalls", "checkpoints dies"),
         lags=("data out", "checkpoints in"),
     ),
+    "table": Profile(table=True),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }
