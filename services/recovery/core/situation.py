@@ -155,12 +155,23 @@ class Situation:
         return self.covering.durable(self.change, self.report(self.primary))
 
     @property
+    def over(self) -> bool:
+        """The unit has ended: its last marker is valid, so that no copy has anything left to process or to send.
+
+        A copy that says so has told it to `progress` before; only if all that have are gone, perhaps none was heard.
+        """
+        ended = (copy for copy in self.change.copies if (report := self.report(copy)) and report.state == "ended")
+        return any(not self.gone(copy) for copy in ended)
+
+    @property
     def another_asked(self) -> bool:
         return self.asked.offset > self.change.asked and self.asked.scheme != self.change.scheme
 
     @property
     def protected(self) -> bool:
-        """The copies are where the scheme wants them, and answer."""
+        """The copies are where the scheme wants them, and answer; what has ended needs none."""
+        if self.over:
+            return True
         if self.stance is Stance.ALONE:
             return self.target is Rung.ABSENT and self.ready(self.primary)
         settled = self.stance is Stance.NORMAL and self.step is None

@@ -210,7 +210,9 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
 
 
 def next_change(situation: Situation, rooms: Rooms) -> Change | None:
-    """The record that is due for the unit, or None."""
+    """The record that is due for the unit, or None; no record moves what has ended."""
+    if situation.over:
+        return None
     before = situation.stance
     sign = next((sign for sign in ROWS[before] if SIGNS[sign](situation)), None)
     if sign is None:

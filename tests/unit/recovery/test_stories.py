@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from schemas.decided import Id
+from schemas.plans import Ended
+from services.recovery.core.recovery import DecisionRead
 from services.recovery.core.situation import Stance, stance
 from services.recovery.core.switching import TRANSITIONS, Move, Sign
-from tests.unit.recovery.world import Worker, World, plan
+from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 T, S = Stance, Sign
 
@@ -371,3 +374,53 @@ def test_what_is_unplaced_stays_so() -> None:
     world.kill("w1")
     world.run(2)
     assert story(world) == ["u-0#4: normal -> unplaced (none): no copies; cancelled"]
+
+
+# -- what has ended ---------------------------------------------------------------------------------------------------
+
+
+def test_silence_moves_nothing_in_a_unit_that_has_ended() -> None:
+    """Told while it drained: "the primary is silent", again and again, of a unit with nothing left to do."""
+    world = cluster().end()
+    world.stall("w1")
+    world.run(10)
+    world.stall("w1", False)
+    world.stall("w2")
+    world.run(10)
+    assert story(world) == []
+
+
+def test_a_unit_that_has_ended_needs_no_second_copy() -> None:
+    world = cluster().end()
+    world.kill("w2")
+    assert world.run(3).unprotected() == []
+    assert story(world) == []
+
+
+def test_a_unit_that_ended_while_it_was_switched_is_left_as_it_is() -> None:
+    world = switched()
+    epoch = world.end().change().epoch
+    world.stall("w1", False)
+    assert world.run(3).unprotected() == []
+    assert world.change().epoch == epoch
+
+
+def test_when_all_copies_that_told_of_the_end_are_gone_another_one_tells_it() -> None:
+    world = cluster().end()
+    world.kill("w1")
+    world.kill("w2")
+    world.run(2)
+    assert story(world) == ["u-0#4: normal -> alone (hybrid): w3 in charge; "
+                            "both copies are gone: placed anew from the checkpoint log"]  # fmt: skip
+    assert world.workers["w3"].copies[UNIT].state == "ended"
+
+
+def test_nothing_is_decided_for_units_of_a_generation_that_has_ended() -> None:
+    world = cluster()
+    ended = Ended("job", G, Id("c", 2), world.plan.id, "drained")
+    for replica in world.replicas:
+        assert replica.core.observe(DecisionRead(ended), world.now_us) == []
+    world.stall("w1")
+    world.kill("w2")
+    assert world.run(10).unprotected() == []
+    assert story(world) == []

@@ -55,11 +55,15 @@ class Hosted:
 
 @dataclass
 class Shared:
-    """What the logs hold of one unit: the newest batch cut, the newest valid marker, when it was written."""
+    """What the logs hold of one unit: the newest batch cut, the newest valid marker, when it was written.
+
+    ended: that marker is the last one; every copy that reads it has ended.
+    """
 
     batch: int = 0
     durable: int = 0
     marked_us: int = 0
+    ended: bool = False
 
 
 @dataclass
@@ -112,7 +116,11 @@ class Worker:
                 self.copies[change.unit] = Hosted(change.epoch, mine[0].flags, since_us=now_us)
 
     def _drive(self, copy: Hosted, shared: Shared, now_us: int) -> None:
-        """Up by one state when its time has come, down at once; then the work of one step."""
+        """Up by one state when its time has come, down at once; then the work of one step. An ended copy stays so."""
+        if shared.ended and copy.state in ("synced", "running"):
+            copy.state = "ended"
+        if copy.state == "ended":
+            return
         waited_us = now_us - copy.since_us
         wanted = {"virgin": "deployed", "synced": "synced", "live": "running"}[copy.flags.state]
         order = ["deploying", "deployed", "synced", "running"]
@@ -219,6 +227,11 @@ class World:
         worker = self.workers[name]
         worker.alive, worker.stalled, worker.incarnation = True, False, str(int(worker.incarnation) + 1)
         worker.copies, worker.read, worker.assigned = {}, 0, Assigned()
+
+    def end(self, unit: str = UNIT) -> World:
+        """It has run out, and its copies say so."""
+        self.shared[unit].ended = True
+        return self.run(0.2)
 
     def stall(self, name: str, stalled: bool = True) -> None:
         self.workers[name].stalled = stalled
