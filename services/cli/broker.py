@@ -25,7 +25,7 @@ from services.cli.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
 from services.cli.java import Java, JavaMissing, find_java
 from services.cli.processes import Child, tail
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
 FORMER_TIMEOUT_S = 10.0
 ATTEMPTS = 5

@@ -72,7 +72,10 @@ def submit(
     file: File,
     create_topics: CreateTopics = False,
     partitions: Partitions = None,
-    timeout: Timeout = 60.0,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", min=0.1, help="Seconds to wait; default: 60, for each operator on Spark 240 more."),
+    ] = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
@@ -85,11 +88,13 @@ def submit(
 
     try:
         job = read_job(file)
-        with connected(data_dir, kafka) as door, waiting(f"starting job {job.spec.name} ...", quiet=as_json):
+        spark, starting = submitting.on_spark(job.spec), f"starting job {job.spec.name} ..."
+        with connected(data_dir, kafka) as door, waiting(starting, quiet=as_json) as tell:
             if create_topics:
                 allow = allowed(job.spec, data_dir)
                 door.log.create(missing_topics(job.spec, door.present, door.topics.prefix, allow, partitions))
-            done = submitting.submit(door, job.raw, timeout)
+            patience_s = timeout or submitting.patience_s(spark)
+            done = submitting.submit(door, job.raw, patience_s, tell if spark else lambda how_far: None)
     except JobRejected as rejected:
         _refuse(str(file), rejected.problems, as_json)
         return

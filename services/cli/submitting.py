@@ -6,6 +6,8 @@ Source: PROTOCOL 1, JOBS "Submitting by Kafka alone works too".
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +17,22 @@ from schemas import commands
 from schemas.assignments import unit_key
 from schemas.commands import Command
 from schemas.events import Event
+from schemas.job_operators import Spark
+from schemas.jobs import JobSpec
 from schemas.plans import Ended, Problem, Rejection, Status
 from schemas.topics import Partition, generation
 from services.cli.cluster_reading import Watch, read_all
 from services.cli.cluster_view import JobLine
 from services.cli.terminal import CommandFailed
 from services.cli.whereabouts import Door
-from services.kernel.errors import JobRejected
+from services.kernel.errors import JobRejected, Retriable
 
 ANSWER_S = 5.0
 LOOK_AGAIN_S = 0.2
+PATIENCE_S, SPARK_S = 60.0, 240.0
+"""How long a job may take until it runs, and how much longer for each operator on Spark: the controller gives Spark
+three minutes to say what it makes of one, and then a driver and its JVM start.
+"""
 
 WANTED_STATE = {"pause": "paused", "resume": "running"}
 
@@ -38,8 +46,20 @@ class Submitted:
     status: Status
 
 
-def submit(door: Door, raw: dict[str, Any], timeout_s: float) -> Submitted:
+def on_spark(spec: JobSpec) -> list[str]:
+    """The job's operators that Spark runs."""
+    return [name for name, operator in spec.operators.items() if isinstance(operator, Spark)]
+
+
+def patience_s(spark: Sequence[str]) -> float:
+    return PATIENCE_S + SPARK_S * len(spark)
+
+
+def submit(door: Door, raw: dict[str, Any], timeout_s: float, tell: Callable[[str], None]) -> Submitted:
     """Returns once every unit runs.
+
+    Args:
+        tell: how far it is, whenever the cluster says so.
 
     Raises:
         JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
@@ -56,11 +76,19 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float) -> Submitted:
                 raise CommandFailed(f"job {last.job} has ended: {record.reason}")
             if isinstance(record, Status):
                 last = record
+                tell(_how_far(last))
             if last.state == "running":
                 return Submitted(last.job, run, last)
             if last.state == "failed":
                 raise CommandFailed(f"job {last.job} failed: {last.error}", f"`holdfast status {last.job}`")
     raise CommandFailed(_not_yet(last, timeout_s), f"`holdfast status {last.job}` shows whether it comes up later")
+
+
+def _how_far(status: Status) -> str:
+    if status.state == "accepted":
+        return "accepted: Spark is asked what it makes of the job"
+    why = f": {status.error}" if status.error else ""
+    return f"{status.state}: {status.available} of {status.units} units run{why}"
 
 
 def _not_yet(last: Status, timeout_s: float) -> str:
@@ -112,9 +140,10 @@ def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: f
     _append(door, commands.encode(Command("scheme", job.job, unit, scheme)))
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        change = read_all(door).change(key)
-        if change is not None and change.scheme == scheme:
-            return
+        with suppress(Retriable):  # a broker that is busy is asked again
+            change = read_all(door).change(key)
+            if change is not None and change.scheme == scheme:
+                return
         time.sleep(LOOK_AGAIN_S)
     raise CommandFailed(
         f"{unit} is not under {scheme} after {timeout_s:g} s", "it changes once its copies allow it: `holdfast units`"

@@ -38,7 +38,8 @@ from services.log.durability import Durability
 from services.log.kafka import KafkaLog
 from services.worker.settings import new_incarnation
 
-READY_S = 60.0
+READY_S = 180.0
+"""Who ends as soon as he starts is told before; who is only slow, on a machine with much to do, is waited for."""
 TICK_S = 0.25
 LOGS_S = 10.0
 AGAIN_S = 30.0

@@ -23,8 +23,8 @@ def read_topic(
     """(partition, record) in the order of each partition.
 
     Args:
-        follow: go on for ever. until_idle_s: go on until nothing came for so long; it goes before `follow`.
-            Without either, the end is where each partition ended at the call.
+        follow: go on for ever. until_idle_s: go on until nothing came for so long, and what was there at the call has;
+            it goes before `follow`. Without either, the end is where each partition ended at the call.
     """
     wanted = [Partition(topic, index) for index in range(partitions)]
     ends = log.offsets(wanted, "end")
@@ -34,11 +34,11 @@ def read_topic(
         reader.assign(positions)
         last = clock()
         while True:
-            if until_idle_s is not None:
-                if clock() - last >= until_idle_s:
+            if all(positions[partition] >= ends[partition] for partition in wanted):
+                if until_idle_s is not None and clock() - last >= until_idle_s:
                     return
-            elif not follow and all(positions[partition] >= ends[partition] for partition in wanted):
-                return
+                if until_idle_s is None and not follow:
+                    return
             for chunk in reader.poll(_WAIT_S):
                 for message in chunk.messages:
                     positions[chunk.partition] = message.offset() + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +96,12 @@ def _shown(value: object) -> str:
 
 
 @contextmanager
-def waiting(what: str, *, quiet: bool) -> Iterator[None]:
-    """A spinner while something is waited for, on a terminal only."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
-    with console(stderr=True).status(what):
-        yield
+def waiting(what: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A spinner while something is waited for, on a terminal. Gives what tells how far it is, elsewhere in lines."""
+    if quiet:
+        yield lambda how_far: None
+    elif not sys.stderr.isatty():
+        yield note
+    else:
+        with console(stderr=True).status(what) as spinner:
+            yield lambda how_far: spinner.update(f"{what} {how_far}")
