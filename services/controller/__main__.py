@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import structlog
 
-from schemas.topics import ClusterTopics
+from schemas.topics import ClusterTopics, Partition
 from services.controller.app import TICK_S, Shell
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
@@ -24,6 +24,11 @@ from services.log.backlog import Backlog
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.kafka import KafkaLog
+from services.log.recent import begin_recently
+
+HISTORY_MS = 60_000
+"""A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
+end that its parent told of, counts from the start on."""
 
 STOP_S = 0.5
 """Nothing needs saving, so nothing is worth waiting for any longer."""
@@ -60,10 +65,11 @@ async def run(settings: ControllerSettings) -> int:
         allow=settings.allow,
         durability=durability,
     )
-    kinds = conductor.topics()
-    shell = Shell(conductor, log, Backlog.of(log, kinds), time_ms)
+    kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
+    begins = begin_recently(log, group, Partition(topics.heartbeats, 0), HISTORY_MS)
+    shell = Shell(conductor, log, Backlog.of(log, kinds, begins), time_ms)
     names = {partition: kind.value for partition, kind in kinds.items()}
-    app = make_app(f"{settings.cluster}-{settings.controller}", settings.kafka, client_settings(), names, shell.read)
+    app = make_app(group, settings.kafka, client_settings(), names, shell.read)
     app.timer(TICK_S)(shell.tick)
     app.task(shell.act)
     await app.start()

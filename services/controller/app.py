@@ -1,7 +1,7 @@
 """Between Faust and the core: agents feed it in the event loop, one thread carries out what blocks.
 
-Source: PROTOCOL 1. Every replica is a consumer group of its own and reads everything from the start; it acts once it
-has read what was there when it started.
+Source: PROTOCOL 1. Every replica is a consumer group of its own and reads everything from the start, heartbeats from
+near their end; it acts once it has read what was there when it started.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import sys
-import time
 
 import structlog
 
@@ -21,6 +20,7 @@ from services.log.backlog import Backlog
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.kafka import KafkaLog
+from services.log.recent import begin_recently
 from services.recovery.replica import ECHO_MS, Replica
 from services.recovery.settings import RecoverySettings
 
@@ -29,7 +29,7 @@ LOOK_AGAIN_S = 1.0
 STOP_S = 0.5
 HISTORY_MS = 10_000
 """A replica that starts reads no older heartbeats: a worker that still matters has sent one since, or its silence
-counts from now. Ten minutes of them, as the topic keeps, took half a minute to read."""
+counts from now."""
 
 _log = structlog.get_logger()
 
@@ -50,7 +50,7 @@ async def run(settings: RecoverySettings) -> int:
         Partition(topics.events, 0): "events",
     }
     group = f"{settings.cluster}-{settings.recovery}"
-    begins = _recent(log, group, Partition(topics.heartbeats, 0))
+    begins = begin_recently(log, group, Partition(topics.heartbeats, 0), HISTORY_MS)
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), Backlog.of(log, kinds, begins),
         settings.heartbeat_interval_ms,
@@ -84,17 +84,6 @@ async def run(settings: RecoverySettings) -> int:
         _log.error("the app crashed", reason=repr(app.crash_reason))
     await asyncio.wait({asyncio.ensure_future(app.stop())}, timeout=STOP_S)
     return 0 if stopped.is_set() else 1
-
-
-def _recent(log: KafkaLog, group: str, heartbeats: Partition) -> dict[Partition, int]:
-    """Lets the group begin with recent heartbeats; where Kafka does not answer that, it reads all of them."""
-    try:
-        begins = log.offsets([heartbeats], int(time.time() * 1000) - HISTORY_MS)
-        log.start_group(group, begins)
-    except Retriable as error:
-        _log.warning("all heartbeats are read", error=str(error))
-        return {}
-    return begins
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The recovery process on a real broker: how a replica that starts late finds out what it must know."""
+"""Heartbeats on a real broker: a replica of recovery or of the controller that starts late begins near their end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from schemas import heartbeats
 from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics, Partition
 from services.log.kafka import KafkaLog
-from services.recovery.__main__ import HISTORY_MS, _recent
+from services.log.recent import begin_recently
 
 pytestmark = pytest.mark.kafka
+HISTORY_MS = 10_000
+AHEAD_MS = -60_000
+"""Recent, however long this test is held up."""
 
 
 def test_a_replica_begins_with_recent_heartbeats(kafka: str) -> None:
@@ -23,11 +26,11 @@ def test_a_replica_begins_with_recent_heartbeats(kafka: str) -> None:
     log.create(topics.specs())
     appender, now_ms = log.appender("test"), int(time.time() * 1000)
     where, group = Partition(topics.heartbeats, 0), f"{topics.prefix}-recovery"
-    for number, age_ms in enumerate((300_000, 200_000, 2 * HISTORY_MS, HISTORY_MS // 10, 0)):
+    for number, age_ms in enumerate((300_000, 200_000, 2 * HISTORY_MS, AHEAD_MS, AHEAD_MS)):
         record = heartbeats.encode(Heartbeat("w", "1", now_ms - age_ms, number))
         appender.append(where, record, timestamp_ms=now_ms - age_ms)
     appender.flush(30)
-    assert _recent(log, group, where) == {where: 3}
+    assert begin_recently(log, group, where, HISTORY_MS) == {where: 3}
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     (committed,) = consumer.committed([TopicPartition(where.topic, where.index)], timeout=30)
     assert committed.offset == 3
@@ -38,5 +41,5 @@ def test_a_replica_begins_with_recent_heartbeats(kafka: str) -> None:
 
 def test_a_replica_reads_all_heartbeats_where_kafka_does_not_answer() -> None:
     log = KafkaLog("127.0.0.1:1", None, "test")
-    assert _recent(log, "group", Partition("heartbeats", 0)) == {}
+    assert begin_recently(log, "group", Partition("heartbeats", 0), HISTORY_MS) == {}
     log.close()
