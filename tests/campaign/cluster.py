@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,6 +25,7 @@ from services.cli.members import Member
 from services.cli.replaying import Report, replay
 from services.cli.settings import Settings
 from services.cli.supervisor import Supervisor
+from services.kernel.errors import Retriable
 from services.kernel.operators.python import restrict
 from services.kernel.planning.loading import load
 from services.log.kafka import KafkaLog
@@ -33,7 +34,7 @@ from tests.campaign.jobs import Job, Row, value
 from tests.support.doomed_worker import Doom
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 START_S = 180.0
 """Machines that run tests are busy."""
 LOOK_AGAIN_S = 0.02
@@ -84,6 +85,11 @@ class DoomedCluster:
 
     def disarm(self) -> None:
         self._armed.unlink(missing_ok=True)
+
+    def withdraw(self) -> bool:
+        """What is armed fires no more; False if it has fired."""
+        self.disarm()
+        return not self.fired
 
     @property
     def fired(self) -> bool:
@@ -180,15 +186,20 @@ class RunningJob:
         self.fed += count
 
     def until(self, condition: Callable[[], Any], what: str, *, load: int = 0, seconds: float = DEADLINE_S) -> Any:
-        """Looks again and again; load: numbers fed in between. Raises NotReached."""
+        """Looks again and again, also where Kafka is too busy to answer; load: numbers fed in between.
+
+        Raises NotReached.
+        """
         deadline = time.monotonic() + seconds
-        while not (found := condition()):
+        while True:
+            with suppress(Retriable):
+                if found := condition():
+                    return found
             if time.monotonic() > deadline:
                 raise NotReached(f"{self.name}: not within {seconds:g} s: {what}")
             if load:
                 self.feed(load)
             self._pause.wait(LOOK_AGAIN_S)
-        return found
 
     def go_on(self, seconds: float, load: int) -> None:
         """Lets time pass, under load."""

@@ -24,7 +24,7 @@ RANDOM, STARTING, DRAINING = "random", "starting", "draining"
 """Kills at any time: under load, while a job starts, and while it runs out."""
 AT_RANDOM = (RANDOM,) * 8 + (STARTING, DRAINING)
 FIRE_S = 8.0
-"""A point that is not reached for so long is given up."""
+"""A point that is not reached for so long is given up, where another job or another time will do."""
 PLACEMENTS = 3
 """So many workers are killed, one after the other, until one places a copy that gets to the point."""
 STRIKES_A_ROUND = 6
@@ -111,6 +111,7 @@ def run_round(
     wanted: Sequence[Strike],
     chance: random.Random,
     done: Callable[[Strike, bool], None] = lambda strike, fired: None,
+    fire_s: float = FIRE_S,
 ) -> list[Outcome]:
     """One job from its submission to the check of all its rows. What is not exact is left as it is, to be looked at."""
     ordered = sorted(wanted, key=lambda strike: (strike.point == DRAINING) - (strike.point == STARTING))
@@ -122,7 +123,7 @@ def run_round(
         for strike in ordered:
             if strike.point not in (STARTING, DRAINING):
                 job.until(job.caught_up, "all that was fed is processed")
-            outcomes.append(_strike(job, strike, chance))
+            outcomes.append(_strike(job, strike, chance, fire_s))
             done(strike, outcomes[-1].fired)
         if not job.draining:
             job.feed()
@@ -139,9 +140,9 @@ def run_round(
     return outcomes
 
 
-def _strike(job: RunningJob, strike: Strike, chance: random.Random) -> Outcome:
+def _strike(job: RunningJob, strike: Strike, chance: random.Random, fire_s: float) -> Outcome:
     first = job.batch
-    fired = _do(job, strike, chance)
+    fired = _do(job, strike, chance, fire_s)
     struck = time.monotonic()
     if strike.point != DRAINING:
         job.feed()
@@ -150,7 +151,7 @@ def _strike(job: RunningJob, strike: Strike, chance: random.Random) -> Outcome:
     return Outcome(strike.point, strike.moment, job.job.kind, job.name, fired, first, job.batch, back_ms)
 
 
-def _do(job: RunningJob, strike: Strike, chance: random.Random) -> bool:
+def _do(job: RunningJob, strike: Strike, chance: random.Random, fire_s: float) -> bool:
     """True if a worker was killed as was wanted."""
     match strike.point:
         case "starting":
@@ -161,10 +162,10 @@ def _do(job: RunningJob, strike: Strike, chance: random.Random) -> bool:
         case "random":
             return _at_any_time(job, chance, 0.5, LOAD)
         case _:
-            return _at_point(job, strike, chance)
+            return _at_point(job, strike, chance, fire_s)
 
 
-def _at_point(job: RunningJob, strike: Strike, chance: random.Random) -> bool:
+def _at_point(job: RunningJob, strike: Strike, chance: random.Random, fire_s: float) -> bool:
     cluster = job.cluster
     nth = chance.randint(1, MAX_NTH.get(strike.point, 6))
     cluster.arm(Doom(strike.point, strike.moment, nth))
@@ -173,7 +174,7 @@ def _at_point(job: RunningJob, strike: Strike, chance: random.Random) -> bool:
         if strike.point in AT_PLACEMENT:
             cluster.kill(chance)
         with suppress(NotReached):
-            job.until(lambda: cluster.fired, "the point is reached", load=LOAD, seconds=FIRE_S)
+            job.until(lambda: cluster.fired, "the point is reached", load=LOAD, seconds=fire_s)
             return True
     cluster.disarm()
     return cluster.fired

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from schemas.topics import Partition, TopicSpec
+from schemas import plans
+from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.log.kafka import KafkaLog
 from tests.integration.test_cluster import Local
-from tests.integration.test_main_job import HOLDFAST, until
+from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.unit.cli.test_trying import JOB, ROWS, assert_same, attempt
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 MEGABYTE = 1_000_000
+PATIENT = ("--timeout", f"{DEADLINE_S:g}")
 SIMPLE = """
 name: NAME
 sources: {s: {topic: IN, fields: {id: int, at: timestamp, text: string?}, event_time: at}}
@@ -40,7 +41,7 @@ class Site(Local):
     def append(self, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
         for value in values:
             self.appender.append(Partition(topic, 0), value, key=key, headers=[("from", b"test")])
-        self.appender.flush(30)
+        self.appender.flush(DEADLINE_S)
 
     def lines(self, *words: str) -> list[dict[str, Any]]:
         """What a command prints as JSON lines; a text may hold what str.splitlines takes for the end of one."""
@@ -60,6 +61,10 @@ class Site(Local):
 
         found: list[dict[str, Any]] = until(enough, f"{count} rows of {job}")
         return found
+
+    def decided(self) -> set[str]:
+        """Jobs that were admitted or rejected."""
+        return {plans.decode(m.value() or b"").job for m in self.log.scan(Partition(ClusterTopics().plans, 0))}
 
     def letters(self, job: str, count: int) -> list[dict[str, Any]]:
         (topic,) = [one for one in self.log.topics() if f".{job}." in one and one.endswith(".dead-letters")]
@@ -105,7 +110,7 @@ def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
     for value in bad:
         site.append("bad-in", value, key=b"k")
     site.append("bad-in", None, good(2), good(3, "x" * 10 * MEGABYTE))
-    site.call("submit", site.job(tmp_path, "bad"), "--create-topics")
+    site.call("submit", site.job(tmp_path, "bad"), "--create-topics", *PATIENT)
     assert [row["id"] for row in site.rows("bad", 3)] == [1, 2, 3]
 
     letters = site.letters("bad", len(bad) + 1)
@@ -131,7 +136,7 @@ def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
 def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(site: Site, tmp_path: Path) -> None:
     site.log.create([TopicSpec("wide-in"), TopicSpec("wide-out", config={"max.message.bytes": "100000"})])
     site.append("wide-in", good(1), good(2, "x" * MEGABYTE), good(3))
-    site.call("submit", site.job(tmp_path, "wide"))
+    site.call("submit", site.job(tmp_path, "wide"), *PATIENT)
     assert [row["id"] for row in site.rows("wide", 2)] == [1, 3]
     (letter,) = site.letters("wide", 1)
     assert "is more than topic wide-out takes: 100,000 (its max.message.bytes)" in letter["reason"]
@@ -196,7 +201,7 @@ def test_every_value_passes_through_kafka_unchanged(site: Site, tmp_path: Path, 
     )
     arrow = ["--arrow"] if format == "arrow" else []
     site.call("send", f"given-{format}", str(tmp_path / "rows.parquet"), "--create-topics", *arrow)
-    site.call("submit", str(tmp_path / "job.yaml"), "--create-topics")
+    site.call("submit", str(tmp_path / "job.yaml"), "--create-topics", *PATIENT)
     assert_same(site.rows(f"copied-{format}", len(expected)), expected)
     if format == "arrow":
         (ROWS.head(1).with_columns(x=pl.lit(float("nan")))).write_parquet(tmp_path / "nan.parquet")
@@ -209,52 +214,68 @@ def test_every_value_passes_through_kafka_unchanged(site: Site, tmp_path: Path, 
 # -- Ctrl-C -----------------------------------------------------------------------------------------------------------
 
 
-def interrupted(site: Site, ready: Callable[[subprocess.Popen[str]], Any], *words: str) -> tuple[int, str]:
-    """Starts a command, waits until `ready`, and presses Ctrl-C: its exit status and what it said."""
-    command = [str(HOLDFAST), *words, "--data-dir", str(site.folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
-    ready(process)
+LOADING = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+"""Makes Python tell of each module that it has loaded."""
+
+
+def interrupted(process: subprocess.Popen[str]) -> str:
+    """Presses Ctrl-C and waits for its end: what it said from then on."""
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
-    return process.returncode, out
+    out, _ = process.communicate(timeout=DEADLINE_S)
+    assert "Traceback" not in out
+    return out
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_counts() -> Iterator[None]:
+    """Also where tests run in the background: a shell makes what it starts there ignore it."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+def started(*words: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    command, end = [str(HOLDFAST), *words], subprocess.PIPE
+    return subprocess.Popen(command, stdout=end, stderr=subprocess.STDOUT, text=True, process_group=0, env=environment)
+
+
+def has_loaded(process: subprocess.Popen[str], module: str) -> None:
+    """Waits until it says so."""
+    assert process.stdout is not None
+    assert any(line.split("|")[-1].strip() == module for line in process.stdout), f"{module} is not loaded"
 
 
 def test_ctrl_c_ends_a_command_and_leaves_no_process(site: Site, tmp_path: Path) -> None:
     site.log.create([TopicSpec("stop-in"), TopicSpec("stop-out")])
-    (tmp_path / "many.ndjson").write_bytes(b"".join(good(n) + b"\n" for n in range(1_000)))
-    site.call("submit", site.job(tmp_path, "stop"))
+    (tmp_path / "many.ndjson").write_bytes(b"".join(good(n) + b"\n" for n in range(5_000)))
+    site.call("submit", site.job(tmp_path, "stop"), *PATIENT)
     before = site.processes()
-    sent = Partition("stop-in", 0)
+    sent, here = Partition("stop-in", 0), ("--data-dir", str(site.folder))
 
-    def some_sent(_: object) -> None:
-        until(lambda: site.log.offsets([sent], "end")[sent] > 5, "some are sent")
+    sending = started("send", "stop-in", str(tmp_path / "many.ndjson"), "--rate", "20", *here)
+    until(lambda: site.log.offsets([sent], "end")[sent] > 5, "some are sent")
+    out = interrupted(sending)
+    assert (sending.returncode, "records in stop-in" in out) == (1, True)
+    assert int(out.split()[0].replace(",", "")) == site.log.offsets([sent], "end")[sent]
 
-    status, out = interrupted(site, some_sent, "send", "stop-in", str(tmp_path / "many.ndjson"), "--rate", "50")
-    assert (status, "records in stop-in" in out) == (1, True)
-    assert int(out.split()[0]) == site.log.offsets([sent], "end")[sent]
-
-    def first_row(process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        assert "id" in json.loads(process.stdout.readline())
-
-    status, out = interrupted(site, first_row, "results", "stop", "all", "--follow")
-    assert status == 130
-    assert "Traceback" not in out
+    following = started("results", "stop", "all", "--follow", *here)
+    assert following.stdout is not None
+    assert "id" in json.loads(following.stdout.readline())
+    interrupted(following)
+    assert following.returncode == 130
 
     job = site.job(tmp_path, "late-stop")
     site.log.create([TopicSpec("late-stop-in"), TopicSpec("late-stop-out")])
-    worker = json.loads(site.call("workers", "--json"))[0]["worker"]
-    stalled = subprocess.Popen(
-        [str(HOLDFAST), "stall", worker, "--seconds", "20", "--data-dir", str(site.folder)], stdout=subprocess.DEVNULL
-    )
+    worker = json.loads((site.folder / "workers.json").read_text())[0]
+    stalled = started("stall", worker["worker"], "--seconds", str(DEADLINE_S), *here)
     try:
-        wait = threading.Event()
-        status, out = interrupted(site, lambda _: wait.wait(3), "submit", job)
+        until(lambda: b") T " in Path(f"/proc/{worker['pid']}/stat").read_bytes(), "the worker stands still")
+        submitting = started("submit", job, *here)
+        until(lambda: "late-stop" in site.decided(), "it is admitted, and would run")
+        interrupted(submitting)
     finally:
-        stalled.send_signal(signal.SIGINT)
-        stalled.wait()
-    assert status == 130
-    assert "Traceback" not in out
+        interrupted(stalled)
+    assert submitting.returncode == 130
     until(lambda: site.processes() <= before, "no process is left")
 
 
@@ -263,30 +284,25 @@ def test_ctrl_c_in_try_leaves_the_former_file(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "all.ndjson").write_text("former\n")
     job = Site(tmp_path).job(tmp_path, "tried")
-    command = [str(HOLDFAST), "try", job, "--input", f"s={tmp_path / 'many.ndjson'}", "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
-    threading.Event().wait(1.5)
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
-    assert "Traceback" not in out
+    given = ("--input", f"s={tmp_path / 'many.ndjson'}", "--out", str(tmp_path / "out"))
+    process = started("try", job, *given, environment=LOADING)
+    has_loaded(process, "services.cli.local_run")
+    interrupted(process)
     assert process.returncode != 0
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["all.ndjson"]
     assert (tmp_path / "out" / "all.ndjson").read_text() == "former\n"
 
 
-@pytest.mark.parametrize("seconds", [0.3, 2.5])
+@pytest.mark.parametrize("moment", ["loading", "starting"])
 @pytest.mark.parametrize("how", [[], ["--detach"]])
-def test_ctrl_c_in_up_leaves_nothing_running(tmp_path: Path, how: list[str], seconds: float) -> None:
+def test_ctrl_c_in_up_leaves_nothing_running(tmp_path: Path, how: list[str], moment: str) -> None:
     local = Local(tmp_path / "home")
-    command = [str(HOLDFAST), "up", "--workers", "1", *how, "--data-dir", str(local.folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    process = started("up", "--workers", "1", *how, "--data-dir", str(local.folder), environment=LOADING)
     try:
-        started = time.monotonic()
-        while process.poll() is None and time.monotonic() - started < seconds:
-            threading.Event().wait(0.05)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
-        assert "Traceback" not in out
+        has_loaded(process, "typer")
+        if moment == "starting":
+            until((local.folder / "kafka" / "server.properties").exists, "Kafka is being started")
+        interrupted(process)
         until(lambda: not local.processes(), "nothing is left")
     finally:
         subprocess.run([HOLDFAST, "down", "--data-dir", str(local.folder)], check=False, capture_output=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_main_job import HOLDFAST, until
+from tests.support.commands import HOLDFAST, run, until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 class Local:
@@ -24,15 +24,15 @@ class Local:
         self.folder = folder
 
     def call(self, *words: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [HOLDFAST, *words, "--data-dir", str(self.folder)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == status, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
+        return "".join(run(self.folder, *words, status=status))
 
     def up(self) -> dict[str, Any]:
         out = self.call("up", "--detach", "--workers", "1", "--json")
         return dict(json.loads([line for line in out.splitlines() if line.startswith("{")][-1]))
+
+    def live(self) -> int:
+        """Workers that were heard of late."""
+        return [one["state"] for one in json.loads(self.call("workers", "--json"))].count("live")
 
     def processes(self) -> set[int]:
         """Every process that names this directory in its command line or its environment."""
@@ -67,7 +67,7 @@ def test_two_clusters_live_side_by_side_and_leave_no_process(clusters: tuple[Loc
     assert one.processes()
     one.call("down")
     until(lambda: not one.processes(), "nothing is left of the first")
-    assert [w["state"] for w in json.loads(two.call("workers", "--json"))] == ["live"]
+    until(lambda: two.live() == 1, "the worker of the second is heard")
     two.call("down")
     until(lambda: not two.processes(), "nothing is left of the second")
 
@@ -79,4 +79,4 @@ def test_after_a_crash_of_the_supervisor_nothing_is_left_and_up_recovers(cluster
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: not one.processes(), "its children go with it")
     one.up()
-    assert [w["state"] for w in json.loads(one.call("workers", "--json"))].count("live") == 1
+    until(lambda: one.live() == 1, "its worker is heard")

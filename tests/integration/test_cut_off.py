@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.commands import until
 from tests.support.proxy import BACK, THERE, ProxiedSupervisor
 from tests.support.struck import Struck, running, struck_cluster, tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 FAR = ProxiedSupervisor.FAR
 
 
@@ -21,7 +22,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 
 @pytest.mark.parametrize(
     ("name", "ways", "fail_stop_s"),
-    [("switched", (), 30.0), ("promoted", (), 1.5), ("unheard", (THERE,), 30.0), ("deaf", (BACK,), 30.0)],
+    [("switched", (), 300.0), ("promoted", (), 1.5), ("unheard", (THERE,), 300.0), ("deaf", (BACK,), 300.0)],
 )
 def test_a_worker_is_cut_off_and_back_and_every_row_is_exact(
     struck: Struck, name: str, ways: tuple[str, ...], fail_stop_s: float
@@ -29,9 +30,13 @@ def test_a_worker_is_cut_off_and_back_and_every_row_is_exact(
     supervisor = struck.cluster.supervisor
     assert isinstance(supervisor, ProxiedSupervisor)
     pid = struck.pid(FAR)
+    until(struck.all_answer, "all are there when units are placed")
     with running(struck, tolerant("hybrid", fail_stop_s), name) as job:
-        mine = [unit for unit in job.units if struck.in_charge(unit) == FAR]
-        assert mine, "it is in charge of something"
+
+        def in_charge_of() -> list[str]:
+            return [unit for unit in job.units if struck.in_charge(unit) == FAR]
+
+        mine = job.under_load(in_charge_of, "it is in charge of something")
         with supervisor.cut(*ways):
             job.under_load(lambda: all(struck.in_charge(unit) != FAR for unit in mine), "others are in charge")
             job.goes_on()

@@ -6,10 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +19,10 @@ from schemas.plans import Ended, Plan, Rejection
 from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.kernel.planning.loading import load
 from services.log.kafka import KafkaLog
+from tests.support.commands import DEADLINE_S, HOLDFAST, answered, run, until
 from tests.support.orders import JOB, Order, check, orders
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
-DEADLINE_S = 60.0
-_ready = threading.Event()
-HOLDFAST = Path(sys.executable).parent / "holdfast"
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 class Cluster:
@@ -43,11 +38,8 @@ class Cluster:
 
     def call(self, *words: str, status: int = 0) -> str:
         """Runs a command; returns what it printed."""
-        done = subprocess.run(
-            [HOLDFAST, *words, "--data-dir", str(self.folder)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == status, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout
+        printed, _ = run(self.folder, *words, status=status)
+        return printed
 
     def submit(self, record: bytes) -> None:
         self.appender.append(Partition(self.topics.submit, 0), record)
@@ -60,37 +52,40 @@ class Cluster:
         found = [plans.decode_status(m.value() or b"") for m in self.log.scan(Partition(self.topics.status, 0))]
         return next((one.state for one in reversed(found) if one.job == job), "")
 
+    def ended(self, job: str) -> bool:
+        return any(isinstance(one, Ended) and one.job == job for one in self.decisions())
+
+    def taken_in(self, job: str) -> int:
+        """Records of its sources that the job has counted."""
+        return int(json.loads(self.call("status", job, "--json"))["records"])
+
+    def all_live(self) -> bool:
+        return {one["state"] for one in json.loads(self.call("workers", "--json"))} == {"live"}
+
     def feed(self, topic: str, fed: list[Order]) -> None:
         for index, order in enumerate(fed):
             self.appender.append(Partition(topic, index % 2), msgspec.json.encode(order))
         self.appender.flush(DEADLINE_S)
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
-        return [json.loads(m.value() or b"") for m in self.log.scan(Partition(topic, 0))]
+        values = answered(lambda: [m.value() or b"" for m in self.log.scan(Partition(topic, 0))])
+        return [json.loads(value) for value in values]
 
     def delivered(self, topic: str) -> int:
-        return self.log.offsets([Partition(topic, 0)], "end")[Partition(topic, 0)]
+        return answered(lambda: self.log.offsets([Partition(topic, 0)], "end"))[Partition(topic, 0)]
 
     def await_more(self, topic: str, before: int) -> None:
         until(lambda: self.delivered(topic) > before, "results go on")
 
     def kill(self, name: str) -> None:
         """SIGKILL; returns when the worker is back under a new incarnation."""
+        until(lambda: self.workers()[name]["pid"], f"{name} runs")
         victim = self.workers()[name]
         os.kill(victim["pid"], signal.SIGKILL)
         until(lambda: self.workers()[name]["incarnation"] != victim["incarnation"], f"{name} comes back")
 
     def workers(self) -> dict[str, dict[str, Any]]:
         return {one["worker"]: one for one in json.loads((self.folder / "workers.json").read_text())}
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Waits for a condition, which is looked at again after a moment."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
-        _ready.wait(0.02)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +109,12 @@ def test_a_job_submitted_as_a_raw_record_stays_exact_while_workers_are_killed_un
         cluster.await_more("big", before)
         if number < 5:
             cluster.kill(f"worker-{number % 3 + 1}")
-    until(lambda: json.loads(cluster.call("status", "orders", "--json"))["records"] == len(fed), "all is taken in")
+    until(lambda: cluster.taken_in("orders") == len(fed), "all is taken in")
     replayed = json.loads(cluster.call("replay", "orders", "--json"))
     assert (replayed["lost"], replayed["duplicated"], replayed["wrong"]) == (0, 0, 0), replayed
     assert replayed["results"] > len(fed) // 4, "about half of the orders are large, and delivered by now"
     cluster.submit(commands.encode(commands.Command("drain", "orders")))
-    until(lambda: any(isinstance(one, Ended) for one in cluster.decisions()), "the job ends")
+    until(lambda: cluster.ended("orders"), "the job ends")
     check(cluster.rows, fed)
     left = [name for name in cluster.log.topics() if name.startswith("holdfast.orders.")]
     assert left == [], "the job's own topics are gone"
@@ -160,7 +155,7 @@ def test_a_person_runs_a_job_by_commands(cluster: Cluster, tmp_path: Path) -> No
     data.write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)) + "not json\n")
     assert "send numbers FILE --create-topics" in cluster.call("check", str(job), status=2).replace("\n", " ")
     cluster.call("send", "numbers", str(data), "--create-topics")
-    cluster.call("submit", str(job), "--create-topics")
+    cluster.call("submit", str(job), "--create-topics", "--timeout", f"{DEADLINE_S:g}")
     assert "even" in cluster.call("check", str(job))
     until(lambda: cluster.delivered("evens") >= 500, "rows are delivered")
     rows = [json.loads(line) for line in cluster.call("results", "simple", "evens", "--until-idle", "1").splitlines()]
@@ -175,7 +170,7 @@ def test_a_person_runs_a_job_by_commands(cluster: Cluster, tmp_path: Path) -> No
     assert "running" in cluster.call("status", "simple")
     (unit,) = json.loads(cluster.call("units", "simple", "--json"))
     assert unit["copies"][0]["role"] == "primary"
-    assert {one["state"] for one in json.loads(cluster.call("workers", "--json"))} == {"live"}
+    until(cluster.all_live, "every worker is heard of late")
     cluster.call("pause", "simple")
     until(lambda: cluster.status("simple") == "paused", "the job pauses")
     cluster.call("resume", "simple")

@@ -20,9 +20,9 @@ from services.kernel.assigned import Assigned
 from services.recovery.core.schemes import SCHEMES
 from tests.campaign.cluster import DoomedCluster, RunningJob, cluster_of
 from tests.campaign.jobs import JOBS
-from tests.integration.test_main_job import HOLDFAST
+from tests.support.commands import DEADLINE_S, HOLDFAST
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 WALKS = {
     "events-0": ("hybrid", "active-replication", "passive", "none"),
     "totals-0": ("active-standby", "deployed", "passive-hot", "passive-cold"),
@@ -64,8 +64,9 @@ def test_units_change_their_schemes_under_load_and_every_row_is_exact(site: Site
     job.until(job.caught_up, "it runs")
     for number in range(len(next(iter(WALKS.values())))):
         wanted = {unit: walk[number] for unit, walk in WALKS.items()}
-        asked = [site.command("scheme", job.name, unit, scheme) for unit, scheme in wanted.items()]
-        job.until(lambda asked=asked: all(one.poll() is not None for one in asked), "answers", load=LOAD)  # type: ignore[misc]
+        patience = ("--timeout", f"{DEADLINE_S:g}")
+        asked = [site.command("scheme", job.name, unit, scheme, *patience) for unit, scheme in wanted.items()]
+        job.until(lambda some=asked: _over(some), "answers", load=LOAD, seconds=2 * DEADLINE_S)  # type: ignore[misc]
         assert [one.returncode for one in asked] == [0, 0], [one.communicate() for one in asked]
         job.until(site.observer.protected, f"all are protected, among them {wanted}", load=LOAD)
         assert site.schemes(job.name).items() >= wanted.items()
@@ -73,6 +74,10 @@ def test_units_change_their_schemes_under_load_and_every_row_is_exact(site: Site
     job.await_end()
     assert job.replayed().exact, job.replayed()
     assert job.problems() == []
+
+
+def _over(commands: list[subprocess.Popen[str]]) -> bool:
+    return all(one.poll() is not None for one in commands)
 
 
 def test_what_there_is_not_is_refused_with_what_there_is(site: Site) -> None:

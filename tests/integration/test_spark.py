@@ -6,12 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,17 +20,16 @@ from schemas.commands import Command
 from schemas.commits import Commit
 from schemas.plans import Ended, Plan, Rejection
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.kernel.errors import Retriable
 from services.kernel.planning.loading import interpret
 from services.log.kafka import KafkaLog
+from tests.support.commands import HOLDFAST, answered, run
+from tests.support.commands import until as until_within
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 DEADLINE_S = 300.0
 """Two sessions of Spark start beside a broker, on machines that have other things to do."""
-HOLDFAST = Path(sys.executable).parent / "holdfast"
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
-_moment = threading.Event()
 
 
 def flight(number: int) -> dict[str, Any]:
@@ -62,11 +57,8 @@ class Cluster:
         self.topics = ClusterTopics()
 
     def call(self, *words: str) -> str:
-        environment = {**os.environ, "HOLDFAST_PLUGINS": "tests.support.heavy"}
-        command = [str(HOLDFAST), *words, "--data-dir", str(self.folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout
+        printed, _ = run(self.folder, *words, environment={"HOLDFAST_PLUGINS": "tests.support.heavy"})
+        return printed
 
     def submit(self, name: str, operators: dict[str, Any], scheme: str = "passive", **more: Any) -> None:
         """A job over topic in-<name>, whose query reads the last operator into out-<name>."""
@@ -102,11 +94,11 @@ class Cluster:
         self.appender.flush(DEADLINE_S)
 
     def decisions(self) -> list[plans.Decision]:
-        return [plans.decode(m.value() or b"") for m in self.log.scan(Partition(self.topics.plans, 0))]
+        return [plans.decode(value) for value in self._values(self.topics.plans)]
 
     def await_state(self, name: str, state: str) -> None:
         def reached() -> bool:
-            found = [plans.decode_status(m.value() or b"") for m in self.log.scan(Partition(self.topics.status, 0))]
+            found = [plans.decode_status(value) for value in self._values(self.topics.status)]
             last = next((one for one in reversed(found) if one.job == name), None)
             assert last is None or last.state not in ("rejected", "failed"), last
             return last is not None and last.state == state
@@ -114,7 +106,7 @@ class Cluster:
         until(reached, f"{name} is {state}")
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(m.value() or b"") for m in self.log.scan(Partition(f"out-{name}", 0))]
+        return [json.loads(value) for value in self._values(f"out-{name}")]
 
     def delivered(self, name: str) -> int:
         return len(self.rows(name))
@@ -125,7 +117,7 @@ class Cluster:
 
     def committed(self, name: str, operator: str) -> int:
         """Rows that a driver has committed."""
-        values = [m.value() or b"" for m in self.log.scan(Partition(self.topics_of(name).commits(operator), 0))]
+        values = self._values(self.topics_of(name).commits(operator))
         found = [commits.decode(value) for value in values if not commits.is_frame(value)]
         return sum(frame.rows for one in found if isinstance(one, Commit) for frame in one.frames)
 
@@ -134,6 +126,7 @@ class Cluster:
 
     def signal(self, driver: str, number: signal.Signals) -> str:
         """Sends a signal to the driver's process and its JVM; returns its incarnation."""
+        until(lambda: self.processes()[driver]["pid"], f"{driver} runs")
         victim = self.processes()[driver]
         os.killpg(victim["pid"], number)
         return str(victim["incarnation"])
@@ -146,20 +139,18 @@ class Cluster:
     def processes(self) -> dict[str, dict[str, Any]]:
         return {one["worker"]: one for one in json.loads((self.folder / "workers.json").read_text())}
 
-    def events(self, kind: str, unit: str) -> list[events.Event]:
-        found = [events.decode(m.value() or b"") for m in self.log.scan(Partition(self.topics.events, 0))]
-        return [one for one in found if one.kind == kind and one.unit == unit]
+    def active(self, name: str, unit: str) -> str:
+        """The worker whose copy of the job's unit was the last to be in charge and at work; empty before the first."""
+        found = [events.decode(value) for value in self._values(self.topics.events)]
+        told = [one.worker for one in found if (one.kind, one.job, one.unit) == ("unit-active", name, unit)]
+        return told[-1] if told else ""
+
+    def _values(self, topic: str) -> list[bytes]:
+        return answered(lambda: [m.value() or b"" for m in self.log.scan(Partition(topic, 0))])
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """Waits for a condition, which is looked at again after a moment."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        with suppress(Retriable):  # a machine this busy does not answer at times
-            if found := condition():
-                return found
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
-        _moment.wait(0.05)
+    return until_within(condition, what, DEADLINE_S)
 
 
 def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
@@ -195,16 +186,17 @@ def test_a_standby_takes_over_and_a_zombie_that_wakes_changes_nothing(cluster: C
     cluster.await_state("frozen", "running")
     cluster.feed("frozen", range(5_000))
     until(lambda: cluster.delivered("frozen"), "windows close")
-    first = cluster.events("unit-active", "spark-h-0")[-1]
-    cluster.signal(first.worker, signal.SIGSTOP)
+    first = until(lambda: cluster.active("frozen", "spark-h-0"), "its driver is at work")
+    cluster.signal(first, signal.SIGSTOP)
     try:
         cluster.feed("frozen", range(5_000, 10_000))
+        until(lambda: cluster.active("frozen", "spark-h-0") != first, "the standby is at work")
         before = cluster.delivered("frozen")
+        cluster.feed("frozen", range(10_000, 12_500))
         cluster.await_more("frozen", before)
-        assert cluster.events("unit-active", "spark-h-0")[-1].worker != first.worker
     finally:
-        cluster.signal(first.worker, signal.SIGCONT)
-    cluster.feed("frozen", range(10_000, 15_000))
+        cluster.signal(first, signal.SIGCONT)
+    cluster.feed("frozen", range(12_500, 15_000))
     cluster.drain("frozen")
     assert windows(cluster.rows("frozen")) == hourly(range(15_000))
 

@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from services.cli.broker import EmbeddedKafka
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 @contextmanager

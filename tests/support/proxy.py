@@ -26,15 +26,15 @@ class Proxy:
     """Listens on loopback from its beginning to `close`.
 
     Args:
-        to: port on loopback that is forwarded to.
+        to: port on loopback that is forwarded to; it may change.
     """
 
     def __init__(self, to: int) -> None:
-        self._to = to
+        self.to = to
         self._flows = {way: threading.Event() for way in (THERE, BACK)}
         self._sockets: set[socket.socket] = set()
         self.heal()
-        self._server = socket.create_server(("127.0.0.1", ports.choose_pair()))
+        self._server = _listening()
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
 
     @property
@@ -68,7 +68,7 @@ class Proxy:
     def _connect(self, worker: socket.socket) -> None:
         self._flows[THERE].wait()  # a broker beyond a cut does not even answer a call
         try:
-            broker = socket.create_connection(("127.0.0.1", self._to))
+            broker = socket.create_connection(("127.0.0.1", self.to))
         except OSError:
             worker.close()
             return
@@ -90,20 +90,28 @@ class Proxy:
             one.close()
 
 
+def _listening() -> socket.socket:
+    """On a port that nobody took between our choosing and our taking it."""
+    while True:
+        with suppress(OSError):
+            return socket.create_server(("127.0.0.1", ports.choose_pair()))
+
+
 class ProxiedKafka(EmbeddedKafka):
     """Has a second listener, which it says to be reached by way of `proxy`."""
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
-        self._inner = ports.choose_pair()
-        self.proxy = Proxy(self._inner)
+        self.proxy = Proxy(ports.choose_pair())
 
     def _configure(self, port: int) -> None:
         super()._configure(port)
+        if not ports.is_free(self.proxy.to) or self.proxy.to in (port, port + 1):
+            self.proxy.to = ports.choose_pair()
         with (self.data_dir / "server.properties").open("a") as file:  # the last line of a name counts
             file.write(
                 f"listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1},"
-                f"PROXIED://127.0.0.1:{self._inner}\n"
+                f"PROXIED://127.0.0.1:{self.proxy.to}\n"
                 f"advertised.listeners=CLIENTS://127.0.0.1:{port},PROXIED://127.0.0.1:{self.proxy.port}\n"
                 "listener.security.protocol.map=CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT\n"
             )

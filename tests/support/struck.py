@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,24 +11,25 @@ from string import Template
 from typing import Any
 
 from schemas import assignments, commands
-from schemas.assignments import Assignment, Change, split_unit_key
+from schemas.assignments import Assignment, Change, Copy, split_unit_key
 from schemas.events import Event
 from schemas.events import decode as decode_event
 from schemas.topics import Partition
 from services.cli.bench.failover.observer import Observer
 from services.kernel.assigned import Assigned
-from services.kernel.errors import Retriable
 from services.recovery.core.situation import Stance, stance
-from tests.campaign.cluster import DEADLINE_S, DoomedCluster, DoomedSupervisor, NotReached, RunningJob, cluster_of
+from tests.campaign.cluster import DoomedCluster, DoomedSupervisor, NotReached, RunningJob, cluster_of
 from tests.campaign.jobs import JOBS, Job
+from tests.support.commands import until
+from tests.support.doomed_worker import Doom
 
 WORKERS = 3
 LOAD = 10
 """Numbers fed at each look, some 500 a second."""
 
 
-def tolerant(scheme: str, fail_stop_s: float = 30.0, kind: str = "counts") -> Job:
-    """A job of the campaign under a scheme."""
+def tolerant(scheme: str, fail_stop_s: float = 300.0, kind: str = "counts") -> Job:
+    """A job of the campaign under a scheme. A worker that is only slow, or frozen for a while, is not given up."""
     job = JOBS[kind]
     wanted = f"{{default: {{scheme: {scheme}}}, fail_stop_timeout_s: {fail_stop_s}, checkpoint"
     text = job.text.template.replace("{checkpoint", wanted)
@@ -59,7 +59,7 @@ class Struck:
                 return supervisor.cluster.kafka_pid
             return next(member.pid for member in supervisor.members if member.name == name)
 
-        return int(_until(found, f"{name} runs"))
+        return int(until(found, f"{name} runs"))
 
     def kill(self, *names: str) -> None:
         """SIGKILL, to all at the same moment."""
@@ -70,20 +70,14 @@ class Struck:
         """SIGKILL; returns when its successor answers."""
         former = self.pid("kafka")
         os.kill(former, signal.SIGKILL)
-        _until(lambda: self.pid("kafka") != former and self._answers(), "Kafka is back")
-
-    def _answers(self) -> bool:
-        try:
-            return bool(self.cluster.log.topics())
-        except Retriable:
-            return False
+        until(lambda: self.pid("kafka") != former and self.cluster.log.topics(), "Kafka is back")
 
     @contextmanager
     def frozen(self, name: str, *, by_itself: bool = False) -> Iterator[None]:
         """SIGSTOP until the end of the block. by_itself: it is about to meet a doom that freezes it."""
         pid = self.pid(name)
         if by_itself:
-            _until(lambda: b") T " in Path(f"/proc/{pid}/stat").read_bytes(), f"{name} stands still")
+            until(lambda: b") T " in Path(f"/proc/{pid}/stat").read_bytes(), f"{name} stands still")
         else:
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -114,10 +108,18 @@ class Struck:
         self.read()
         return self.history[unit][-1][1]
 
+    def changes(self, unit: str, since: int) -> list[Change]:
+        """All after the epoch."""
+        self.read()
+        return [change for _, change in self.history[unit] if change.epoch > since]
+
     def reasons(self, unit: str, since: int) -> list[str]:
         """Of all changes after the epoch."""
-        self.read()
-        return [change.reason for _, change in self.history[unit] if change.epoch > since]
+        return [change.reason for change in self.changes(unit, since)]
+
+    def made(self, unit: str, since: int, reason: str) -> Change | None:
+        """The first change after the epoch that was made for this reason."""
+        return next((change for change in self.changes(unit, since) if change.reason == reason), None)
 
     def authors(self, unit: str, since: int) -> set[str]:
         """recovery-1, recovery-2, ...: whose changes after the epoch count."""
@@ -132,11 +134,11 @@ class Struck:
         assert committer is not None
         return committer.worker
 
-    def incarnations(self, unit: str) -> set[str]:
-        return {copy.incarnation for copy in self.change(unit).copies}
+    def all_answer(self) -> bool:
+        return self._observer.workers() == WORKERS
 
     def protected(self) -> bool:
-        return self._observer.workers() == WORKERS and self._observer.protected()
+        return self.all_answer() and self._observer.protected()
 
     def events(self) -> list[Event]:
         where = Partition(self.cluster.topics.events, 0)
@@ -189,6 +191,41 @@ class StruckJob(RunningJob):
     def until_stance(self, unit: str, wanted: Stance) -> None:
         self.under_load(lambda: self.struck.stance(unit) is wanted, f"{unit} is {wanted.value}")
 
+    def pair(self, unit: str) -> tuple[Copy, Copy, int]:
+        """The primary, in charge, and the secondary of the unit, and the epoch that says so: one record's words.
+
+        On a busy machine a unit may have been switched for a moment.
+        """
+
+        def settled() -> Change | None:
+            change = self.struck.change(unit)
+            return change if stance(change) is Stance.NORMAL else None
+
+        change: Change = self.under_load(settled, f"{unit} has a primary in charge and a secondary")
+        primary, secondary = change.copies
+        return primary, secondary, change.epoch
+
+    def frozen_at(self, point: str, unit: str) -> str:
+        """Freezes the worker in charge of the unit as it reaches the point; returns its name.
+
+        Another may come into charge meanwhile: then it is that one's turn.
+        """
+        armed = self._arm(point, unit)
+
+        def reached() -> bool:
+            nonlocal armed
+            if self.struck.in_charge(unit) != armed and self.struck.cluster.withdraw():
+                armed = self._arm(point, unit)
+            return self.struck.cluster.fired
+
+        self.under_load(reached, f"the one in charge of {unit} reaches its {point}")
+        return armed
+
+    def _arm(self, point: str, unit: str) -> str:
+        holder = self.struck.in_charge(unit)
+        self.struck.cluster.arm(Doom(point, "before", 3, worker=holder, freeze=True))
+        return holder
+
     def goes_on(self) -> None:
         """Returns when all that was fed, and some that is fed now, is processed."""
         self.feed()
@@ -237,11 +274,3 @@ def struck_cluster(folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor
 
 def _copies(change: Change) -> str:
     return ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
-
-
-def _until(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
-        time.sleep(0.005)
-    return found

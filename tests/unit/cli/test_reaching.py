@@ -14,6 +14,7 @@ from services.cli import reaching
 from services.cli.reaching import reach
 from services.cli.terminal import CommandFailed
 
+AT_ONCE_S, TRIES = 5.0, 4
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 
 
@@ -70,10 +71,15 @@ def test_the_reason_is_said(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_command_says_it_and_what_to_do(tmp_path: Path, free: int, words: list[str]) -> None:
     (tmp_path / "rows.ndjson").write_text("{}\n")
     command = [str(HOLDFAST), *words, "--kafka", f"127.0.0.1:{free}", "--data-dir", str(tmp_path / "home")]
-    started = time.monotonic()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert time.monotonic() - started < 5
-    assert done.returncode == 1
-    assert "cannot be reached: connection refused" in done.stderr
-    assert "`holdfast up`" in done.stderr
-    assert not (tmp_path / "home").exists()
+
+    def refused() -> float:
+        started = time.monotonic()
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        lasted_s = time.monotonic() - started
+        assert done.returncode == 1
+        assert "cannot be reached: connection refused" in done.stderr
+        assert "`holdfast up`" in done.stderr
+        assert not (tmp_path / "home").exists()
+        return lasted_s
+
+    assert any(refused() < AT_ONCE_S for _ in range(TRIES)), "a busy machine may hold up any one, but not all"
