@@ -15,7 +15,7 @@ from services.recovery.core.schemes import SCHEMES
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.orders import JOB, Order, check, orders
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 CHAIN = JOB + "placement: {units: [[orders], [large], [big]]}\n"
 FAST = CHAIN + "fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 50}}\n"
 CHANGES = len(SCHEMES) * (len(SCHEMES) - 1)
