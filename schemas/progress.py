@@ -15,7 +15,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """processed: last batch done. acked: last batch under a valid marker; positions: that marker's input positions.
 
     late, dead and lost count records since the start of the generation; records counts those cut.
-    step_ms: the longest that checkpoint work kept the unit from its batches, since the record before.
+    step_ms: the longest that checkpoint work kept the unit from its batches, since the record before; step_cpu_ms: the
+    most CPU time that one such step took.
     ended: the unit has processed its end and its marker is valid.
     """
 
@@ -29,6 +30,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     dead: int = 0
     lost: int = 0
     step_ms: float = 0.0
+    step_cpu_ms: float = 0.0
     ended: bool = False
 
 

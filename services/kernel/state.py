@@ -2,7 +2,8 @@
 
 What a table knows lies in three layers, the upper hiding the lower: `fresh` (changed since the last capture), `frozen`
 (captured, its marker not yet read back as valid), and the image. `values` caches all of them decoded. A capture swaps
-dictionaries, so its cost does not grow with the state. Source: PROTOCOL 6, MECHANISMS C10.
+dictionaries, so its cost does not grow with the state; settling, what forgets the frozen keys, can be done in pieces.
+Source: PROTOCOL 6, MECHANISMS C10.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from services.kernel.image import Image
 from services.kernel.state_table import Value
 
 MAX_CACHED_VALUES = 4_000_000
+MAX_PIECE_ENTRIES, MAX_PIECE_BYTES = 10_000, 1024 * 1024
 _MISSING: Any = object()
 _encode = msgspec.msgpack.Encoder().encode
 _BIG = 1
@@ -54,6 +56,11 @@ def encode_value(value: Value) -> bytes:
 
 def decode_value(data: bytes) -> Value:
     return _immutable(_decode(data))
+
+
+def bytes_of(entries: Iterable[Entry]) -> int:
+    """Of keys and values."""
+    return sum(len(key) + len(value or b"") for key, value in entries)
 
 
 class StateTable:
@@ -104,19 +111,21 @@ class StateTable:
         self._frozen, self._fresh = self._fresh, {}
         return self._frozen
 
-    def settle(self) -> None:
-        """The frozen view is in the image now."""
-        for key in [key for key, value in self._frozen.items() if value is None and key not in self._fresh]:
-            self._values.pop(key, None)
-            self._groups.get(key[: self._prefix_bytes], set()).discard(key)
-        self._frozen = {}
-        if self._prefix_bytes:
-            self._groups = {prefix: keys for prefix, keys in self._groups.items() if keys}
+    def settle(self, count: int) -> int:
+        """The frozen view is in the image now: forgets up to `count` of its keys, and says how many."""
+        frozen = self._frozen
+        settled = min(count, len(frozen))
+        for _ in range(settled):
+            key, value = frozen.popitem()
+            if value is None and key not in self._fresh:
+                self._values.pop(key, None)
+                self._ungroup(key)
+        return settled
 
     def thaw(self) -> None:
         """The frozen view's run is invalid: what it held counts as changed again."""
-        self._fresh = {**self._frozen, **self._fresh}
-        self._frozen = {}
+        self._frozen.update(self._fresh)
+        self._fresh, self._frozen = self._frozen, {}
 
     def physical(self, key: bytes) -> bytes:
         return self._number + key
@@ -125,6 +134,12 @@ class StateTable:
         """The image was changed from outside: nothing cached counts any more."""
         self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
         self._complete = self._image.empty()
+
+    def release(self) -> None:
+        """Drops everything, key by key."""
+        for held in (self._values, self._groups, self._fresh, self._frozen):
+            while held:
+                held.popitem()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -137,6 +152,14 @@ class StateTable:
     def _index(self, keys: Iterable[bytes]) -> None:
         for key in keys:
             self._groups.setdefault(key[: self._prefix_bytes], set()).add(key)
+
+    def _ungroup(self, key: bytes) -> None:
+        prefix = key[: self._prefix_bytes]
+        group = self._groups.get(prefix)
+        if group is not None:
+            group.discard(key)
+            if not group:
+                del self._groups[prefix]
 
     def _load(self, keys: Sequence[bytes]) -> None:
         encoded = self._image.get_many([self._number + key for key in keys])
@@ -176,9 +199,16 @@ class Capture:
         )
         self.size = sum(len(view) for _, view in views)
 
-    def piece(self, count: int) -> list[Entry]:
-        """The next `count` entries; empty at the end."""
-        return list(islice(self._entries, count))
+    def piece(self, count: int, max_bytes: int = MAX_PIECE_BYTES) -> list[Entry]:
+        """The next entries: `count`, or fewer once they come to `max_bytes`; empty at the end."""
+        taken: list[Entry] = []
+        left = max_bytes
+        for key, value in islice(self._entries, count):
+            taken.append((key, value))
+            left -= len(key) + len(value or b"")
+            if left <= 0:
+                break
+        return taken
 
     def holds(self, key: bytes) -> bool:
         """Whether the view has the key (as a value or a tombstone)."""
@@ -221,6 +251,11 @@ class StateStore:
         for table in self._tables.values():
             table.forget()
 
+    def release(self) -> None:
+        """Drops all that is held in memory, in any thread: key by key, so that others get their turn meanwhile."""
+        for table in self._tables.values():
+            table.release()
+
     def of_task(self, task: str) -> TaskTables:
         return TaskTables(self, task)
 
@@ -228,8 +263,17 @@ class StateStore:
         return Capture(list(self._tables.values()))
 
     def settle(self) -> None:
+        """What was captured is in the image now."""
+        while self.settle_piece(MAX_PIECE_ENTRIES):
+            pass
+
+    def settle_piece(self, count: int) -> bool:
+        """The same for up to `count` keys; False once none is left. No capture or thaw may come in between."""
         for table in self._tables.values():
-            table.settle()
+            count -= table.settle(count)
+            if count == 0:
+                return True
+        return False
 
     def thaw(self) -> None:
         for table in self._tables.values():

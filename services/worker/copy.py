@@ -195,6 +195,8 @@ class UnitCopy:
         self._around.data.remove(self)
         self._around.control.remove(self)
         self._receiving = False
+        if self.running is not None:
+            self._around.restores.run(self.running.forget, lambda _: None)
         self.running = None
 
     def _close_outputs(self) -> None:

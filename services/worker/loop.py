@@ -55,7 +55,7 @@ class Worker:
     """Hosts the copies that `assignments` names for this incarnation.
 
     Args:
-        clock_ms: monotonic. time_ms: time of day.
+        clock_ms: monotonic. time_ms: time of day. cpu_ms: CPU time of the thread that turns.
         versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
     """
@@ -72,6 +72,7 @@ class Worker:
         image: Callable[[str], Image],
         deliveries: Blocking,
         restores: Blocking,
+        cpu_ms: Callable[[], float] | None = None,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         self._appender = log.appender(f"worker-{identity.worker}")
@@ -86,6 +87,7 @@ class Worker:
             author=Author(identity.incarnation),
             versions=versions,
             clock_ms=clock_ms,
+            cpu_ms=cpu_ms or clock_ms,
             time_ms=time_ms,
             image=image,
             data=self._data,

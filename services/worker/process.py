@@ -20,6 +20,7 @@ from services.log.client_settings import client_settings
 from services.log.heartbeats import HeartbeatThread
 from services.log.kafka import KafkaLog
 from services.worker.blocking import BlockingThread
+from services.worker.collector import Collector
 from services.worker.loop import Identity, Worker
 from services.worker.rocks import RocksImage
 from services.worker.settings import WorkerSettings
@@ -27,12 +28,13 @@ from services.worker.settings import WorkerSettings
 SWITCH_INTERVAL_S = 0.0005
 """Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""
 
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Fetched records are objects that the collector looks through; at Python's 700 it did little else."""
-
 
 def _clock_ms() -> float:
     return time.monotonic() * 1000
+
+
+def _thread_cpu_ms() -> float:
+    return time.thread_time() * 1000
 
 
 def _time_ms() -> int:
@@ -54,8 +56,8 @@ def main() -> int:
 
     restrict(settings.allow)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()
+    collector = Collector()
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     topics = ClusterTopics(settings.cluster)
@@ -73,6 +75,7 @@ def main() -> int:
         image=lambda name: RocksImage(root / name.replace("/", "_")),
         deliveries=BlockingThread("deliveries"),
         restores=BlockingThread("restores"),
+        cpu_ms=_thread_cpu_ms,
     )
     beats = HeartbeatThread(
         worker,
@@ -86,7 +89,7 @@ def main() -> int:
     status = 0
     try:
         while not stopping:
-            worker.turn()
+            collector.turned(worker.turn())
     except WorkerUnfit as error:
         worker.stops(str(error))
         status = 1

@@ -28,6 +28,7 @@ from services.worker.job import JobView
 from services.worker.kept import Kept
 from services.worker.outbox import Outbox
 from services.worker.restoring import Rebuilt
+from services.worker.steps import Steps
 from services.worker.surroundings import Surroundings
 from services.worker.trimmer import Trimmer
 
@@ -84,7 +85,7 @@ class Running:
         self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
         self._held: set[Partition] = set()
         self._published: Progress | None = None
-        self._longest_step_ms = 0.0
+        self._steps = Steps(around.clock_ms, around.cpu_ms)
 
     # -- what it reads ------------------------------------------------------------------------------------------------
 
@@ -112,10 +113,9 @@ class Running:
             for message in chunk.messages:
                 source.offer(message.offset(), message.value() or b"")
         elif chunk.partition == self._checkpointer.partition:
-            began_ms = self._around.clock_ms()
-            for message in chunk.messages:
-                self._checkpointer.read(message.offset(), message.value() or b"")
-            self._stepped(began_ms)
+            with self._steps.step():
+                for message in chunk.messages:
+                    self._checkpointer.read(message.offset(), message.value() or b"")
         elif self._cutter.reads(chunk.partition):
             for message in chunk.messages:
                 self._cutter.read(message.offset(), message.value() or b"", self.batch)
@@ -161,7 +161,8 @@ class Running:
         worked = self._process(now_ms)
         if self._commits:
             self._cutter.propose(now_ms)
-            self._checkpoint(now_ms)
+            with self._steps.step():
+                self._checkpoint(now_ms)
             self._trimmer.trim(self._checkpointer.log, now_ms)
         self._checkpointer.paste(self.batch, asleep=not self._flags.process)
         self._hold()
@@ -283,7 +284,7 @@ class Running:
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
     def _checkpoint(self, now_ms: float) -> None:
-        checkpointer, began_ms = self._checkpointer, self._around.clock_ms()
+        checkpointer = self._checkpointer
         if checkpointer.resting and self._due(now_ms):
             self._checkpoint_ms = now_ms
             self._trimmer.output_trimmed = False
@@ -291,10 +292,6 @@ class Running:
         checkpointer.work()
         committed = self.batch if self._delivery is None else self._delivery.committed(self.batch)
         checkpointer.flushed(min(self._outbox.acknowledged(self.batch), committed))
-        self._stepped(began_ms)
-
-    def _stepped(self, began_ms: float) -> None:
-        self._longest_step_ms = max(self._longest_step_ms, self._around.clock_ms() - began_ms)
 
     def _due(self, now_ms: float) -> bool:
         marked = 0 if self.marker is None else self.marker.b
@@ -381,7 +378,8 @@ class Running:
             late=self.counts["late"],
             dead=self.counts["dead"] + (0 if self._delivery is None else self._delivery.aside),
             lost=self.counts["lost"],
-            step_ms=round(self._longest_step_ms, 3),
+            step_ms=round(self._steps.longest_ms, 3),
+            step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
             ended=self.finished,
         )
 
@@ -397,7 +395,11 @@ class Running:
         self.job.read_progress(self._published)
         if self._commits:
             self._append_progress(self._published)
-            self._longest_step_ms = 0.0
+            self._steps.restart()
+
+    def forget(self) -> None:
+        """Lets go of its state: what is left of a closed copy refers to itself, and is not collected."""
+        self._store.release()
 
     def tell_end(self) -> None:
         """That the unit has ended, with `commit` or without: whoever wrote the last marker may have lost it, or died,

@@ -35,7 +35,9 @@ class Subscriptions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """clock_ms is monotonic, time_ms the time of day. image(name) opens a new, empty image.
+    """clock_ms is monotonic, cpu_ms that of the loop's thread, time_ms the time of day.
+
+    image(name) opens a new, empty image.
 
     read_decisions(done): calls done once `assignments` has been read to its present end.
     """
@@ -47,6 +49,7 @@ class Surroundings:
     author: Author
     versions: Mapping[str, str]
     clock_ms: Callable[[], float]
+    cpu_ms: Callable[[], float]
     time_ms: Callable[[], int]
     image: Callable[[str], Image]
     data: Subscriptions

@@ -13,6 +13,21 @@ from tests.support.orders import JOB, orders
 SLOW_MS = 7
 
 
+def test_a_copy_that_is_closed_lets_go_of_its_state() -> None:
+    cluster = MemoryCluster(JOB)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    for partition in (0, 1):
+        cluster.feed("orders", orders(200)[partition::2], partition)
+    cluster.turn(100)
+    stores = [copy.running._store for copy in worker._copies.values() if copy.running is not None]
+    assert sum(store.cached() for store in stores)
+    cluster.place({unit: [] for unit in cluster.units})
+    cluster.turn(10)
+    assert not worker.copies()
+    assert sum(store.cached() for store in stores) == 0
+
+
 def test_the_longest_step_of_checkpoint_work_is_published_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fed = orders(200)
     cluster = MemoryCluster(JOB)

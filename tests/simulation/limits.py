@@ -20,8 +20,8 @@ def drawn_limits(seed: str) -> Iterator[None]:
     """While it is open the limits are those of the seed."""
     random = Random(f"{seed}/limits")
     drawn = (
-        (checkpointer, "PIECE_ENTRIES", (1, 3, 10, 1_000)),
-        (checkpointer, "PART_ENTRIES", (2, 5, 20, 5_000)),
+        (checkpointer, "PIECE_ENTRIES", (1, 3, 10, 250)),
+        (checkpointer, "PART_ENTRIES", (2, 5, 20, 2_000)),
         (checkpointer, "SWEEP_BYTES", (50, 200, 1_000, 64 * 1024)),
         (checkpointer, "JUMP_BATCHES", (0, 2, 8, 256)),
         (running, "MAX_FRAME_BYTES", (600, 1_000, 4_000, 1024 * 1024)),
@@ -33,6 +33,9 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (trimmer, "OUTPUT_MS", (50, 200, 500)),
         (trimmer, "ANCHOR_MS", (100, 500, 2_000)),
         (state, "MAX_CACHED_VALUES", (2, 10, 4_000_000)),
+        (checkpointer, "PIECE_BYTES", (1, 30, 16 * 1024)),
+        (checkpointer, "PART_BYTES", (50, 500, 512 * 1024)),
+        (checkpointer, "SETTLED_ENTRIES", (1, 3, 1_000)),
     )
     with ExitStack() as stack:
         for module, name, values in drawn:

@@ -24,7 +24,8 @@ WARM_UP_S = 3.0
 def checkpoint(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     """Pauses between batches and delays of batches, with checkpoints and, an hour apart, practically without.
 
-    A step is the time that checkpoint work takes at once, as the worker publishes it. A pause is the time between the
+    A step is the time that checkpoint work takes at once, as the worker publishes it; its CPU time tells whether it was
+    work or waiting for a CPU that others had. A pause is the time between the
     ends of two batches, less the median of that, the worker's own pace: what else the machine does is in it too.
     """
     with_them = _batches(cluster, f"bench-{name}", name, INTERVAL_MS, scale.seconds)
@@ -51,9 +52,10 @@ def _batches(cluster: BenchCluster, topic: str, name: str, interval_ms: int, sec
     if len(done) < 2:
         raise MeasureFailed(f"only {len(done)} batches in {seconds:g} s")
     gaps, delays = pauses(done), batch_delays(fed, cuts, done)
-    steps = [s.took_ms for s in job.steps if s.unit == unit.name and fed[0] + WARM_UP_S * 1000 < s.time_ms < fed[-1]]
+    steps = [s for s in job.steps if s.unit == unit.name and fed[0] + WARM_UP_S * 1000 < s.time_ms < fed[-1]]
     found = {
-        "longest_step_ms": round(max(steps, default=0.0), 2),
+        "longest_step_ms": round(max((s.took_ms for s in steps), default=0.0), 2),
+        "longest_step_cpu_ms": round(max((s.cpu_ms for s in steps), default=0.0), 2),
         "batch_interval_ms": round(statistics.median(gaps), 1),
         "longest_pause_ms": round(max(gaps) - statistics.median(gaps), 1),
         "p99_pause_ms": round(percentile(gaps, 0.99) - statistics.median(gaps), 1),

@@ -34,11 +34,12 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The longest checkpoint step of a unit, as published at a time."""
+    """The longest checkpoint step of a unit, and the most CPU time of one, as published at a time."""
 
     time_ms: int
     unit: str
     took_ms: float
+    cpu_ms: float
 
 
 class Followed:
@@ -162,7 +163,7 @@ class Followed:
 
     def _progressed(self, one: Progress, time_ms: int) -> None:
         self.units[one.unit] = one
-        self.steps.append(Step(time_ms, one.unit, one.step_ms))
+        self.steps.append(Step(time_ms, one.unit, one.step_ms, one.step_cpu_ms))
         if self.units.keys() >= set(self.units_of("source")):
             self.reached.append(Reached(time_ms, self.records))
 

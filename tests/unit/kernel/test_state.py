@@ -33,8 +33,8 @@ class TableIsADictionary(RuleBasedStateMachine):
         self.table = self.store.table("t", prefix_bytes=1)
         self.model: dict[bytes, Any] = {}
         self.frozen: dict[bytes, Any] | None = None
-        self.settled: dict[bytes, Any] = {}
         self.capture: Capture | None = None
+        self.settling = False
 
     @rule(some=st.dictionaries(keys, values, min_size=1))
     def put(self, some: dict[bytes, Any]) -> None:
@@ -52,18 +52,23 @@ class TableIsADictionary(RuleBasedStateMachine):
         self.capture = self.store.capture()
         self.frozen = dict(self.model)
 
-    @precondition(lambda self: self.capture is not None)
+    @precondition(lambda self: self.capture is not None and not self.settling)
     @rule()
-    def settle(self) -> None:
+    def write(self) -> None:
         assert self.capture is not None
         assert self.frozen is not None
         self.image.apply(drain(self.capture))
-        self.store.settle()
+        self.settling = True
         stored = {k[2:]: decode_value(v) for k, v in self.image.scan(b"")}
         assert stored == self.frozen, "an image restored at b equals the state as of b"
-        self.settled, self.capture = self.frozen, None
 
-    @precondition(lambda self: self.capture is not None)
+    @precondition(lambda self: self.settling)
+    @rule(count=st.integers(1, 5))
+    def settle(self, count: int) -> None:
+        if not self.store.settle_piece(count):
+            self.capture, self.settling = None, False
+
+    @precondition(lambda self: self.capture is not None and not self.settling)
     @rule()
     def thaw(self) -> None:
         self.store.thaw()
@@ -101,6 +106,16 @@ def test_a_capture_does_not_see_later_values() -> None:
     assert drain(capture) == [(b"\x00\x00a", encode_value((1,))), (b"\x00\x00b", encode_value((2,)))]
     assert capture.holds(b"\x00\x00a")
     assert not capture.holds(b"\x00\x00c")
+
+
+def test_a_store_that_is_released_holds_nothing() -> None:
+    store = StateStore(MemoryImage())
+    table = store.table("t", prefix_bytes=1)
+    table.put_many([b"a1", b"b1"], [(1,), (2,)])
+    store.capture()
+    table.put_many([b"a1"], [(3,)])
+    store.release()
+    assert not any((table._values, table._groups, table._fresh, table._frozen))
 
 
 def test_tables_keep_their_numbers_after_a_restore() -> None:

@@ -1,0 +1,38 @@
+"""Python's garbage collection, between the turns of the loop and a little at a time.
+
+Left to itself it goes by what was allocated and not yet freed. State that replaces state leaves that number as it is:
+a pass, when it came, looked through all that had changed since the last, 11 ms for 100,000 keys in the middle of a
+step. After every turn there is little to look through, and what was fetched is gone by then.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+MANY_OBJECTS = 5_000
+"""After so many, a pass comes even if the loop has nothing to do: other threads allocate, too."""
+MIDDLE_EVERY = 1_000
+"""The middle generation is looked through once in so many passes. The oldest never is: that is large state, and no
+heartbeat could be sent meanwhile. What a closed copy leaves behind is let go by its owner.
+"""
+
+
+class Collector:
+    """Takes over from the automatic collection for as long as the process lives.
+
+    collect: as gc.collect. count: objects allocated since the last pass.
+    """
+
+    def __init__(
+        self, collect: Callable[[int], object] = gc.collect, count: Callable[[], int] = lambda: gc.get_count()[0]
+    ) -> None:
+        gc.disable()
+        self._collect, self._count = collect, count
+        self._passes = 0
+
+    def turned(self, worked: bool) -> None:
+        """After a turn of the loop; worked: it did something."""
+        if worked or self._count() >= MANY_OBJECTS:
+            self._passes += 1
+            self._collect(1 if self._passes % MIDDLE_EVERY == 0 else 0)

@@ -1,0 +1,59 @@
+"""Garbage is collected between turns, and only when there is some."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from services.worker import collector
+from services.worker.collector import MANY_OBJECTS, Collector
+
+
+@pytest.fixture(autouse=True)
+def automatic() -> Iterator[None]:
+    """Collection is Python's own business again afterwards."""
+    yield
+    gc.enable()
+
+
+def test_a_turn_that_did_something_is_followed_by_a_pass_and_one_at_rest_is_not() -> None:
+    passes: list[int] = []
+    turns = Collector(passes.append, lambda: 0)
+    assert not gc.isenabled(), "no pass comes in the middle of a turn"
+    for worked in (True, False, False, True):
+        turns.turned(worked)
+    assert passes == [0, 0]
+
+
+def test_what_other_threads_allocate_is_collected_at_rest_too() -> None:
+    passes: list[int] = []
+    counted = [MANY_OBJECTS - 1]
+    turns = Collector(passes.append, lambda: counted[0])
+    turns.turned(False)
+    counted[0] += 1
+    turns.turned(False)
+    assert passes == [0]
+
+
+def test_what_lived_through_a_pass_is_looked_through_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "MIDDLE_EVERY", 3)
+    passes: list[int] = []
+    turns = Collector(passes.append, lambda: 0)
+    for _ in range(7):
+        turns.turned(True)
+    assert passes == [0, 0, 1, 0, 0, 1, 0]
+
+
+def test_a_ring_of_references_is_gone_after_the_turn_that_made_it() -> None:
+    class Ring:
+        pass
+
+    turns = Collector()
+    turns.turned(True)
+    ring = Ring()
+    ring.itself = ring  # type: ignore[attr-defined]
+    del ring
+    turns.turned(True)
+    assert not any(isinstance(one, Ring) for one in gc.get_objects())
