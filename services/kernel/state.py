@@ -127,6 +127,11 @@ class StateTable:
         self._frozen.update(self._fresh)
         self._fresh, self._frozen = self._frozen, {}
 
+    @property
+    def changed(self) -> bool:
+        """Since the last capture."""
+        return bool(self._fresh)
+
     def physical(self, key: bytes) -> bytes:
         return self._number + key
 
@@ -258,6 +263,11 @@ class StateStore:
 
     def of_task(self, task: str) -> TaskTables:
         return TaskTables(self, task)
+
+    @property
+    def changed(self) -> bool:
+        """Since the last capture."""
+        return any(table.changed for table in self._tables.values())
 
     def capture(self) -> Capture:
         return Capture(list(self._tables.values()))

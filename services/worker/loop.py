@@ -35,7 +35,9 @@ SOON_MS = 2.0
 ASLEEP_MS = 4.0
 """Copies that sleep wait for an assignment, which the other reader brings: to look there often is a short takeover."""
 QUIET_MS, FIRST_MS = 100.0, 10.0
-"""After so long without data it is assignments that are waited for; data that come then may wait that long."""
+"""After so long without data it is assignments, cuts and markers that are waited for; data that come then may wait that
+long. A cut stays due until it is read back: a worker that only looked, without waiting, span for as long as that took.
+"""
 
 _log = structlog.get_logger()
 
@@ -150,16 +152,20 @@ class Worker:
         running = [copy.running for copy in self._copies.values() if copy.running is not None]
         awake = [one for one in running if not one.asleep]
         now = self._clock_ms()
+        quiet = now - self._data_ms >= QUIET_MS
         wait = min([MAX_WAIT_MS, *(one.wait_ms(now) for one in awake)])
+        awaits_control = any(one.awaits_control for one in running)
+        if awaits_control:
+            wait = FIRST_MS if quiet else min(wait, SOON_MS)
         if any(blocking.under_way for blocking in self._blocking):
             wait = min(wait, SOON_MS)
         if any(one.busy for one in running):
             wait = 0.0
-        if any(one.awaits_control for one in running):
-            return self._read_control(min(wait, SOON_MS))
+        if awaits_control:
+            return self._read_control(wait)
         if len(awake) == len(running) > 0:
             return self._read_data(wait)
-        if now - self._data_ms < QUIET_MS:
+        if not quiet:
             return self._read_data(min(wait, ASLEEP_MS))
         return self._read_control(min(wait, FIRST_MS) if awake else wait)
 

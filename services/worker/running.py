@@ -85,6 +85,7 @@ class Running:
         self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
         self._held: set[Partition] = set()
         self._published: Progress | None = None
+        self._still = True
         self._steps = Steps(around.clock_ms, around.cpu_ms)
 
     # -- what it reads ------------------------------------------------------------------------------------------------
@@ -244,20 +245,23 @@ class Running:
             self._unit = Unit(self.layout, self._store, self._watermarks)
         dead: list[DeadLetter] = []
         sources = self._take_sources(batch, dead)
-        produced = self._unit.process(batch, sources, self._take_frames(batch))
+        frames = self._take_frames(batch)
+        produced = self._unit.process(batch, sources, frames)
         self.batch = batch
         dead += produced.dead
+        rows = any(fed.rows.height for brought in (sources, frames) for fed in brought.values())
+        self._still = self._still and not (rows or dead or self._store.changed)
         self.counts["late"] += produced.late
         self.counts["dead"] += len(dead)
         if self._flags.send:
             self._outbox.send(batch, produced.sent)
         else:
             self._kept.sent.append((batch, produced.sent))
-        rows = Batch(batch, produced.sinks, dead)
+        made = Batch(batch, produced.sinks, dead)
         if self._delivery is not None:
-            self._delivery.deliver(rows)
+            self._delivery.deliver(made)
         elif self.layout.unit.delivers:
-            self._kept.rows.append(rows)
+            self._kept.rows.append(made)
         self.job.read_progress(self._progress())
 
     def _take_sources(self, batch: int, dead: list[DeadLetter]) -> dict[str, Fed]:
@@ -289,6 +293,7 @@ class Running:
             self._checkpoint_ms = now_ms
             self._trimmer.output_trimmed = False
             checkpointer.begin(self._moment())
+            self._still = True
         checkpointer.work()
         committed = self.batch if self._delivery is None else self._delivery.committed(self.batch)
         checkpointer.flushed(min(self._outbox.acknowledged(self.batch), committed))
@@ -301,6 +306,7 @@ class Running:
             trimmed=self._trimmer.output_trimmed,
             sinkmost=not any(task.outputs for task in self.layout.tasks),
             ended=self._ended,
+            still=self._still,
         )
         return sweep_due(since, self.job.checkpoint_interval_ms)
 

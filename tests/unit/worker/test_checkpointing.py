@@ -61,9 +61,14 @@ def test_a_marker_out_of_turn_changes_nothing() -> None:
 
 
 def since(
-    batches: int = 3, elapsed_ms: float = 600, trimmed: bool = False, sinkmost: bool = False, ended: bool = False
+    batches: int = 3,
+    elapsed_ms: float = 600,
+    trimmed: bool = False,
+    sinkmost: bool = False,
+    ended: bool = False,
+    still: bool = False,
 ) -> Since:
-    return Since(batches, elapsed_ms, trimmed, sinkmost, ended)
+    return Since(batches, elapsed_ms, trimmed, sinkmost, ended, still)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,9 @@ def since(
         (since(elapsed_ms=2000), True),
         (since(batches=0, elapsed_ms=9999, sinkmost=True, ended=True), False),
         (since(elapsed_ms=1, ended=True), True),
+        (since(sinkmost=True, trimmed=True, elapsed_ms=1999, still=True), False),
+        (since(elapsed_ms=2000, still=True), True),
+        (since(elapsed_ms=1, still=True, ended=True), True),
     ],
 )
 def test_the_sweep_begins_at_the_sinks_and_follows_the_trims(moment: Since, expected: bool) -> None:

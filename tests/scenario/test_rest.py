@@ -1,0 +1,80 @@
+"""A worker without data does little: seldom a checkpoint, and no looking without waiting."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas import checkpoints
+from schemas.checkpoints import Marker
+from schemas.topics import Partition
+from services.worker.core.checkpointing import PATIENCE
+from services.worker.core.cutting import IDLE_CUT_MS
+from services.worker.loop import FIRST_MS, QUIET_MS
+from services.worker.subscriptions import SharedReader
+from tests.support.memory_cluster import MemoryCluster
+from tests.support.orders import orders
+
+INTERVAL_MS = 100
+JOB = """
+name: orders
+sources:
+  orders: {topic: orders, fields: {shop: string, amount: int, at: timestamp}, event_time: at, unit: ms}
+operators: {per_shop: {aggregate: {n: "count()"}, key: [shop], input: orders}}
+queries: {counts: {input: per_shop, sink: {topic: counts}}}
+placement: {units: [[orders], [per_shop, counts]]}
+fault_tolerance: {checkpoint: {interval_ms: 100}}
+"""
+REST_MS = 4_000
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    """Placed, with a record processed and checkpointed."""
+    cluster = MemoryCluster(JOB)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.feed("orders", orders(1))
+    cluster.until(lambda: min(len(batches) for batches in markers(cluster).values()) > 0)
+    return cluster
+
+
+def markers(cluster: MemoryCluster) -> dict[str, list[int]]:
+    """The batches of each unit's markers."""
+    found = {}
+    for unit in cluster.plan.units:
+        records = cluster.log.scan(Partition(cluster.topics.checkpoints, unit.partition))
+        read = [checkpoints.decode(record.value() or b"") for record in records]
+        found[unit.name] = [record.b for record in read if isinstance(record, Marker)]
+    return found
+
+
+def test_units_without_data_checkpoint_every_fourth_interval(cluster: MemoryCluster) -> None:
+    cluster.turn(PATIENCE * INTERVAL_MS)
+    before = markers(cluster)
+    cluster.turn(REST_MS)
+    assert markers(cluster).keys() == before.keys()
+    for unit, batches in markers(cluster).items():
+        rest = len(batches) - len(before[unit])
+        assert 0 < rest <= min(REST_MS / (PATIENCE * INTERVAL_MS), REST_MS / IDLE_CUT_MS), unit
+
+
+def test_a_record_after_a_rest_is_under_a_marker_within_an_interval_or_two(cluster: MemoryCluster) -> None:
+    cluster.turn(REST_MS)
+    before = markers(cluster)
+    cluster.feed("orders", orders(2)[1:])
+    cluster.turn(2 * INTERVAL_MS)
+    for unit, batches in markers(cluster).items():
+        assert len(batches) > len(before[unit]), unit
+
+
+def test_a_worker_at_rest_waits_for_a_cut_that_is_under_way(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = cluster.workers["w1"]
+    cluster.turn(REST_MS)
+    copies = [copy.running for copy in worker._copies.values() if copy.running is not None]
+    cluster.until(lambda: any(one.awaits_control for one in copies) and cluster.now_ms - worker._data_ms > QUIET_MS)
+    waits: list[float] = []
+    monkeypatch.setattr(SharedReader, "poll", lambda reader, wait_s: waits.append(wait_s))
+    worker._read()
+    assert waits == [FIRST_MS / 1000, 0], "it waits for the cut, and looks at the data"
