@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,11 +13,21 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tests.simulation.coverage import rows
+from services.worker.core.lifecycle import State
+from tests.simulation.coverage import BRIEF, beyond, rows
+from tests.simulation.faults import KINDS
 from tests.simulation.history import simulate
+from tests.simulation.profiles import PROFILES
 from tests.simulation.scenario import draw
 
 INTERRUPTED = 130
+EVERY = "every"
+"""Of a campaign: one profile after the other."""
+
+
+def drawn_under(profile: str, seed: int) -> str:
+    """The profile of a seed in a campaign under `profile`."""
+    return list(PROFILES)[seed % len(PROFILES)] if profile == EVERY else profile
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -31,19 +41,21 @@ class Line(msgspec.Struct, frozen=True):
     taken: dict[str, int]
     met: dict[str, int]
     wrong: list[str]
+    profile: str = ""
 
 
 def one_line(seed: int, run_s: int | None = None, profile: str = "") -> Line:
     """Simulates a seed."""
+    profile = drawn_under(profile, seed)
     try:
         outcome = simulate(draw(seed, run_s and run_s * 1000, profile))
     except Exception as error:
         trace = "".join(traceback.format_exception(error))
-        return Line(seed, 0, 0.0, 0, {}, {}, {}, [f"simulator: {type(error).__name__}: {error}\n{trace}"])
+        return Line(seed, 0, 0.0, 0, {}, {}, {}, [f"simulator: {type(error).__name__}: {error}\n{trace}"], profile)
     faults = Counter(fault.kind for fault in outcome.scenario.faults)
     return Line(
         seed, outcome.simulated_ms, round(outcome.cpu_s, 2), outcome.records, faults, outcome.taken, outcome.met,
-        outcome.wrong,
+        outcome.wrong, profile,
     )  # fmt: skip
 
 
@@ -110,11 +122,24 @@ def report(lines: Sequence[Line]) -> list[str]:
         f"{len(lines)} seeds, {hours:.2f} simulated hours, {speed:.1f} simulated seconds a second of a core, "
         f"{sum(line.records for line in lines):,} records, {len(wrong)} seeds wrong",
         f"faults: {', '.join(f'{kind} {count}' for kind, count in faults.most_common())}",
-        f"fault x state pairs: {len(met)}",
+        *_pairs(met),
     ]
     for table, every in rows().items():
         missing = [row for row in every if f"{table}: {row}" not in taken]
         told.append(f"{table}: {len(every) - len(missing)} of {len(every)} rows taken")
-        told += [f"  not taken: {row}" for row in missing]
-    told += [f"WRONG seed {line.seed}: {line.wrong[0].splitlines()[0]}" for line in sorted(wrong, key=lambda w: w.seed)]
+        told += [f"  not taken: {row}" for row in missing if not beyond(table, row)]
+        cannot = Counter(why for row in missing if (why := beyond(table, row)))
+        told += [f"  cannot be taken: {count} rows, as {why}" for why, count in cannot.items()]
+    told += [
+        f"WRONG seed {line.seed}{line.profile and f' under {line.profile}'}: {line.wrong[0].splitlines()[0]}"
+        for line in sorted(wrong, key=lambda w: w.seed)
+    ]
     return told
+
+
+def _pairs(met: Mapping[str, int]) -> list[str]:
+    """Which faults met copies in which state, and which never did."""
+    states = [state.value for state in State if state not in BRIEF]
+    every = {kind: [state for state in states if f"{kind}: copy {state}" not in met] for kind in KINDS}
+    told = [f"fault x state pairs: {len(met)} of {len(KINDS) * len(states)}"]
+    return told + [f"  not met: {kind} x {', '.join(states)}" for kind, states in every.items() if states]

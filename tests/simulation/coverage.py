@@ -29,6 +29,17 @@ def rows() -> dict[str, list[str]]:
     }
 
 
+def beyond(table: str, row: str) -> str:
+    """Why no history can take a row; empty if one may."""
+    if table == "copy" and (row.endswith("Broke") or row.startswith("failed")):
+        return "nothing in these jobs fails, and a copy that does makes the history wrong"
+    return ""
+
+
+BRIEF = (lifecycle.State.NEW, lifecycle.State.FAILED, lifecycle.State.CLOSED)
+"""States that no fault can meet: a copy is deployed at once, forgotten once it is closed, and none may fail."""
+
+
 def _copy_row(state: Any, event: type, goal: Any) -> str:
     return f"{state.value}, {event.__name__}" + (f" ({goal.name.lower()})" if goal is not None else "")
 
