@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from services.cli.lifeline import lifeline
 from services.cli.processes import LOG_BYTES, Child, service_command
 from services.cli.restarts import Restarts
 
@@ -21,7 +22,9 @@ Ended = Callable[["Member", str, int], None]
 
 
 class Member:
-    """A service that is to run.
+    """A service that is to run. rest_s: how long it stays down after its end, at least.
+
+    dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
 
     Args:
         environment: of each run, given the run's name.
@@ -43,6 +46,8 @@ class Member:
         self._command = service_command(module)
         self._environment, self._new_run, self._ended = environment, new_run, ended
         self._restarts = Restarts()
+        self.rest_s = 0.0
+        self.dying: Callable[[Member, str], None] | None = None
         self._child: Child | None = None
         self._started = 0.0
         self._due: float | None = 0.0
@@ -64,18 +69,22 @@ class Member:
     def start(self) -> None:
         self.run = run = self._new_run(self.run)
         self._due, self._started = None, time.monotonic()
+        line, dying = None if self.dying is None else lifeline(), self.dying
         self._child = Child(
             self._command,
             log=self.log,
-            environment={**ENVIRONMENT, **self._environment(run)},
+            environment={**ENVIRONMENT, **self._environment(run), **(line.variable if line else {})},
             on_exit=lambda child: self._ended(self, run, child.wait()),
+            keep_open=line.descriptors if line else (),
         )
+        if line is not None and dying is not None:
+            line.watch(lambda: dying(self, run))
 
     def settle(self) -> float:
         """Its run has ended: says when the next is due. Returns for how long it ran, seconds."""
         now = time.monotonic()
         lived = now - self._started
-        self._due = now + self._restarts.delay_s(lived)
+        self._due = now + max(self._restarts.delay_s(lived), self.rest_s)
         return lived
 
     def ask_to_stop(self) -> None:

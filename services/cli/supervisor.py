@@ -43,6 +43,9 @@ READY_S = 180.0
 TICK_S = 0.25
 LOGS_S = 10.0
 AGAIN_S = 30.0
+YIELD_S = 0.3
+"""A worker that ended stays down so long where there are others: a start takes a core, which the copies that take over
+from it need more."""
 LINGER_S = 300.0
 """A Spark driver that no job needs any more stays for so long: the next job need not wait for a JVM."""
 ZONES = 3
@@ -79,6 +82,8 @@ class Supervisor:
         self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
         self.recoveries = [self._recovery(number) for number in range(1, settings.recoveries + 1)]
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
+        for worker in self.workers:
+            worker.rest_s, worker.dying = YIELD_S if workers > 1 else 0.0, self._dying
         self.drivers: list[Member] = []
         self._demand: SparkDemand | None = None
         self._looked_at_plans = self._needed_drivers = 0.0
@@ -88,6 +93,7 @@ class Supervisor:
         self._servers = settings.kafka or ""
         self._log: KafkaLog | None = None
         self._notices: Notices | None = None
+        self._noticed: dict[str, str] = {}
         self._broker_restarts = Restarts()
         self._started_ms = int(time.time() * 1000)
 
@@ -281,14 +287,23 @@ class Supervisor:
             for member in self.members:
                 member.ask_to_stop()
 
+    def _dying(self, member: Member, run: str) -> None:
+        """From a thread that waits for this: the notice need not wait until the process is gone and has a status."""
+        self._noticed[member.name] = run
+        self._give_notice(member, run, -signal.SIGKILL)
+
     def _ended(self, member: Member, run: str, status: int) -> None:
         """From the thread that saw it: nothing comes before the notice."""
-        if self._notices is not None and member in self.hosts and self.settings.exit_notices:
-            self._notices.ended(member.name, run, status)
+        if self._noticed.get(member.name) != run:
+            self._give_notice(member, run, status)
         self._queue.put(_Ended(member, status))
         if not self._stopping.is_set():
             _say(f"{member.name} ({run}) ended with status {status}")
         shutil.rmtree(self._state_dir / member.name / run, ignore_errors=True)
+
+    def _give_notice(self, member: Member, run: str, status: int) -> None:
+        if self._notices is not None and member in self.hosts and self.settings.exit_notices:
+            self._notices.ended(member.name, run, status)
 
     def _publish(self) -> None:
         self.files.write_workers([self._process(member) for member in self.hosts])

@@ -21,6 +21,7 @@ from services.log.heartbeats import HeartbeatThread
 from services.log.kafka import KafkaLog
 from services.worker.blocking import BlockingThread
 from services.worker.collector import Collector
+from services.worker.lifeline import hold
 from services.worker.loop import Identity, Worker
 from services.worker.rocks import RocksImage
 from services.worker.settings import WorkerSettings
@@ -43,6 +44,7 @@ def _time_ms() -> int:
 
 def main() -> int:
     """Runs until SIGTERM or SIGINT, or until its disk fails. Nothing needs saving: all that counts is in the log."""
+    hold()
     settings = WorkerSettings()
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),

@@ -14,15 +14,18 @@ from pathlib import Path
 import pytest
 
 from services.cli import processes
+from services.cli.lifeline import lifeline
 from services.cli.processes import Child, service_command, tail
 from tests.support.processes import Watched, parent_of_one
 
 DEADLINE_S = 60.0
 ATTEMPTS = 50
+MUCH_BYTES = 200 * 1024 * 1024
 
 PARENT = """
 import signal, sys, threading
 from pathlib import Path
+from services.cli.lifeline import lifeline
 from services.cli.processes import Child
 
 def start():
@@ -169,3 +172,49 @@ def test_many_threads_can_start_children_at_once(start: Start) -> None:
     for thread in threads:
         thread.start()
     assert [ended.get(timeout=DEADLINE_S) for _ in threads] == [0] * 8
+
+
+HOLDS = "from services.worker.lifeline import hold; import os, signal; hold(); "
+
+
+def test_a_lifeline_tells_of_a_process_before_its_memory_is_gone(start: Start) -> None:
+    """It was stopped in the middle of dying, as far as its parent can see: it has no exit status yet."""
+    line = lifeline()
+    assert line is not None
+    deaths: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    program = (
+        HOLDS + f"kept = bytearray({MUCH_BYTES}); kept[::4096] = b'x' * len(kept[::4096]); print('held', flush=True); "
+    )
+    child = start(program + "signal.pause()", environment=line.variable, keep_open=line.descriptors)
+    line.watch(lambda: deaths.put(child.returncode))
+    _until(lambda: "held" in tail(child.log))
+    child.kill()
+    assert deaths.get(timeout=DEADLINE_S) is None
+    assert child.wait(DEADLINE_S) == -signal.SIGKILL
+
+
+def test_a_lifeline_tells_of_a_process_that_ends_by_itself(start: Start) -> None:
+    line = lifeline()
+    assert line is not None
+    died = threading.Event()
+    start(HOLDS, environment=line.variable, keep_open=line.descriptors)
+    line.watch(died.set)
+    assert died.wait(DEADLINE_S)
+
+
+def test_a_lifeline_that_nobody_took_hold_of_tells_nothing(start: Start) -> None:
+    line = lifeline()
+    assert line is not None
+    died = threading.Event()
+    child = start("pass", environment=line.variable, keep_open=line.descriptors)
+    line.watch(died.set)
+    assert child.wait(DEADLINE_S) == 0
+    _until(lambda: not any(thread.name == "lifeline" for thread in threading.enumerate()))
+    assert not died.is_set()
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from services.cli.foreground import _draw
+from services.cli.restarts import DELAYS_S
 from services.cli.settings import Settings
-from services.cli.supervisor import Supervisor
+from services.cli.supervisor import YIELD_S, Supervisor
 
 
 def test_as_many_recovery_replicas_run_as_the_settings_say(tmp_path: Path) -> None:
@@ -26,3 +28,15 @@ def test_the_live_summary_shows_every_member(tmp_path: Path) -> None:
     table = _draw(Supervisor(Settings(home=tmp_path, recoveries=2), workers=2))
     assert list(table.columns[0].cells) == ["kafka", "controller", "recovery-1", "recovery-2", "worker-1", "worker-2"]
     assert list(table.columns[4].cells)[-2:] == ["zone-1", "zone-2"]
+
+
+def test_a_worker_leaves_the_machine_to_those_that_take_over_and_is_needed_at_once_when_there_are_none(
+    tmp_path: Path,
+) -> None:
+    several, one = (Supervisor(Settings(home=tmp_path), workers=count).workers for count in (2, 1))
+    assert [worker.rest_s for worker in [*several, *one]] == [YIELD_S, YIELD_S, 0]
+    for worker in [*several, *one]:
+        worker.settle()
+        assert worker.due is not None
+    assert all((worker.due or 0) - time.monotonic() > YIELD_S / 2 for worker in several)
+    assert (one[0].due or 0) <= time.monotonic() + DELAYS_S[0]

@@ -1,0 +1,26 @@
+"""Takes hold of the lifeline that a parent process has given us, if it has: it learns at once when we die.
+
+The parent's part is services/cli/lifeline.py. The thread that holds it must live as long as the process does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+
+VARIABLE = "HOLDFAST_LIFELINE"
+
+
+def hold() -> None:
+    """To be called once, by the main thread."""
+    given = os.environ.pop(VARIABLE, "")
+    if not given:
+        return
+    memory, holding = map(int, given.split(","))
+    mutex = (ctypes.c_char * mmap.PAGESIZE).from_buffer(mmap.mmap(memory, mmap.PAGESIZE))
+    os.close(memory)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(mutex))  # for ever: the kernel looks there when we are dying
+    if ctypes.CDLL(None).pthread_mutex_lock(mutex) == 0:
+        os.write(holding, b"1")
+    os.close(holding)
