@@ -42,6 +42,11 @@ class Polling:
         self._conductor.run()
         return came
 
+    @property
+    def next_deadline_ms(self) -> int:
+        """When time alone makes a turn due, in time of day."""
+        return self._ticked_ms + TICK_MS
+
     def close(self) -> None:
         self._reader.close()
         self._watching.close()

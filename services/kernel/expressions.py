@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from services.kernel import expression_rules
 from services.kernel.planning.suggestions import suggest
+
+COMPILED = 256
+"""Expressions that are kept."""
 
 _BARE = re.compile(r"[A-Za-z_]\w*")
 _NAMED = re.compile(r"(?is)^(?P<expression>.+?)\s+AS\s+(?P<quote>\"?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*$")
@@ -56,9 +60,17 @@ def is_bare(item: str) -> bool:
 def compile_expression(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """A polars expression that gives one value a row, by the rules of expression_rules.
 
+    The same one again for the same text and schema: a worker hosts many tasks and copies of one operator.
+
     Raises:
         ExpressionError: it cannot be parsed, names unknown columns, mixes types, or is no function of the row.
     """
+    return _compiled(text, tuple(schema.items()))
+
+
+@lru_cache(COMPILED)
+def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Expr:
+    schema = dict(columns)
     if is_bare(text) and text.strip() in schema:
         # As SQL, a column called `user` or `date` would be read as a function or a type.
         return pl.col(text.strip())

@@ -39,6 +39,7 @@ class RowCodec:
     def __init__(self, schema: pl.Schema) -> None:
         self.schema = schema
         self.arrow = arrow_schema(schema)
+        self._nothing = schema.to_frame()
 
     def encode(self, rows: pl.DataFrame) -> bytes:
         """Arrow IPC without schema; equal rows give equal bytes."""
@@ -56,7 +57,7 @@ class RowCodec:
     def decode(self, *payloads: memoryview | bytes) -> pl.DataFrame:
         """The rows of all payloads, in order."""
         if not payloads:
-            return self.schema.to_frame()
+            return self._nothing
         batches = [pa.ipc.read_record_batch(pa.py_buffer(payload), self.arrow) for payload in payloads]
         frame = pl.from_arrow(pa.Table.from_batches(batches, self.arrow), rechunk=True)
         assert isinstance(frame, pl.DataFrame)

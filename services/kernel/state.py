@@ -127,13 +127,13 @@ class StateTable:
         self._frozen.update(self._fresh)
         self._fresh, self._frozen = self._frozen, {}
 
-    @property
-    def changed(self) -> bool:
-        """Since the last capture."""
-        return bool(self._fresh)
-
     def physical(self, key: bytes) -> bytes:
         return self._number + key
+
+    @property
+    def changed(self) -> int:
+        """Keys changed since the last capture."""
+        return len(self._fresh)
 
     def forget(self) -> None:
         """The image was changed from outside: nothing cached counts any more."""
@@ -192,7 +192,10 @@ class StateTable:
 
 
 class Capture:
-    """A frozen view of all tables as of one batch; hands out its entries piece by piece."""
+    """A frozen view of all tables as of one batch; hands out its entries piece by piece.
+
+    As a collection: the keys that it holds (with a value or a tombstone), as the image has them.
+    """
 
     def __init__(self, tables: Sequence[StateTable]) -> None:
         views = [(table, table.capture()) for table in tables]
@@ -202,7 +205,6 @@ class Capture:
             for table, view in views
             for key, value in view.items()
         )
-        self.size = sum(len(view) for _, view in views)
 
     def piece(self, count: int, max_bytes: int = MAX_PIECE_BYTES) -> list[Entry]:
         """The next entries: `count`, or fewer once they come to `max_bytes`; empty at the end."""
@@ -215,10 +217,16 @@ class Capture:
                 break
         return taken
 
-    def holds(self, key: bytes) -> bool:
-        """Whether the view has the key (as a value or a tombstone)."""
+    def __len__(self) -> int:
+        return sum(map(len, self._views.values()))
+
+    def __contains__(self, key: object) -> bool:
+        assert isinstance(key, bytes)
         view = self._views.get(key[:2])
         return view is not None and key[2:] in view
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (prefix + key for prefix, view in self._views.items() for key in view)
 
 
 class StateStore:
@@ -265,9 +273,9 @@ class StateStore:
         return TaskTables(self, task)
 
     @property
-    def changed(self) -> bool:
-        """Since the last capture."""
-        return any(table.changed for table in self._tables.values())
+    def changed(self) -> int:
+        """Keys that the next capture will hold."""
+        return sum(table.changed for table in self._tables.values())
 
     def capture(self) -> Capture:
         return Capture(list(self._tables.values()))

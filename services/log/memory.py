@@ -316,6 +316,9 @@ class MemoryTransactor:
         self._log = log
         self._id = transactional_id
 
+    def connect(self) -> None:
+        pass
+
     def start(self) -> None:
         self._log.take_over(self._id, self)
 

@@ -106,6 +106,10 @@ class Rows:
 class Transactor(Protocol):
     """Exactly-once writes under one transactional id. All calls block."""
 
+    def connect(self) -> None:
+        """Does in advance what of `start` harms nobody; not a must, and never an error."""
+        ...
+
     def start(self) -> None:
         """Fences every earlier holder of the id and aborts its open transaction."""
         ...

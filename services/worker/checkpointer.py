@@ -32,6 +32,7 @@ from services.worker.core.checkpointing import (
     Phase,
     Settled,
 )
+from services.worker.core.refreshing import Refreshing
 
 PIECE_ENTRIES, PIECE_BYTES = 250, 16 * 1024
 """Measured: the image takes up to 4 us for an entry that it is given, and 1.5 us for one that is read."""
@@ -117,6 +118,9 @@ class Checkpointer:
         self._parts = 0
         self._pieces: deque[list[Entry]] = deque()
         self._sweep: tuple[bytes, bytes | None] = (b"", None)
+        self.sweeps = False
+        self._swept_bytes = 0
+        self.refreshing = Refreshing()
 
     @property
     def resting(self) -> bool:
@@ -132,9 +136,19 @@ class Checkpointer:
         """There are pieces to encode or settle."""
         return self._core.phase in (Phase.ENCODING, Phase.SETTLING)
 
-    def begin(self, moment: Moment) -> None:
-        """Captures the state as of moment.batch."""
-        self._moment = moment
+    @property
+    def changed(self) -> int:
+        """Keys that a run would hold now."""
+        return self._store.changed
+
+    @property
+    def flushing(self) -> bool:
+        """The marker waits for what comes before it to be acknowledged and committed."""
+        return self._core.phase is Phase.FLUSHING
+
+    def begin(self, moment: Moment, sweep: bool) -> None:
+        """Captures the state as of moment.batch. sweep: else it is a refresh between two sweeps."""
+        self._moment, self.sweeps = moment, sweep
         self._handle(Due(moment.batch))
 
     def abandon(self) -> None:
@@ -157,19 +171,20 @@ class Checkpointer:
             batch: the last one that this copy has done. asleep: it does not process, so nothing reads the image.
         """
         until = self._clock_ms() + PIECE_MS
-        while self._paste_due(batch, asleep):
+        while self.pastes(batch, asleep):
             self._paste_piece(batch, asleep)
             if self._clock_ms() >= until:
                 return
 
     def awaken(self, batch: int) -> int:
         """Ends what `paste` has begun; the batch from which to go on."""
-        while self._pasting is not None or (self._foreign and self._paste_due(batch, True)):
+        while self._pasting is not None or (self._foreign and self.pastes(batch, True)):
             self._paste_piece(batch, True)
             batch = max(batch, self._image_batch)
         return batch
 
-    def _paste_due(self, batch: int, asleep: bool) -> bool:
+    def pastes(self, batch: int, asleep: bool) -> bool:
+        """Whether `paste` has anything to do."""
         if not self._foreign or self._core.phase is not Phase.RESTING:
             return False
         ahead = self._foreign[0].marker.b - batch
@@ -217,7 +232,7 @@ class Checkpointer:
 
     def flushed(self, batch: int) -> None:
         """Everything up to `batch` is acknowledged and committed."""
-        if self._core.phase is Phase.FLUSHING:
+        if self.flushing:
             self._handle(Flushed(batch))
 
     def read(self, offset: int, value: bytes) -> None:
@@ -242,6 +257,7 @@ class Checkpointer:
             self._rotated = None
             self._store.thaw()
         capture = self._store.capture()
+        self.refreshing.captured(capture, self.sweeps)
         self._id = self._author.next()
         self._parts = 0
         self._pieces = deque()
@@ -260,7 +276,7 @@ class Checkpointer:
         if gathered.entries:
             packed += self._part(gathered.take(), sweep=False)
             yield
-        yield from self._encode_slice(capture, max(SWEEP_BYTES, packed))
+        yield from self._encode_slice(capture, self._slice_bytes(packed))
 
     def _encode_slice(self, capture: Capture, size: int) -> Iterator[None]:
         """About `size` bytes of the image from the cursor on; it stays as it is until the marker is valid."""
@@ -270,13 +286,20 @@ class Checkpointer:
         while stop is not None and size > 0:
             piece, stop = self._store.image.slice(stop, min(size, PIECE_BYTES))
             size -= bytes_of(piece)
-            gathered.add([entry for entry in piece if not capture.holds(entry[0])])
+            gathered.add([entry for entry in piece if entry[0] not in capture])
             if gathered.full:
                 self._part(gathered.take(), sweep=True)
             yield
         if gathered.entries:
             self._part(gathered.take(), sweep=True)
         self._sweep = (start, stop)
+
+    def _slice_bytes(self, delta_bytes: int) -> int:
+        """As much as the delta, so that the log stays in proportion; from sweep to sweep at least SWEEP_BYTES."""
+        least = max(SWEEP_BYTES - self._swept_bytes, 0) if self.sweeps else 0
+        wanted = max(least, delta_bytes)
+        self._swept_bytes = 0 if self.sweeps else self._swept_bytes + wanted
+        return wanted
 
     def _part(self, entries: list[Entry], sweep: bool) -> int:
         assert self._id is not None

@@ -5,6 +5,7 @@ Source: PROTOCOL 5, 8 and 9.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -37,6 +38,7 @@ from services.worker.surroundings import Surroundings
 from services.worker.takeover import Takeover
 
 MAX_REBUILDS = 20
+_STEPS = (State.RUNNING, State.SUSPENDED)
 
 
 class UnitCopy:
@@ -84,12 +86,18 @@ class UnitCopy:
         else:
             self._handle(lifecycle.InputBroken(cause))
 
-    def step(self, now_ms: float) -> bool:
-        """One turn; True if a batch was processed."""
+    @property
+    def next_deadline(self) -> float:
+        """When a turn is due unless something comes or is answered before, in milliseconds of the clock."""
         running = self.running
-        if running is None or self.core.state not in (State.RUNNING, State.SUSPENDED):
+        return math.inf if running is None or self.core.state not in _STEPS else running.next_deadline
+
+    def step(self, now_ms: float) -> bool:
+        """One turn, which does nothing before something is due; True if a batch was processed."""
+        running = self.running
+        if running is None or self.core.state not in _STEPS:
             return False
-        worked = self._guard(lambda: running.step(now_ms))
+        worked = running.due(now_ms) and self._guard(lambda: running.step(now_ms))
         if worked:
             self._rebuilds = 0
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):

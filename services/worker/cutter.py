@@ -5,6 +5,7 @@ Source: PROTOCOL 3. When a cut is due is decided in core/cutting.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -96,14 +97,18 @@ class Cutter:
 
     def propose(self, now_ms: float) -> None:
         """Appends every cut that is due."""
-        for name, feed in self.feeds.items():
+        for name, feed in self._undecided():
             if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
                 self._append(name, feed, now_ms)
 
     def wait_ms(self, now_ms: float) -> float:
         """How long until time alone makes a cut due."""
         rhythm = self._job.rhythm
-        return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=100.0)
+        return min((wait_ms(self._sight(feed, now_ms), rhythm) for _, feed in self._undecided()), default=math.inf)
+
+    def _undecided(self) -> list[tuple[str, Feed]]:
+        """The tasks that have not proposed their next cut."""
+        return [(name, feed) for name, feed in self.feeds.items() if name not in self._deciding]
 
     def _held(self, name: str) -> bool:
         """Whether a source task must not bring anything to its next batch yet: a table of the job is not all there.
@@ -125,7 +130,6 @@ class Cutter:
             bytes=0 if held else feed.bytes,
             last_ms=feed.last_cut_ms,
             now_ms=now_ms,
-            deciding=feed.task.name in self._deciding,
             paused=self._log.paused,
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from schemas.cuts import END_WATERMARK
@@ -16,7 +17,7 @@ from schemas.delivered import Delivered
 from schemas.delivered import decode as decode_delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
-from services.kernel.errors import InvalidRecord
+from services.kernel.errors import HoldfastError, InvalidRecord
 from services.kernel.sink_records import for_spark, sink_records
 from services.kernel.unit import SinkRows
 from services.log.protocol import Log, Rows, Transactor
@@ -75,8 +76,8 @@ class Delivery:
         self.rows = 0
 
     def prepare(self) -> None:
-        """Connects, so that `open` need not."""
-        self._blocking.run(self._connect, self._connected)
+        """Connects, and reads the position once so that its way is known: `open` need not."""
+        self._blocking.run(self._prepare, self._prepared)
 
     def open(self, opened: Callable[[int], None]) -> None:
         """Fences every earlier holder, then reads the position; `opened` gets the last batch delivered."""
@@ -112,7 +113,14 @@ class Delivery:
     def _connect(self) -> Transactor:
         return self._log.transactor(self._topics.transactional_id(self._unit))
 
-    def _connected(self, outcome: Any) -> None:
+    def _prepare(self) -> Transactor:
+        transactor = self._connect()
+        transactor.connect()
+        with suppress(HoldfastError):  # then `open` will say so
+            self._log.last(self._position)
+        return transactor
+
+    def _prepared(self, outcome: Any) -> None:
         if isinstance(outcome, Exception):
             return  # then `open` will say so
         self._ready = outcome

@@ -17,37 +17,34 @@ from services.worker.core.trimming import later
 
 @dataclass(slots=True)
 class JobView:
-    """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what."""
+    """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what.
+
+    number: of the generation, in its frames. rhythm, checkpoint_interval_ms: as the plan says.
+    """
 
     plan: Plan
     topics: JobTopics
     layouts: dict[str, UnitLayout]
     readers: dict[Partition, tuple[str, ...]]
     assigned: Assigned
+    number: int
+    rhythm: Rhythm
+    checkpoint_interval_ms: int
     progress: dict[str, Progress] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
         topics = cluster.job(plan.job, plan.generation)
-        return cls(plan, topics, unit_layouts(plan, topics), readers(plan, topics), assigned)
-
-    @property
-    def number(self) -> int:
-        return generation_number(self.plan.generation)
-
-    @property
-    def rhythm(self) -> Rhythm:
-        spec = self.plan.spec
-        return Rhythm(
-            interval_ms=self.plan.interval_ms,
-            max_records=int(spec["max_batch_records"]),
-            max_bytes=int(spec["max_batch_bytes"]),
+        return cls(
+            plan,
+            topics,
+            unit_layouts(plan, topics),
+            readers(plan, topics),
+            assigned,
+            generation_number(plan.generation),
+            _rhythm(plan),
+            _checkpoint_interval_ms(plan),
         )
-
-    @property
-    def checkpoint_interval_ms(self) -> int:
-        checkpoint: dict[str, Any] = (self.plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
-        return int(checkpoint.get("interval_ms") or 500)
 
     def key(self, unit: str) -> str:
         return unit_key(self.plan.job, self.plan.generation, unit)
@@ -56,6 +53,12 @@ class JobView:
         """Its primary is away and may come back."""
         change = self.assigned.of(self.key(unit))
         return change is not None and change.switched
+
+    def has_sleeper(self, unit: str) -> bool:
+        """A copy that does not process follows its checkpoints."""
+        change = self.assigned.of(self.key(unit))
+        flags = [] if change is None else [copy.flags for copy in change.copies]
+        return any(one.state != "virgin" and not one.process for one in flags)
 
     def source(self, operator: str) -> SourcePlan:
         return next(source for source in self.plan.sources if source.operator == operator)
@@ -69,3 +72,16 @@ class JobView:
         """The lowest batch that a unit of the job has processed; ended units do not count."""
         known = [self.progress.get(unit) for unit in self.layouts]
         return min((0 if p is None else p.processed for p in known if p is None or not p.ended), default=0)
+
+
+def _rhythm(plan: Plan) -> Rhythm:
+    return Rhythm(
+        interval_ms=plan.interval_ms,
+        max_records=int(plan.spec["max_batch_records"]),
+        max_bytes=int(plan.spec["max_batch_bytes"]),
+    )
+
+
+def _checkpoint_interval_ms(plan: Plan) -> int:
+    checkpoint: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
+    return int(checkpoint.get("interval_ms") or 500)

@@ -5,6 +5,7 @@ Source: PROTOCOL 5. Nothing in it sleeps: it waits on the reader from which the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -106,6 +107,8 @@ class Worker:
         self._changed = False
         self.decided = -1
         self.turns = 0
+        self.next_deadline = -math.inf
+        """When time alone makes a turn due, in milliseconds of the clock: news may do so earlier."""
         self._data_ms = clock_ms()
         self._control.add(self, {Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
@@ -123,9 +126,11 @@ class Worker:
         self._appender.poll()
         for blocking in self._blocking:
             came |= blocking.poll()
-        now = self._clock_ms()
+        now, due = self._clock_ms(), math.inf
         for copy in list(self._copies.values()):
             came |= copy.step(now)
+            due = min(due, copy.next_deadline)
+        self.next_deadline = due
         return came
 
     def copies(self) -> tuple[CopyState, ...]:
@@ -153,14 +158,12 @@ class Worker:
         awake = [one for one in running if not one.asleep]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
-        wait = min([MAX_WAIT_MS, *(one.wait_ms(now) for one in awake)])
+        wait = max(0.0, min(MAX_WAIT_MS, self.next_deadline - now))
         awaits_control = any(one.awaits_control for one in running)
-        if awaits_control:
+        if awaits_control and wait > 0.0:
             wait = FIRST_MS if quiet else min(wait, SOON_MS)
         if any(blocking.under_way for blocking in self._blocking):
             wait = min(wait, SOON_MS)
-        if any(one.busy for one in running):
-            wait = 0.0
         if awaits_control:
             return self._read_control(wait)
         if len(awake) == len(running) > 0:

@@ -6,6 +6,8 @@ Source: PROTOCOL 3, 4, 6, 7 and 8.
 
 from __future__ import annotations
 
+import math
+
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker, Position
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
@@ -21,7 +23,7 @@ from services.kernel.state import StateStore
 from services.kernel.unit import Fed, Unit, stream_schema
 from services.log.protocol import Chunk
 from services.worker.checkpointer import Checkpointer, Moment
-from services.worker.core.checkpointing import Since, sweep_due
+from services.worker.core.checkpointing import Since, sweep_due, sweep_wait_ms
 from services.worker.cutter import Cutter
 from services.worker.delivery import Batch, Delivery
 from services.worker.job import JobView
@@ -36,7 +38,6 @@ MAX_UNACKNOWLEDGED_BATCHES = 64
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 SLICE_MS = 5.0
 PROGRESS_MS = 100
-FAR_MS = 100.0
 
 
 class Running:
@@ -81,12 +82,15 @@ class Running:
         self._next_checkpoint_offset = rebuilt.next_offset
         self.marker = marker
         now = around.clock_ms()
-        self._checkpoint_ms = self._progress_ms = now
+        self._sweep_ms = self._capture_ms = self._progress_ms = now
         self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
         self._held: set[Partition] = set()
         self._published: Progress | None = None
         self._still = True
         self._steps = Steps(around.clock_ms, around.cpu_ms)
+        self._stirred = True
+        self._answered: tuple[int, int] | None = None
+        self._deadline_ms = -math.inf
 
     # -- what it reads ------------------------------------------------------------------------------------------------
 
@@ -113,7 +117,10 @@ class Running:
         if source is not None:
             for message in chunk.messages:
                 source.offer(message.offset(), message.value() or b"")
-        elif chunk.partition == self._checkpointer.partition:
+            self._stirred |= source.ready(self.batch + 1)  # what comes before the last writer's frame changes nothing
+            return
+        self._stirred = True
+        if chunk.partition == self._checkpointer.partition:
             with self._steps.step():
                 for message in chunk.messages:
                     self._checkpointer.read(message.offset(), message.value() or b"")
@@ -127,6 +134,7 @@ class Running:
 
     def place(self, epoch: int, flags: Flags) -> None:
         """Does from now on what these flags say."""
+        self._stirred = True
         before, self._flags = self._flags, flags
         self._outbox.epoch = epoch
         if before.commit and not flags.commit:
@@ -136,6 +144,8 @@ class Running:
                 self._delivery = None
         if before.commit != flags.commit:
             self._cutter.release()
+            # Whoever has just taken over has batches to catch up with, and the marker it came from.
+            self._sweep_ms = self._capture_ms = self._around.clock_ms()
         if flags.process and not before.process:
             self._checkpointer.awaken(self.batch)
         if flags.send and not before.send:
@@ -143,6 +153,7 @@ class Running:
 
     def deliver_by(self, delivery: Delivery) -> None:
         """Delivers what was kept, then all that follows; what is delivered already goes nowhere."""
+        self._stirred = True
         self._delivery = delivery
         while self._kept.rows:
             delivery.deliver(self._kept.rows.popleft())
@@ -159,18 +170,35 @@ class Running:
 
     def step(self, now_ms: float) -> bool:
         """Does what can be done now; True if a batch was processed."""
+        self._stirred = False
         worked = self._process(now_ms)
+        if self._flags.commit:
+            self._cutter.propose(now_ms)  # also while the outputs are being opened: the cut log decides, not they
         if self._commits:
-            self._cutter.propose(now_ms)
             with self._steps.step():
                 self._checkpoint(now_ms)
             self._trimmer.trim(self._checkpointer.log, now_ms)
-        self._checkpointer.paste(self.batch, asleep=not self._flags.process)
+        else:
+            self._checkpointer.work()  # what was valid when `commit` went has still to be settled
+        self._checkpointer.paste(self.batch, asleep=self.asleep)
         self._hold()
         self._publish(now_ms)
         if self._outbox.error is not None:
             raise StateCorrupted(f"a frame could not be delivered: {self._outbox.error}")
+        self._answered = self._answers if self._checkpointer.flushing or self._backlogged() else None
+        self._deadline_ms = self._when_due(now_ms)
         return worked
+
+    def due(self, now_ms: float) -> bool:
+        """Whether a turn would find anything to do."""
+        if self._stirred or now_ms >= self._deadline_ms or self._outbox.error is not None:
+            return True
+        return self._answered is not None and self._answered != self._answers
+
+    @property
+    def next_deadline(self) -> float:
+        """When a turn is due unless something comes or is answered before, in milliseconds of the clock."""
+        return -math.inf if self._stirred else self._deadline_ms
 
     @property
     def finished(self) -> bool:
@@ -200,10 +228,6 @@ class Running:
         """There is work that needs no input."""
         return self._checkpointer.working or (self._flags.process and self._ready() and not self._backlogged())
 
-    def wait_ms(self, now_ms: float) -> float:
-        """How long until time alone brings work."""
-        return self._cutter.wait_ms(now_ms) if self._commits else FAR_MS
-
     @property
     def watermarks(self) -> dict[str, int]:
         """Of each task's inputs, after the last batch done."""
@@ -216,6 +240,27 @@ class Running:
     @property
     def _ended(self) -> bool:
         return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
+
+    # -- when it is due -----------------------------------------------------------------------------------------------
+
+    @property
+    def _answers(self) -> tuple[int, int]:
+        """Grows whenever something that left it is acknowledged or committed."""
+        return self._outbox.done, 0 if self._delivery is None else self._delivery.transactions
+
+    def _when_due(self, now_ms: float) -> float:
+        if self.busy or self._checkpointer.pastes(self.batch, asleep=self.asleep):
+            return now_ms
+        due_ms = math.inf if self._published_all else self._progress_ms + PROGRESS_MS
+        if self._flags.commit:
+            due_ms = min(due_ms, now_ms + self._cutter.wait_ms(now_ms))
+        if not self._commits:
+            return due_ms
+        capture_ms = math.inf
+        if self._checkpointer.resting:
+            sweep_wait = sweep_wait_ms(self._since(now_ms), self.job.checkpoint_interval_ms)
+            capture_ms = now_ms + min(sweep_wait, self._refresh_wait_ms(now_ms))
+        return min(due_ms, capture_ms, self._trimmer.next_deadline)
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
@@ -289,26 +334,44 @@ class Running:
 
     def _checkpoint(self, now_ms: float) -> None:
         checkpointer = self._checkpointer
-        if checkpointer.resting and self._due(now_ms):
-            self._checkpoint_ms = now_ms
-            self._trimmer.output_trimmed = False
-            checkpointer.begin(self._moment())
-            self._still = True
+        if checkpointer.resting:
+            if self._sweep_due(now_ms):
+                self._sweep_ms = self._capture_ms = now_ms
+                self._trimmer.output_trimmed = False
+                checkpointer.begin(self._moment(), sweep=True)
+                self._still = True
+            elif self._refresh_due(now_ms):
+                self._capture_ms = now_ms
+                checkpointer.begin(self._moment(), sweep=False)
         checkpointer.work()
         committed = self.batch if self._delivery is None else self._delivery.committed(self.batch)
         checkpointer.flushed(min(self._outbox.acknowledged(self.batch), committed))
 
-    def _due(self, now_ms: float) -> bool:
-        marked = 0 if self.marker is None else self.marker.b
-        since = Since(
-            batches=self.batch - marked,
-            elapsed_ms=now_ms - self._checkpoint_ms,
+    @property
+    def _unmarked(self) -> int:
+        """Batches since the marker."""
+        return self.batch - (0 if self.marker is None else self.marker.b)
+
+    def _refresh_due(self, now_ms: float) -> bool:
+        return self._refresh_wait_ms(now_ms) == 0.0
+
+    def _refresh_wait_ms(self, now_ms: float) -> float:
+        checkpointer = self._checkpointer
+        wait_ms = checkpointer.refreshing.wait_ms(self._unmarked, now_ms - self._capture_ms, checkpointer.changed)
+        return wait_ms if wait_ms < math.inf and self.job.has_sleeper(self._name) else math.inf
+
+    def _sweep_due(self, now_ms: float) -> bool:
+        return sweep_due(self._since(now_ms), self.job.checkpoint_interval_ms)
+
+    def _since(self, now_ms: float) -> Since:
+        return Since(
+            batches=self._unmarked,
+            elapsed_ms=now_ms - self._sweep_ms,
             trimmed=self._trimmer.output_trimmed,
             sinkmost=not any(task.outputs for task in self.layout.tasks),
             ended=self._ended,
             still=self._still,
         )
-        return sweep_due(since, self.job.checkpoint_interval_ms)
 
     def _moment(self) -> Moment:
         return Moment(
@@ -321,9 +384,10 @@ class Running:
         )
 
     def _acked(self, marker: Marker) -> None:
-        """Our own marker was read back as valid."""
+        """Our own marker was read back as valid. A refresh is acknowledged when it suits: nobody waits for it."""
         self._marked(marker)
-        self._publish_now(self._around.clock_ms())
+        if self._checkpointer.sweeps:
+            self._publish_now(self._around.clock_ms())
 
     def _marked(self, marker: Marker) -> None:
         """What lies at or below the marker can be read from the checkpoint log: it needs no keeping."""
@@ -390,10 +454,12 @@ class Running:
         )
 
     def _publish(self, now_ms: float) -> None:
-        if now_ms - self._progress_ms >= PROGRESS_MS and (
-            self._published is None or self._published.processed < self.batch
-        ):
+        if now_ms - self._progress_ms >= PROGRESS_MS and not self._published_all:
             self._publish_now(now_ms)
+
+    @property
+    def _published_all(self) -> bool:
+        return self._published is not None and self._published.processed >= self.batch
 
     def _publish_now(self, now_ms: float) -> None:
         self._progress_ms = now_ms

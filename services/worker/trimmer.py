@@ -41,6 +41,11 @@ class Trimmer:
             self._anchor_ms = now_ms
             self._trim_checkpoints(log)
 
+    @property
+    def next_deadline(self) -> float:
+        """When something is due again, in milliseconds of the clock."""
+        return min(self._output_ms + OUTPUT_MS, self._anchor_ms + ANCHOR_MS)
+
     def _trim_outputs(self) -> None:
         """To the minimum of what the readers have acknowledged, but not while one of them is switched.
 

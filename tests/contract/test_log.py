@@ -583,6 +583,21 @@ def test_the_last_to_start_fences_the_others_whose_rows_never_appear(log: Log) -
     second.close()
 
 
+def test_a_transactor_that_was_connected_in_advance_disturbs_nobody_until_it_starts(log: Log) -> None:
+    partition = new_partition(log)
+    first, second = (log.transactor(f"id-{partition.topic}") for _ in range(2))
+    first.start()
+    second.connect()
+    first.commit([Rows(partition.topic, [b"first"], partitions=[0])])
+    second.start()
+    with pytest.raises(Fenced):
+        first.commit([Rows(partition.topic, [b"zombie"], partitions=[0])])
+    second.commit([Rows(partition.topic, [b"second"], partitions=[0])])
+    expect_scanned(log, partition, b"first", b"second")
+    first.close()
+    second.close()
+
+
 def test_a_transactor_that_never_started_commits_nothing(log: Log) -> None:
     partition = new_partition(log)
     transactor = log.transactor(f"id-{partition.topic}")

@@ -5,6 +5,8 @@ PROTOCOL 6 (paste and keep rules) and 8, on workers with a log in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,6 +120,44 @@ def test_whatever_the_flags_and_whoever_stalls_the_results_are_exact(
         cluster.workers = {f"w{index}": one for index, one in enumerate(workers) if index != stalled}
         cluster.turn(turns)
     cluster.workers = {f"w{index}": one for index, one in enumerate(workers)}
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+def behind(cluster: MemoryCluster, records: Callable[[int], list[Order]]) -> int:
+    """How many batches a sleeping copy is behind at most, while records come every ten turns."""
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES["hot"]))
+    most = 0
+    for number in range(300):
+        feed(cluster, records(number))
+        cluster.turn(10)
+        ahead, asleep = ({copy.unit: copy.batch for copy in worker.copies()} for worker in (first, second))
+        most = max(most, *(ahead[unit] - asleep.get(unit, 0) for unit in ahead)) if number > 200 else 0
+    return most
+
+
+def test_a_sleeping_copy_is_a_few_batches_behind_where_keys_seldom_come_again() -> None:
+    """What it is behind is processed again when it takes over."""
+    fed = orders(1200)
+    assert behind(MemoryCluster(CHAIN), lambda number: fed[4 * number : 4 * number + 4]) < 20
+
+
+def test_a_source_cuts_while_its_outputs_are_being_opened() -> None:
+    """A takeover fences and reads a position; records that came meanwhile are on their way by then."""
+    fed = orders(240)
+    cluster = fed_half(fed)
+    cluster._delivery_turns = 200
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES["hot"]))
+    cluster.turn(700)
+    cluster.kill("w1")
+    everywhere(cluster, second)
+    cluster.turn(5)
+    before = max(copy.batch for copy in second.copies())
+    feed(cluster, fed[len(fed) // 2 :])
+    cluster.turn(100)
+    assert max(copy.batch for copy in second.copies()) > before
     cluster.run_to_end()
     check(cluster.rows, fed)
 

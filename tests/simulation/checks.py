@@ -300,7 +300,8 @@ class _CheckpointCheck:
             if self._arrivals[target, writer].upto < run.marker.b:
                 yield f"marker: {unit} marks batch {run.marker.b}, of which not all frames are on {target}"
         for task, cut in (run.marker.cuts.tasks if run.marker.cuts is not None else {}).items():
-            if task in self._sources[unit] and cut.batch != run.marker.b and not cut.final:
+            # One behind is read again by a restart: another task's later cut may come before it in the log.
+            if task in self._sources[unit] and cut.batch > run.marker.b and not cut.final:
                 yield f"marker: {unit} marks batch {run.marker.b} with the cuts as of batch {cut.batch} of {task}"
         for position in run.marker.positions:
             key = (unit, Partition(position.topic, position.partition))

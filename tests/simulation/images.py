@@ -33,14 +33,15 @@ class Images:
     def look(self, own: str, worker: Worker) -> None:
         """own: the worker's incarnation."""
         for unit, copy in worker._copies.items():
-            if copy.running is not None:
-                self._look(own, unit, copy.running._checkpointer)
+            running = copy.running
+            if running is None:
+                continue
+            checkpointer, known = running._checkpointer, self._last.get((own, unit))
+            if known is None or known[0] is not checkpointer or known[1] != checkpointer._image_batch:
+                self._look(own, unit, checkpointer)
 
     def _look(self, own: str, unit: str, checkpointer: Checkpointer) -> None:
         batch = checkpointer._image_batch
-        known = self._last.get((own, unit))
-        if known is not None and known[0] is checkpointer and known[1] == batch:
-            return
         if checkpointer._pasting is not None or checkpointer._core.phase is Phase.SETTLING:
             return
         self._last[own, unit] = checkpointer, batch

@@ -95,13 +95,12 @@ class Link:
         self.appended: Callable[[Partition, bytes], None] = lambda partition, value: None
         self.channels: list[Channel] = []
         self.readers: list[LinkReader] = []
-        self.wait_us = 0
 
     # -- its state ----------------------------------------------------------------------------------------------------
 
     def delay_us(self) -> int:
         """One way, now and then much longer."""
-        base = self.random.randint(200, 3_000)
+        base = 200 + int(2_800 * self.random.random())
         if self.random.random() < self._jitter:
             base *= self.random.randint(2, 60)
         return base * self.slowness
@@ -233,8 +232,7 @@ class LinkReader(MemoryReader):
             self._forget_seen(partition)
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
-        self._link.wait_us = max(self._link.wait_us, int(timeout_s * 1_000_000))
-        return super().poll(timeout_s, max_messages)
+        return super().poll(timeout_s, max_messages) if self._news or self._errors else []
 
     def close(self) -> None:
         self.unassign(list(self._tickets))

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
 
+from schemas.assignments import Change
 from schemas.heartbeats import Heartbeat, encode
 from schemas.topics import ClusterTopics, Partition
 from services.controller.conductor import Conductor
@@ -27,7 +28,8 @@ from tests.simulation.timeline import Timeline
 
 VERSIONS = {"holdfast": "simulated"}
 BEAT_US = 100_000
-MAX_IDLE_US = 20_000
+MIN_IDLE_US, MAX_IDLE_US = 100, 50_000
+"""Between two turns, if nothing comes."""
 RETRY_US = 200_000
 
 Failed = Callable[[str, Exception], None]
@@ -84,7 +86,7 @@ class Process(ABC):
 
     def wake(self) -> None:
         """Something came: its next turn is soon."""
-        self._turn_in(self.random.randint(20, 500))
+        self._turn_in(20 + int(480 * self.random.random()))
 
     def _turn_in(self, delay_us: int) -> None:
         when_us = self.timeline.now_us + delay_us
@@ -143,7 +145,7 @@ class WorkerProcess(Process):
         images: Images,
     ) -> None:
         self._topics, self._zone, self._slots, self._images = topics, zone, slots, images
-        self._idle_us = random.choice((10_000, MAX_IDLE_US, 2 * MAX_IDLE_US))
+        self._idle_us = random.choice((10_000, 20_000, MAX_IDLE_US))
         self.mute = self.stuck = False
         self.late_us = 0
         self._beats = 0
@@ -169,10 +171,10 @@ class WorkerProcess(Process):
         assert self.worker is not None
         if self.stuck:
             return MAX_IDLE_US
-        self.link.wait_us = 0
-        came = self.worker.turn()
+        self.worker.turn()
         self._images.look(self.own, self.worker)
-        return self.random.randint(50, 300) if came else max(200, min(4 * self.link.wait_us, self._idle_us))
+        wait_us = (self.worker.next_deadline - self.clock_ms()) * 1000
+        return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))
 
     def _beat(self) -> None:
         if not self.alive:
@@ -232,16 +234,21 @@ class ReplicaProcess(Process):
             BEAT_US // 1000,
             now_us=self.clock_us,
         )
+        self._proposed: dict[str, Change] = {}
         self.timeline.after(ECHO_MS * 1000, self._echo)
 
     def turn(self) -> int:
         assert self.replica is not None
+        core, changed = self.replica.core, False
         for chunk in self._reader.poll(0):
+            changed |= chunk.partition.topic != self._topics.heartbeats
             for message in chunk.messages:
                 self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())
         self.replica.turn()
-        self.replica.core.check_invariants()
-        return 10_000
+        if changed or core._proposed != self._proposed:
+            core.check_invariants()
+            self._proposed = dict(core._proposed)
+        return max(MIN_IDLE_US, core.next_deadline() - self.clock_us())
 
     def _echo(self) -> None:
         if self.alive and self.replica is not None:
@@ -276,6 +283,6 @@ class ControllerProcess(Process):
 
     def turn(self) -> int:
         assert self.core is not None
-        came = self._polling.turn()
+        self._polling.turn()
         self.core.check_invariants()
-        return 1_000 if came else MAX_IDLE_US
+        return max(MIN_IDLE_US, min(MAX_IDLE_US, (self._polling.next_deadline_ms - self.time_ms()) * 1000))

@@ -6,6 +6,7 @@ every transaction <= b is committed; the ack goes out only after it was read bac
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -140,3 +141,13 @@ def sweep_due(since: Since, interval_ms: int) -> bool:
     if since.ended or since.elapsed_ms >= PATIENCE * interval_ms:
         return True
     return not since.still and since.elapsed_ms >= interval_ms and (since.sinkmost or since.trimmed)
+
+
+def sweep_wait_ms(since: Since, interval_ms: int) -> float:
+    """How long until time alone makes a sweep due."""
+    if since.batches == 0:
+        return math.inf
+    if since.ended:
+        return 0.0
+    soon = not since.still and (since.sinkmost or since.trimmed)
+    return max(0.0, (1 if soon else PATIENCE) * interval_ms - since.elapsed_ms)

@@ -5,6 +5,7 @@ Source: PROTOCOL 3. To change the rhythm of batches, change the reasons in `due`
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -75,9 +76,9 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
 
 
 def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
-    """How long until time alone can make a cut due."""
-    if sight.paused or sight.final:
-        return IDLE_CUT_MS  # not 0: with records waiting the worker would turn without rest for as long as the pause
+    """How long until time alone can make a cut due: for ever while one is on its way, or none may come."""
+    if sight.deciding or sight.paused or sight.final:
+        return math.inf
     if sight.batch - sight.slowest >= MAX_LEAD_BATCHES:
         return LOOK_MS
     limit = rhythm.interval_ms if sight.records else IDLE_CUT_MS

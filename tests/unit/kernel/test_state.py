@@ -104,8 +104,11 @@ def test_a_capture_does_not_see_later_values() -> None:
     capture = store.capture()
     table.put_many([b"a", b"c"], [(10,), (3,)])
     assert drain(capture) == [(b"\x00\x00a", encode_value((1,))), (b"\x00\x00b", encode_value((2,)))]
-    assert capture.holds(b"\x00\x00a")
-    assert not capture.holds(b"\x00\x00c")
+    assert sorted(capture) == [b"\x00\x00a", b"\x00\x00b"]
+    assert len(capture) == 2
+    assert b"\x00\x00a" in capture
+    assert b"\x00\x00c" not in capture
+    assert store.changed == 2
 
 
 def test_a_store_that_is_released_holds_nothing() -> None:

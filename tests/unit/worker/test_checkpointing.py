@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from services.worker.core.checkpointing import (
@@ -16,6 +19,7 @@ from services.worker.core.checkpointing import (
     Settled,
     Since,
     sweep_due,
+    sweep_wait_ms,
 )
 
 
@@ -88,3 +92,15 @@ def since(
 )
 def test_the_sweep_begins_at_the_sinks_and_follows_the_trims(moment: Since, expected: bool) -> None:
     assert sweep_due(moment, interval_ms=500) is expected
+
+
+@pytest.mark.parametrize(
+    "moment", [since(), since(sinkmost=True, elapsed_ms=400), since(elapsed_ms=1, ended=True), since(batches=0)]
+)
+def test_a_sweep_that_is_waited_for_is_due_then_and_not_before(moment: Since) -> None:
+    wait_ms = sweep_wait_ms(moment, interval_ms=500)
+    if wait_ms == math.inf:
+        assert not sweep_due(replace(moment, elapsed_ms=1e9), interval_ms=500)
+        return
+    assert sweep_due(replace(moment, elapsed_ms=moment.elapsed_ms + wait_ms), interval_ms=500)
+    assert wait_ms == 0 or not sweep_due(replace(moment, elapsed_ms=moment.elapsed_ms + wait_ms - 1), interval_ms=500)

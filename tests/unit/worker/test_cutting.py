@@ -40,7 +40,9 @@ def test_how_long_until_time_alone_makes_a_cut_due() -> None:
     assert wait_ms(replace(QUIET, now_ms=9999), RHYTHM) == 0
 
 
-@pytest.mark.parametrize("held", [{"paused": True}, {"final": True}, {"slowest": 5 - MAX_LEAD_BATCHES}])
+@pytest.mark.parametrize(
+    "held", [{"paused": True}, {"final": True}, {"deciding": True}, {"slowest": 5 - MAX_LEAD_BATCHES}]
+)
 def test_one_that_may_not_cut_is_not_asked_again_at_once_because_data_wait(held: dict[str, Any]) -> None:
     """A paused job with records waiting kept its worker turning without rest."""
     waiting = replace(QUIET, records=1, now_ms=9999, **held)

@@ -73,7 +73,7 @@ class Unit:
     def checkpoint(self, batch: int) -> Iterator[None]:
         """Yields after every piece."""
         own = self.checkpointer
-        own.begin(Moment(batch, {}, [], None, {}, False))
+        own.begin(Moment(batch, {}, [], None, {}, False), sweep=True)
         while not own.resting:
             own.work()
             own.flushed(batch)

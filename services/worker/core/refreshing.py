@@ -1,0 +1,58 @@
+"""When a unit whose other copy sleeps checkpoints between two sweeps.
+
+That copy goes on from the newest marker and processes again what came since, so a takeover is as short as the marker is
+near. It is worth its bytes where keys seldom come again from one sweep to the next: then the same entries are written,
+only sooner. Source: MECHANISMS H1 (each checkpoint refreshes the secondary), PROTOCOL 6 (when to capture is a policy).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+REFRESH_MS = 100
+MIN_BATCHES = 4
+"""So few are processed again in no time."""
+MAX_KEYS = 5_000
+"""Changed from one sweep to the next. It bounds what is remembered, and what is encoded between two batches."""
+MAX_REPEATED = 0.1
+"""The share of entries written that the sweep alone would not have written."""
+FREE_REPEATED = 32
+"""In each run: they take no more than its marker does."""
+REST_SWEEPS = 16
+"""Where keys come again too often it is not tried again for so long."""
+
+
+@dataclass(slots=True)
+class Refreshing:
+    """What the runs of one unit wrote since its last sweep. rest: sweeps until it is tried again."""
+
+    rest: int = 0
+    _written: set[bytes] = field(default_factory=set)
+    _entries: int = 0
+    _repeated: int = 0
+
+    def due(self, batches: int, elapsed_ms: float, changed: int) -> bool:
+        """batches, elapsed_ms: since the last marker and capture. changed: keys that the run would hold."""
+        return self.wait_ms(batches, elapsed_ms, changed) == 0.0
+
+    def wait_ms(self, batches: int, elapsed_ms: float, changed: int) -> float:
+        """How long until time alone makes a refresh due."""
+        if self.rest or batches < MIN_BATCHES or len(self._written) + changed > MAX_KEYS:
+            return math.inf
+        return max(0.0, REFRESH_MS - elapsed_ms)
+
+    def captured(self, keys: Collection[bytes], sweep: bool) -> None:
+        """A run holds these keys."""
+        if self.rest:
+            self.rest -= sweep
+            return
+        self._entries += len(keys)
+        self._repeated += max(0, sum(key in keys for key in self._written) - FREE_REPEATED)
+        if self._repeated > MAX_REPEATED * self._entries:
+            self.rest = REST_SWEEPS
+        if sweep or self.rest:
+            self._written, self._entries, self._repeated = set(), 0, 0
+        else:
+            self._written.update(keys)

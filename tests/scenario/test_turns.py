@@ -1,0 +1,72 @@
+"""When a worker's loop has anything to do: a copy at which nothing came and nothing is due costs a turn nothing.
+
+PROTOCOL 5, on workers with a log in memory.
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from services.worker.core.checkpointing import Phase
+from services.worker.core.cutting import IDLE_CUT_MS
+from services.worker.loop import MAX_WAIT_MS
+from services.worker.running import Running
+from services.worker.trimmer import OUTPUT_MS
+from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
+from tests.support.memory_cluster import MemoryCluster
+from tests.support.orders import check, orders
+
+TURNS = 1_000
+
+
+def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
+    cluster = MemoryCluster(FAST)
+    worker = cluster.start("w1")
+    everywhere(cluster, worker)
+    cluster.turn(TURNS)
+    with mock.patch.object(Running, "step", autospec=True, side_effect=Running.step) as step:
+        cluster.turn(TURNS)
+    idle_cuts, trims = TURNS // IDLE_CUT_MS, TURNS // OUTPUT_MS
+    # of a cut it comes to know one after the other: its cut, its frames, their acknowledgement, its checkpoint
+    assert step.call_count <= len(cluster.units) * (10 * idle_cuts + 2 * trims)
+
+
+def test_a_worker_says_when_it_is_due_and_does_nothing_before() -> None:
+    cluster = MemoryCluster(FAST)
+    worker = cluster.start("w1")
+    everywhere(cluster, worker)
+    cluster.turn(TURNS)
+    waited = 0
+    for _ in range(20):
+        quiet = 0
+        while quiet < 3 or worker.next_deadline <= cluster.now_ms + 1:  # what it wrote comes back to it
+            cluster.now_ms += 1
+            quiet = 0 if worker.turn() else quiet + 1
+        early = int(min(worker.next_deadline - cluster.now_ms - 1, MAX_WAIT_MS))
+        cluster.now_ms += early
+        waited += early
+        with mock.patch.object(Running, "step") as step:
+            worker.turn()
+        step.assert_not_called()
+    assert waited > 20
+
+
+def test_a_copy_that_gives_up_its_charge_settles_the_checkpoint_that_was_valid_by_then() -> None:
+    """Else it would turn without rest, and paste nobody's checkpoints, until it is in charge again."""
+    fed = orders(200)
+    cluster = MemoryCluster(FAST)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES["hot"]))
+    feed(cluster, fed)
+    unit = cluster.units[-1]
+
+    def checkpoint() -> Phase | None:
+        running = next((c.running for key, c in first._copies.items() if key.endswith(f"/{unit}")), None)
+        return None if running is None else running._checkpointer._core.phase
+
+    cluster.until(lambda: checkpoint() is Phase.DECIDING)  # the marker is written: it is read in the next turn,
+    everywhere(cluster, (first, SECONDARIES["hot"]), second)  # and so is this
+    cluster.turn(20)
+    assert checkpoint() is Phase.RESTING
+    cluster.run_to_end()
+    check(cluster.rows, fed)
