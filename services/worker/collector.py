@@ -8,13 +8,16 @@ step. After every turn there is little to look through, and what was fetched is 
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
 
 MANY_OBJECTS = 5_000
 """After so many, a pass comes even if the loop has nothing to do: other threads allocate, too."""
 MIDDLE_EVERY = 1_000
-"""The middle generation is looked through once in so many passes. The oldest never is: that is large state, and no
-heartbeat could be sent meanwhile. What a closed copy leaves behind is let go by its owner.
+"""The middle generation is looked through once in so many passes."""
+OLDEST_S, OLDEST_BUSY_S = 600.0, 3_600.0
+"""The oldest, which has the state, at the first rest after so long, or without one: 20 ms for a million keys, in which
+no heartbeat can be sent. What a closed copy leaves behind is let go by its owner.
 """
 
 
@@ -25,14 +28,21 @@ class Collector:
     """
 
     def __init__(
-        self, collect: Callable[[int], object] = gc.collect, count: Callable[[], int] = lambda: gc.get_count()[0]
+        self,
+        collect: Callable[[int], object] = gc.collect,
+        count: Callable[[], int] = lambda: gc.get_count()[0],
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         gc.disable()
-        self._collect, self._count = collect, count
+        self._collect, self._count, self._clock_s = collect, count, clock_s
         self._passes = 0
+        self._whole_s = clock_s()
 
     def turned(self, worked: bool) -> None:
         """After a turn of the loop; worked: it did something."""
-        if worked or self._count() >= MANY_OBJECTS:
+        if self._clock_s() - self._whole_s >= (OLDEST_BUSY_S if worked else OLDEST_S):
+            self._collect(2)
+            self._whole_s = self._clock_s()
+        elif worked or self._count() >= MANY_OBJECTS:
             self._passes += 1
             self._collect(1 if self._passes % MIDDLE_EVERY == 0 else 0)

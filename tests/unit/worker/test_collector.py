@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from services.worker import collector
-from services.worker.collector import MANY_OBJECTS, Collector
+from services.worker.collector import MANY_OBJECTS, OLDEST_BUSY_S, OLDEST_S, Collector
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,21 @@ def test_what_lived_through_a_pass_is_looked_through_now_and_then(monkeypatch: p
     for _ in range(7):
         turns.turned(True)
     assert passes == [0, 0, 1, 0, 0, 1, 0]
+
+
+def test_what_lives_long_is_looked_through_at_a_rest_and_without_one_in_the_end() -> None:
+    passes: list[int] = []
+    now_s = [0.0]
+    turns = Collector(passes.append, lambda: 0, lambda: now_s[0])
+    for at_s, worked in (
+        (OLDEST_S, True),
+        (OLDEST_S, False),
+        (2 * OLDEST_S - 1, False),
+        (OLDEST_S + OLDEST_BUSY_S, True),
+    ):
+        now_s[0] = at_s
+        turns.turned(worked)
+    assert passes == [0, 2, 2]
 
 
 def test_a_ring_of_references_is_gone_after_the_turn_that_made_it() -> None:
