@@ -19,6 +19,7 @@ from services.kernel.cuts import CutLog, beginning
 from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, task_name
 from services.kernel.watermark import while_idle
 from services.worker.core.cutting import Sight, due, wait_ms
+from services.worker.core.restarts import Restarts
 from services.worker.feed import Feed
 from services.worker.job import JobView
 from services.worker.recut_source import RecutFeed
@@ -42,7 +43,7 @@ class Cutter:
             for task in layout.tasks
             if task.source is not None
         }
-        self._snapshots: dict[int, CutsSnapshot] = {}
+        self._restarts = Restarts()
         self._deciding: set[str] = set()
 
     def positions(self) -> dict[Partition, int]:
@@ -72,7 +73,7 @@ class Cutter:
             self._log.read(offset, record)
             return
         if record.batch > done:
-            self._snapshots.setdefault(record.batch - 1, self._log.snapshot())
+            self._restarts.cut(record.batch, self._log.snapshot())
         valid = self._log.read(offset, record)
         if valid:
             feed.read_cut(record, self._around.clock_ms())
@@ -83,17 +84,15 @@ class Cutter:
         """Goes on behind a batch that another copy has done."""
         for feed in self.feeds.values():
             feed.skip(batch)
-        self._snapshots = {number: s for number, s in self._snapshots.items() if number >= batch}
+        self._restarts.forget(batch)
 
     def release(self) -> None:
         """Proposals under way are another copy's business now: commit has gone, or come anew."""
         self._deciding.clear()
 
     def as_of(self, batch: int) -> CutsSnapshot | None:
-        """The cut log as of just before the first cut behind `batch`: from there a restart reads on."""
-        snapshot = self._snapshots.get(batch) or self._log.snapshot()
-        self._snapshots = {number: s for number, s in self._snapshots.items() if number > batch}
-        return snapshot if self.feeds else None
+        """The cut log from which a restart reads on; None for a unit without sources."""
+        return self._restarts.as_of(batch, self._log.snapshot()) if self.feeds else None
 
     def propose(self, now_ms: float) -> None:
         """Appends every cut that is due."""
