@@ -69,7 +69,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many of each; kills_of: schemes that get another number of kills."""
+    """How many of each; kills_of: schemes that get another number of kills with notice."""
 
     kills: int = 20
     stalls: int = 10
@@ -84,7 +84,7 @@ def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str]) -> list[S
     kills = dict(plan.kills_of)
     wanted = []
     for scheme in schemes:
-        count = {KILL: kills.get(scheme, plan.kills), KILL_UNNOTICED: kills.get(scheme, plan.kills), STALL: plan.stalls}
+        count = {KILL: kills.get(scheme, plan.kills), KILL_UNNOTICED: plan.kills, STALL: plan.stalls}
         for fault in faults:
             if fault != STALL or scheme in STALLING:
                 wanted += [Strike(scheme, fault)] * count[fault]
