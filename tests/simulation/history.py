@@ -17,9 +17,9 @@ from unittest import mock
 
 import structlog
 
-from schemas import plans
-from schemas.plans import Ended, Plan, Rejection
-from schemas.topics import Partition
+from schemas import commands, plans
+from schemas.plans import Plan
+from schemas.topics import Partition, generation
 from services.kernel.admitted import Admitted
 from services.recovery import replica
 from tests.simulation.checks import check
@@ -155,15 +155,18 @@ class History:
         return True
 
     def _ended(self) -> bool:
-        """Every job that was ever submitted is over."""
-        over: Admitted = Admitted()
-        generations = set()
+        """Every job that was ever submitted is over; one that no controller has read is not."""
+        over = Admitted()
         for message in self.cluster.broker.scan(Partition(TOPICS.plans, 0)):
-            decision = plans.decode(message.value() or b"")
-            over.read(decision)
-            if isinstance(decision, Plan | Rejection | Ended):
-                generations.add(decision.generation)
-        return bool(generations) and all(over.ended(g) or over.rejection(g) for g in generations)
+            over.read(plans.decode(message.value() or b""))
+        return all(over.ended(g) or over.rejection(g) for g in self._submitted())
+
+    def _submitted(self) -> Iterator[str]:
+        """Generations."""
+        for message in self.cluster.broker.scan(Partition(TOPICS.submit, 0)):
+            value = message.value() or b""
+            if not isinstance(commands.decode(value), commands.Command):
+                yield generation(message.offset(), message.timestamp()[1], value)
 
 
 class _Clock:
