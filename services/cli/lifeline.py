@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-VARIABLE = "HOLDFAST_LIFELINE"
+from services.worker.lifeline import VARIABLE
+
 _SHARED = _ROBUST = 1
 _ATTRIBUTE_BYTES = 64
 """More than a pthread_mutexattr_t takes anywhere."""

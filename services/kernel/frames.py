@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from schemas.frames import VERSION, Header
+from schemas.frames import HEADER_BYTES, VERSION, Header
 
 MAX_FRAME_BYTES = 1024 * 1024
 
@@ -31,6 +31,14 @@ class Sender:
 def arrow_schema(schema: pl.Schema) -> pa.Schema:
     """How rows of this schema lie in a frame."""
     return pl.DataFrame(schema=schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+
+
+def payload_of(frame: bytes, header: Header) -> memoryview:
+    """The rows as they lie: nothing checks them after this. Raises ValueError if they are not what was sent."""
+    payload = memoryview(frame)[HEADER_BYTES:]
+    if xxhash.xxh3_64_intdigest(payload) != header.payload_hash:
+        raise ValueError("the payload is not that of its header")
+    return payload
 
 
 class RowCodec:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import xxhash
-
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.frames import FLAG_END, HEADER_BYTES, Header, unpack
+from schemas.frames import FLAG_END, Header, unpack
 from services.kernel.errors import Divergence, StateCorrupted
+from services.kernel.frames import payload_of
 
 FOREVER = 2**62
 """A batch number after all others: an ended writer has received everything."""
@@ -79,9 +78,10 @@ class InputPartition:
         if self._is_duplicate(writer, header):
             self._compare(header, offset)
             return False
-        payload = memoryview(frame)[HEADER_BYTES:]
-        if xxhash.xxh3_64_intdigest(payload) != header.payload_hash:  # the rows are taken as they lie, unchecked
-            raise StateCorrupted(f"{self._name} offset {offset}: the payload is not that of its header")
+        try:
+            payload = payload_of(frame, header)
+        except ValueError as error:
+            raise StateCorrupted(f"{self._name} offset {offset}: {error}") from error
         self._take(writer, header, offset, payload)
         return True
 

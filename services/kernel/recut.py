@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
-import xxhash
 
 from schemas import dead_letters
 from schemas.commits import DEAD, Commit, CommitRecord, decode, is_frame
 from schemas.dead_letters import DeadLetter
-from schemas.frames import HEADER_BYTES, unpack
+from schemas.frames import unpack
 from services.kernel.commits import CommitLog
 from services.kernel.errors import StateCorrupted
+from services.kernel.frames import payload_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,11 @@ class Recut:
         return MicroBatch(offset, record, payloads, dead)
 
     def _payload(self, offset: int) -> memoryview:
-        """Checked, as rows are taken of it as they lie."""
-        payload = memoryview(self._frames[offset])[HEADER_BYTES:]
+        frame = self._frames[offset]
         try:
-            header = unpack(self._frames[offset])
+            return payload_of(frame, unpack(frame))
         except ValueError as error:
             raise StateCorrupted(f"offset {offset}, which a commit names: {error}") from None
-        if xxhash.xxh3_64_intdigest(payload) != header.payload_hash:
-            raise StateCorrupted(f"offset {offset}, which a commit names: the payload is not that of its header")
-        return payload
 
     def _dead(self, offset: int) -> DeadLetter:
         try:

@@ -96,18 +96,14 @@ class Cutter:
 
     def propose(self, now_ms: float) -> None:
         """Appends every cut that is due."""
-        for name, feed in self._undecided():
+        for name, feed in self.feeds.items():
             if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
                 self._append(name, feed, now_ms)
 
     def wait_ms(self, now_ms: float) -> float:
         """How long until time alone makes a cut due."""
         rhythm = self._job.rhythm
-        return min((wait_ms(self._sight(feed, now_ms), rhythm) for _, feed in self._undecided()), default=math.inf)
-
-    def _undecided(self) -> list[tuple[str, Feed]]:
-        """The tasks that have not proposed their next cut."""
-        return [(name, feed) for name, feed in self.feeds.items() if name not in self._deciding]
+        return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=math.inf)
 
     def _held(self, name: str) -> bool:
         """Whether a source task must not bring anything to its next batch yet: a table of the job is not all there.
@@ -129,6 +125,7 @@ class Cutter:
             bytes=0 if held else feed.bytes,
             last_ms=feed.last_cut_ms,
             now_ms=now_ms,
+            deciding=feed.task.name in self._deciding,
             paused=self._log.paused,
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),

@@ -335,12 +335,12 @@ class Running:
     def _checkpoint(self, now_ms: float) -> None:
         checkpointer = self._checkpointer
         if checkpointer.resting:
-            if self._sweep_due(now_ms):
+            if sweep_due(self._since(now_ms), self.job.checkpoint_interval_ms):
                 self._sweep_ms = self._capture_ms = now_ms
                 self._trimmer.output_trimmed = False
                 checkpointer.begin(self._moment(), sweep=True)
                 self._still = True
-            elif self._refresh_due(now_ms):
+            elif self._refresh_wait_ms(now_ms) == 0.0:
                 self._capture_ms = now_ms
                 checkpointer.begin(self._moment(), sweep=False)
         checkpointer.work()
@@ -352,16 +352,10 @@ class Running:
         """Batches since the marker."""
         return self.batch - (0 if self.marker is None else self.marker.b)
 
-    def _refresh_due(self, now_ms: float) -> bool:
-        return self._refresh_wait_ms(now_ms) == 0.0
-
     def _refresh_wait_ms(self, now_ms: float) -> float:
         checkpointer = self._checkpointer
         wait_ms = checkpointer.refreshing.wait_ms(self._unmarked, now_ms - self._capture_ms, checkpointer.changed)
         return wait_ms if wait_ms < math.inf and self.job.has_sleeper(self._name) else math.inf
-
-    def _sweep_due(self, now_ms: float) -> bool:
-        return sweep_due(self._since(now_ms), self.job.checkpoint_interval_ms)
 
     def _since(self, now_ms: float) -> Since:
         return Since(

@@ -136,15 +136,11 @@ def sweep_due(since: Since, interval_ms: int) -> bool:
     An ended unit checkpoints at once. One where all is still does as seldom as may be: a sweep every 500 ms through
     units without data was half of what a worker at rest used.
     """
-    if since.batches == 0:
-        return False
-    if since.ended or since.elapsed_ms >= PATIENCE * interval_ms:
-        return True
-    return not since.still and since.elapsed_ms >= interval_ms and (since.sinkmost or since.trimmed)
+    return sweep_wait_ms(since, interval_ms) == 0.0
 
 
 def sweep_wait_ms(since: Since, interval_ms: int) -> float:
-    """How long until time alone makes a sweep due."""
+    """How long until time alone makes a sweep due, by the same policy."""
     if since.batches == 0:
         return math.inf
     if since.ended:

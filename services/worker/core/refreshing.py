@@ -33,12 +33,11 @@ class Refreshing:
     _entries: int = 0
     _repeated: int = 0
 
-    def due(self, batches: int, elapsed_ms: float, changed: int) -> bool:
-        """batches, elapsed_ms: since the last marker and capture. changed: keys that the run would hold."""
-        return self.wait_ms(batches, elapsed_ms, changed) == 0.0
-
     def wait_ms(self, batches: int, elapsed_ms: float, changed: int) -> float:
-        """How long until time alone makes a refresh due."""
+        """How long until time alone makes a refresh due; 0: it is.
+
+        batches, elapsed_ms: since the last marker and capture. changed: keys that the run would hold.
+        """
         if self.rest or batches < MIN_BATCHES or len(self._written) + changed > MAX_KEYS:
             return math.inf
         return max(0.0, REFRESH_MS - elapsed_ms)

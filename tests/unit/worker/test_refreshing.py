@@ -12,7 +12,7 @@ def keys(first: int, last: int) -> set[bytes]:
 
 
 def due(refreshing: Refreshing, changed: int = 100) -> bool:
-    return refreshing.due(MIN_BATCHES, REFRESH_MS, changed)
+    return refreshing.wait_ms(MIN_BATCHES, REFRESH_MS, changed) == 0
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def due(refreshing: Refreshing, changed: int = 100) -> bool:
 def test_it_is_due_when_some_batches_came_and_few_keys_changed(
     batches: int, elapsed_ms: float, changed: int, expected: bool
 ) -> None:
-    assert Refreshing().due(batches, elapsed_ms, changed) is expected
+    assert (Refreshing().wait_ms(batches, elapsed_ms, changed) == 0) is expected
 
 
 def test_it_goes_on_while_every_run_holds_other_keys() -> None:
