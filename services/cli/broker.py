@@ -20,7 +20,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from services.cli import ports
+from services.cli import fencing, ports
 from services.cli.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
 from services.cli.java import Java, JavaMissing, find_java
 from services.cli.processes import Child, tail
@@ -136,6 +136,7 @@ class EmbeddedKafka:
         lock = self._lock()
         try:
             self._format(command)
+            self._fence_former(command, deadline, lock)
             for _ in range(ATTEMPTS):
                 self._configure(self._choose_port())
                 self._child = Child(
@@ -181,15 +182,28 @@ class EmbeddedKafka:
             raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{tail(log)}")
         formatted.write_text(f"{cluster}\n")
 
+    def _fence_former(self, command: list[str], deadline: float, lock: int) -> None:
+        """Where a broker has run that did not end by itself."""
+        data = self.data_dir / "data"
+        if not (data / "__cluster_metadata-0").exists() or fencing.ended_cleanly(data):
+            return
+        self._fill(self._choose_port(), *fencing.SETTINGS)
+        try:
+            fencing.fence(command, self.data_dir, self._log.with_name("fence.out"), deadline, (lock,))
+        except fencing.NotFenced as error:
+            raise BrokerFailed(str(error)) from None
+
     def _configure(self, port: int) -> None:
         """Write the configuration, which is anew with each start, and put the former log aside."""
-        template = string.Template((INFRA / "kafka" / "server.properties").read_text())
-        filled = template.safe_substitute(port=port, controller_port=port + 1)
-        (self.data_dir / "server.properties").write_text(filled)
-        shutil.copyfile(INFRA / "kafka" / "log4j2.properties", self.data_dir / "log4j2.properties")
+        self._fill(port, "server.properties", "log4j2.properties")
         self._port_file.write_text(f"{port}\n")
         if self._log.exists():
             self._log.replace(self._log.with_name("broker.log.1"))
+
+    def _fill(self, port: int, *names: str) -> None:
+        for name in names:
+            template = string.Template((INFRA / "kafka" / name).read_text())
+            (self.data_dir / name).write_text(template.safe_substitute(port=port, controller_port=port + 1))
 
     def _choose_port(self) -> int:
         if self._wanted_port:

@@ -72,7 +72,7 @@ class _Resending:
         self._found = Resent()
 
     def run(self, again: bool) -> Resent:
-        last = self._log.last(self._marks)
+        last = self._log.last(self._marks, settled=True)
         mark = Replayed() if last is None else decode_replayed(last.value() or b"{}")
         upto, upto_again = mark.upto, mark.again
         for offset, letter in self._read():

@@ -22,6 +22,10 @@ class Indefinite(HoldfastError):
     """A commit may or may not have happened: drop the producer, start a new one, read the position."""
 
 
+class Torn(HoldfastError):
+    """A transaction is committed in part, by Kafka's own fault: nothing here can mend that, so say it and stop."""
+
+
 class InvalidRecord(HoldfastError):
     """A record that cannot be processed: to the dead letters."""
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Retriable, StateCorrupted
+from services.kernel.errors import Retriable, StateCorrupted, Torn
 from services.log.kafka_appender import KafkaAppender
 from services.log.kafka_client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, error_of
 from services.log.kafka_reader import KafkaReader
@@ -28,11 +28,15 @@ from services.log.protocol import At, Message
 SETTLED_S = 20.0
 """How long topics may take to be led, or to be gone, on a broker that answers."""
 
+OPEN_S = 8.0
+"""Longer than the broker leaves any transaction open: its time-out, and the interval at which it looks."""
+
 FIRST_STRETCH = 64
 _LOOK_AGAIN_S = 0.01
 _NONE_SINCE = -1
 _START = EarliestSpec()  # type: ignore[no-untyped-call]
 _END = LatestSpec()  # type: ignore[no-untyped-call]
+_COMMITTED = IsolationLevel.READ_COMMITTED
 
 
 _MOVED = (
@@ -43,6 +47,12 @@ _MOVED = (
     KafkaError._NOENT,
 )
 """A topic just made, or a broker just back: its leaders are not settled, or not the ones the client knows."""
+_TORN = (
+    "Kafka has declared a transaction complete and left it open in {partition}, offsets {stable} to {end}: what it "
+    "wrote elsewhere may be committed or not. Kafka 4.1 to 4.3 do that when a partition is without a leader while a "
+    "transaction ends there (a broker whose partitions have no other replica restarts). End it with "
+    "kafka-transactions.sh (find-hanging, abort), compare the last rows of the job's sinks, and submit the job again"
+)
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 _T = TypeVar("_T")
 _Asked = dict[TopicPartition, Future[Any]]
@@ -134,8 +144,8 @@ class KafkaLog:
         begin, end = self._bounds(partition)
         return self._scanner.scan(partition, begin if start is None else start, end)
 
-    def last(self, partition: Partition) -> Message | None:
-        start, end = self._bounds(partition)
+    def last(self, partition: Partition, settled: bool = False) -> Message | None:
+        start, end = self._settled_bounds(partition) if settled else self._bounds(partition)
         stretch = FIRST_STRETCH
         while start < end:
             begin = max(start, end - stretch)
@@ -183,25 +193,45 @@ class KafkaLog:
         }
 
     def _bounds(self, partition: Partition) -> tuple[int, int]:
-        """Start and last stable offset, asked for at once."""
+        """Start and last stable offset."""
+        start, stable = self._at_once(partition, (_START, _COMMITTED), (_END, _COMMITTED))
+        return start, stable
 
-        def ask() -> tuple[int, int]:
-            asked = [self._ask_offsets([partition], spec) for spec in (_START, _END)]
-            start, end = (self._answer_offsets(futures)[partition] for futures in asked)
-            return start, end
+    def _settled_bounds(self, partition: Partition) -> tuple[int, int]:
+        """The same; raises Torn when what lies behind the last stable offset stays there.
+
+        Not at once: to a copy that was fenced since, and does not know it yet, a successor's transactions look alike.
+        """
+        deadline, first = time.monotonic() + OPEN_S, None
+        while True:
+            start, stable, end = self._at_once(
+                partition, (_START, _COMMITTED), (_END, _COMMITTED), (_END, IsolationLevel.READ_UNCOMMITTED)
+            )
+            if stable == end or stable != (first := stable if first is None else first):
+                return start, stable
+            if time.monotonic() > deadline:
+                raise Torn(_TORN.format(partition=partition, stable=stable, end=end))
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _at_once(self, partition: Partition, *ends: tuple[OffsetSpec, IsolationLevel]) -> list[int]:
+        """Several ends of a partition, for the time that one takes."""
+
+        def ask() -> list[int]:
+            asked = [self._ask_offsets([partition], *end) for end in ends]
+            return [self._answer_offsets(futures)[partition] for futures in asked]
 
         return self._follow(ask)
 
     def _list_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         if not partitions:
             return {}
-        return self._follow(lambda: self._answer_offsets(self._ask_offsets(partitions, spec)))
+        return self._follow(lambda: self._answer_offsets(self._ask_offsets(partitions, spec, _COMMITTED)))
 
-    def _ask_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> _Asked:
-        """For read_committed readers: the end is the last stable offset."""
+    def _ask_offsets(self, partitions: list[Partition], spec: OffsetSpec, isolation: IsolationLevel) -> _Asked:
+        """For read_committed readers the end is the last stable offset."""
         return self._admin.list_offsets(
             {TopicPartition(p.topic, p.index): spec for p in partitions},
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=isolation,
             request_timeout=ANSWER_S,
         )
 

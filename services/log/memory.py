@@ -124,7 +124,7 @@ class MemoryLog:
             raise _gone(partition, begin, stored)
         return iter(stored.read(begin, len(stored.messages)))
 
-    def last(self, partition: Partition) -> Message | None:
+    def last(self, partition: Partition, settled: bool = False) -> Message | None:
         records = (m for m in reversed(self.stored(partition).messages) if not isinstance(m, _Gap))
         return next(records, None)
 

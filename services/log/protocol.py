@@ -160,8 +160,13 @@ class Log(Protocol):
         """Every committed record from `start` (default: log start) to the end as it is at the call."""
         ...
 
-    def last(self, partition: Partition) -> Message | None:
-        """The last committed record, found by reading ever larger stretches from the end."""
+    def last(self, partition: Partition, settled: bool = False) -> Message | None:
+        """The last committed record, found by reading ever larger stretches from the end.
+
+        Args:
+            settled: a transactor that nobody else's id shares the partition with has just started, so no transaction
+                may be open there. Raises Torn when one is.
+        """
         ...
 
     def reader(self, name: str) -> Reader: ...

@@ -130,7 +130,7 @@ class Delivery:
     def _start(self) -> tuple[Transactor, Delivered | None]:
         transactor, self._ready = self._ready or self._connect(), None
         transactor.start()
-        last = self._log.last(self._position)
+        last = self._log.last(self._position, settled=True)
         value = None if last is None else last.value()
         return transactor, None if value is None else decode_delivered(value)
 

@@ -7,12 +7,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Fenced, Retriable, StateCorrupted
+from services.kernel.errors import Fenced, Retriable, StateCorrupted, Torn
 from services.log.kafka import KafkaLog
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk, Log, Message, Reader, Rows
@@ -662,6 +663,33 @@ def test_open_and_aborted_transactions_are_invisible(kafka: str, kafka_log: Kafk
     assert collector.values(partition) == [b"before", b"behind"]
     expect_scanned(kafka_log, partition, b"before", b"behind")
     collector.reader.close()
+
+
+@pytest.mark.kafka
+def test_what_stays_open_where_nothing_may_be_open_is_torn(
+    kafka: str, kafka_log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka can declare complete what it has not ended everywhere; a zombie sees the next one's transactions."""
+    partition = new_partition(kafka_log)
+    fill(kafka_log, partition, b"before")
+    assert kafka_log.last(partition, settled=True) is not None
+    producer = _open_transaction(kafka, f"id-{partition.topic}", partition, b"open")
+    monkeypatch.setattr("services.log.kafka.OPEN_S", 0.1)
+    with pytest.raises(Torn, match="offsets 1 to 2"):
+        kafka_log.last(partition, settled=True)
+    ask, ends = kafka_log._at_once, [producer.commit_transaction]
+
+    def ask_and_end(*arguments: Any) -> list[int]:
+        found = ask(*arguments)
+        while ends:
+            ends.pop()(DEADLINE_S)
+        return found
+
+    monkeypatch.setattr(kafka_log, "_at_once", ask_and_end)
+    monkeypatch.setattr("services.log.kafka.OPEN_S", DEADLINE_S)
+    last = kafka_log.last(partition, settled=True)
+    assert last is not None
+    assert last.value() == b"open"
 
 
 @pytest.mark.kafka

@@ -174,8 +174,8 @@ class Link:
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
         return self._ask().scan(partition, start)
 
-    def last(self, partition: Partition) -> Message | None:
-        return self._ask().last(partition)
+    def last(self, partition: Partition, settled: bool = False) -> Message | None:
+        return self._ask().last(partition, settled)
 
     def reader(self, name: str) -> LinkReader:
         reader = LinkReader(self)

@@ -1,0 +1,50 @@
+"""What a controller that runs alone has printed, and when its word is enough to start the next broker."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from services.cli.fencing import NotFenced, fence, is_fenced
+
+REGISTERED = (
+    "ClusterControlManager: Replayed initial RegisterBrokerRecord for broker 1: RegisterBrokerRecord(brokerId=1, "
+    "endPoints=[BrokerEndpoint(name='CLIENTS', port=9092)], rack=null, fenced=true, inControlledShutdown=false)"
+)
+ACTIVE = "WARN QuorumController: [QuorumController id=1] Performing controller activation."
+
+
+def changed(fenced: int) -> str:
+    return (
+        f"Replayed BrokerRegistrationChangeRecord modifying broker 1: BrokerRegistrationChangeRecord(fenced={fenced})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "fenced"),
+    [
+        ([], False),
+        ([REGISTERED, changed(-1)], False),
+        ([REGISTERED, changed(-1), changed(1)], False),  # the past of a log that is still being read
+        ([REGISTERED, changed(-1), changed(1), changed(-1), ACTIVE], False),
+        ([REGISTERED, changed(-1), changed(0), ACTIVE], False),
+        ([REGISTERED, changed(-1), ACTIVE, changed(1)], True),
+        ([REGISTERED, changed(-1), changed(1), ACTIVE], True),
+        ([REGISTERED, ACTIVE], True),  # it crashed before it was in charge
+        ([ACTIVE], True),  # it crashed before it was known
+    ],
+)
+def test_an_active_controller_without_a_broker_in_charge_is_enough(lines: list[str], fenced: bool) -> None:
+    assert is_fenced(lines) is fenced
+
+
+def test_a_controller_that_ends_or_says_nothing_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    talks = [sys.executable, "-c", "print('no space left')"]
+    with pytest.raises(NotFenced, match="no space left"):
+        fence(talks, tmp_path, tmp_path / "fence.out", time.monotonic() + 60, ())
+    waits = [sys.executable, "-c", "import signal; signal.pause()"]
+    with pytest.raises(NotFenced):
+        fence(waits, tmp_path, tmp_path / "fence.out", time.monotonic(), ())
