@@ -3,8 +3,8 @@
 Kafka 4.1 to 4.3 lose transactions otherwise. A broker that is started again finds itself in charge still, takes up the
 transactions that were being ended, cannot yet write, tries again every 50 ms, and is put out of charge when the session
 of its former life is over. A try that falls into the milliseconds in which its partitions have no leader takes them for
-deleted: the transaction is declared complete, and some of its partitions never get their end. Of kills at the moment at
-which a transaction's first rows are seen, a quarter left rows delivered whose position was not.
+deleted ("likely deleted already", says its log): the transaction is declared complete without an end in some or all of
+its partitions. Committed rows are lost then, or delivered again because the position beside them is.
 
 So the controller runs alone until it has fenced the former broker. That takes 1 s, and the start that follows it need
 not wait for the session: 2 s in all, where it was 3.

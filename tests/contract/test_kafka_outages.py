@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -137,35 +137,47 @@ def test_a_connection_lost_between_commits_ends_the_use_of_a_producer(broker: Em
     transactor.close()
 
 
-def test_a_transaction_that_was_being_ended_when_kafka_died_is_whole_afterwards(
+def test_transactions_that_were_being_ended_when_kafka_died_are_whole_afterwards(
     broker: EmbeddedKafka, log: KafkaLog
 ) -> None:
-    """Kafka lost a quarter of these without the fencing of services/cli/fencing.py: rows there, the position not."""
-    position = Partition("position", 2)
-    log.create([TopicSpec(position.topic, 4)])
-    for number in (b"1", b"2", b"3", b"4"):
-        transactor = log.transactor("id")
-        transactor.start()
-        end = log.offsets([ROWS], "end")[ROWS]
-        rows = [*one_row(number), Rows(position.topic, [number], partitions=[position.index])]
-        committing = threading.Thread(target=_commit, args=(transactor, rows))
-        committing.start()
-        while log.offsets([ROWS], "end")[ROWS] == end:
-            pass  # at once when its end is written there, which is not yet the case everywhere
-        restart(broker)
-        committing.join()
-        successor = log.transactor("id")
-        successor.start()
-        last = log.last(position, settled=True)
-        assert last is not None
-        assert (values(log)[-1], last.value()) == (number, number)
-        successor.close()
-        transactor.close()
+    """Without the fencing of services/cli/fencing.py Kafka skips the ends of some of them: of these 24, 2 to 7."""
+    rows, positions = ([Partition(topic, index) for index in range(24)] for topic in ("many", "positions"))
+    log.create([TopicSpec("many", len(rows)), TopicSpec("positions", len(positions))])
+    for number in (b"1", b"2"):
+        transactors = [log.transactor(f"id-{row.index}") for row in rows]
+        for transactor in transactors:
+            transactor.start()
+        ends = log.offsets(rows, "end")
+        with ThreadPoolExecutor(len(rows)) as threads:
+            asked = [
+                threads.submit(_committed, transactor, [_one(row, number), _one(position, number)])
+                for transactor, row, position in zip(transactors, rows, positions, strict=True)
+            ]
+            while log.offsets(rows, "end") == ends:
+                pass  # at once when the first end is written, which is not yet the case everywhere
+            restart(broker)
+            committed = [one.result() for one in asked]
+        for row, position, sure in zip(rows, positions, committed, strict=True):
+            successor = log.transactor(f"id-{row.index}")
+            successor.start()
+            last = log.last(position, settled=True)
+            found = b"" if last is None else last.value()
+            assert [m.value() for m in log.scan(row)].count(number) == (found == number)
+            assert found == number or not sure
+            successor.close()
 
 
-def _commit(transactor: Transactor, rows: list[Rows]) -> None:
-    with suppress(Indefinite):
+def _one(partition: Partition, value: bytes) -> Rows:
+    return Rows(partition.topic, [value], partitions=[partition.index])
+
+
+def _committed(transactor: Transactor, rows: list[Rows]) -> bool:
+    """It is said to be."""
+    try:
         transactor.commit(rows)
+    except (Indefinite, Retriable):
+        return False
+    return True
 
 
 def test_a_start_without_a_broker_is_retriable_in_bounded_time(
