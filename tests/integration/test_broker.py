@@ -11,6 +11,7 @@ import pytest
 
 from services.cli import broker as broker_module
 from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
+from services.cli.fencing import is_fenced
 from tests.support.kafka import create_topic, read, running_kafka, write
 from tests.support.processes import parent_of_one
 
@@ -54,6 +55,19 @@ def test_acknowledged_records_survive_a_kill_and_a_stop(broker: EmbeddedKafka) -
     broker.stop()
     broker.start()
     assert read(servers, "kept", 2 * len(VALUES)) == VALUES + VALUES
+
+
+def test_a_broker_that_crashed_is_fenced_before_the_next_one_starts(broker: EmbeddedKafka) -> None:
+    """services/cli/fencing.py says what Kafka loses otherwise."""
+    said = broker.data_dir / "logs" / "fence.out"
+    broker.stop()
+    broker.start()
+    assert not said.exists(), "it had ended by itself"
+    for _ in range(2):
+        broker.kill()
+        broker.start()
+        assert is_fenced(said.read_text().splitlines())
+        said.unlink()
 
 
 def test_two_run_side_by_side(kafka: str, broker: EmbeddedKafka) -> None:
