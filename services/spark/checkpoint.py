@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class Checkpoints:
         staging.mkdir()
         if start.former is not None:
             self._copy(self.directory(start.former), staging, start)
+            self._name_anew(staging, epoch)
         staging.rename(target)
         self.forget_before(epoch if start.former is None else start.former)
         return target
@@ -72,6 +74,16 @@ class Checkpoints:
                 continue
             (target / inside.parent).mkdir(parents=True, exist_ok=True)
             _link(path, target / inside)
+
+    def _name_anew(self, staging: Path, epoch: int) -> None:
+        """Operators with Spark's newer kind of state (`transformWithState`) note where their schemas lie, in full."""
+        root = self._root.absolute()
+        former = re.compile(rf"{re.escape(str(root))}/\d+/")
+        for path in staging.glob("state/*/_metadata/v2/[0-9]*"):
+            note = former.sub(lambda _: f"{root}/{epoch}/", path.read_text())
+            path.unlink()  # the former driver's has the same file
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+            path.write_text(note)
 
     def forget_before(self, epoch: int) -> None:
         """What earlier epochs have left."""

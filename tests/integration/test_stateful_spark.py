@@ -134,6 +134,7 @@ OPERATORS: dict[str, tuple[list[list[Flight]], tuple[str, ...], Callable[[], Row
     "lonely": (FLIGHTS, ("late", "number"), lambda: stateful.alone(ALL)),
     "placed": (FLIGHTS, ("number", "city"), lambda: stateful.cities(ALL)),
     "tallied": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
+    "tallied_anew": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
 }
 """What it is given, the columns that are compared, and the same in one piece."""
 

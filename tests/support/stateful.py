@@ -12,6 +12,7 @@ import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,30 @@ def tallied(flights: DataFrame) -> DataFrame:
 
     row, kept = "origin string, n long, total long", "n long, total long"
     return flights.groupBy("origin").applyInPandasWithState(tally, row, kept, "append", GroupStateTimeout.NoTimeout)
+
+
+class Tally(StatefulProcessor):
+    """The same, with Spark's newer kind of state."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._so_far = handle.getValueState("so_far", "n long, total long")
+
+    def handleInputRows(
+        self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        count, total = self._so_far.get() or (0, 0)
+        for frame in rows:
+            count, total = count + len(frame), total + int(frame["delay"].sum())
+        self._so_far.update((count, total))
+        yield pd.DataFrame({"origin": [key[0]], "n": [count], "total": [total]})
+
+    def close(self) -> None:
+        pass
+
+
+def tallied_anew(flights: DataFrame) -> DataFrame:
+    row = "origin string, n long, total long"
+    return flights.groupBy("origin").transformWithStateInPandas(Tally(), row, "append", "none")
 
 
 # -- in one piece -----------------------------------------------------------------------------------------------------
