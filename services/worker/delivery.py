@@ -83,11 +83,10 @@ class Delivery:
         """Fences every earlier holder, then reads the position; `opened` gets the last batch delivered."""
         self._blocking.run(self._start, lambda outcome: self._opened(outcome, opened))
 
-    def deliver(self, batch: Batch) -> None:
-        """Queues the rows of a batch; nothing to do for a batch without rows, or one delivered already."""
-        if batch.number > self.delivered and (batch.sinks or batch.dead):
-            self._waiting.append(batch)
-            self._next()
+    def deliver(self, *batches: Batch) -> None:
+        """Queues the rows of batches; nothing to do for a batch without rows, or one delivered already."""
+        self._waiting += [one for one in batches if one.number > self.delivered and (one.sinks or one.dead)]
+        self._next()
 
     def committed(self, processed: int) -> int:
         """The last batch up to which every row is committed."""

@@ -112,7 +112,8 @@ class Worker:
         self._data_ms = clock_ms()
         self._control.add(self, {Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
-        self._data.add(_Ignored(), {Partition(cluster.assignments, 0): 0})
+        self._herald = _Herald()
+        self._data.add(self._herald, {Partition(cluster.assignments, 0): 0})
 
     # -- the turn -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class Worker:
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         wait = max(0.0, min(MAX_WAIT_MS, self.next_deadline - now))
-        awaits_control = any(one.awaits_control for one in running)
+        awaits_control = self._herald.newest > self.decided or any(one.awaits_control for one in running)
         if awaits_control and wait > 0.0:
             wait = FIRST_MS if quiet else min(wait, SOON_MS)
         if any(blocking.under_way for blocking in self._blocking):
@@ -272,11 +273,19 @@ class Worker:
         self._appender.append(Partition(self._topics.events, 0), encode_event(event))
 
 
-class _Ignored:
-    """Reads and forgets."""
+class _Herald:
+    """Assignments as the data reader meets them: where the loop waits for data, they wake it, and the other reader is
+    about to bring them. newest: offset of the last one.
+
+    A takeover begins with an assignment, and where the failed worker was upstream no data come to end the wait.
+    """
+
+    def __init__(self) -> None:
+        self.newest = -1
 
     def offer(self, chunk: Chunk) -> None:
-        pass
+        if chunk.messages:
+            self.newest = chunk.messages[-1].offset()
 
     def broken(self, cause: str) -> None:
         pass

@@ -152,11 +152,11 @@ class Running:
             self._send_kept()
 
     def deliver_by(self, delivery: Delivery) -> None:
-        """Delivers what was kept, then all that follows; what is delivered already goes nowhere."""
+        """Delivers what was kept, at once, then all that follows; what is delivered already goes nowhere."""
         self._stirred = True
         self._delivery = delivery
-        while self._kept.rows:
-            delivery.deliver(self._kept.rows.popleft())
+        delivery.deliver(*self._kept.rows)
+        self._kept.rows.clear()
 
     @property
     def _commits(self) -> bool:

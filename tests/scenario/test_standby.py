@@ -237,3 +237,23 @@ def test_a_copy_that_finds_the_end_marked_says_so() -> None:
     cluster.turn(50)
     told = [progress.decode(message.value() or b"") for message in cluster.log.scan(where, before)]
     assert {one.unit for one in told if one.ended} == set(cluster.units)
+
+
+def test_what_a_copy_kept_goes_out_in_one_transaction_when_it_is_put_in_charge() -> None:
+    """The first batch alone would make a takeover longer by a transaction."""
+    fed = orders(80)
+    cluster = MemoryCluster(CHAIN + "batch_interval_ms: 1\n", delivery_turns=10)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    sink = next(unit for unit in cluster.units if "big" in unit)
+    rest = {unit: (second,) for unit in cluster.units if unit != sink}
+    cluster.place({**rest, sink: (first, (second, SECONDARIES["standby"]))})
+    cluster.turn(200)
+    cluster.kill("w1")
+    for number in range(8):
+        feed(cluster, fed[10 * number : 10 * number + 10])
+        cluster.turn(10)
+    where = Partition(cluster.topics.delivered, next(u.partition for u in cluster.plan.units if u.name == sink))
+    before = list(cluster.log.scan(where))
+    cluster.place({sink: (second,)})
+    cluster.until(lambda: len(cluster.rows("big")) == sum(order["amount"] >= 10 for order in fed))
+    assert (len(before), len(list(cluster.log.scan(where)))) == (0, 1)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from unittest import mock
 
+from schemas.topics import Partition
 from services.worker.core.checkpointing import Phase
 from services.worker.core.cutting import IDLE_CUT_MS
 from services.worker.loop import MAX_WAIT_MS
 from services.worker.running import Running
+from services.worker.subscriptions import SharedReader
 from services.worker.trimmer import OUTPUT_MS
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders
 
 TURNS = 1_000
+WHERE = Partition("t.assignments", 0)
 
 
 def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
@@ -70,3 +73,30 @@ def test_a_copy_that_gives_up_its_charge_settles_the_checkpoint_that_was_valid_b
     assert checkpoint() is Phase.RESTING
     cluster.run_to_end()
     check(cluster.rows, fed)
+
+
+def test_a_loop_that_waits_for_data_goes_to_look_for_the_assignment_that_woke_it() -> None:
+    """A copy that works beside the one in charge waits for data, and when that one's worker is killed none may come."""
+    cluster = MemoryCluster(FAST)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES["standby"]))
+    feed(cluster, orders(200))
+    cluster.turn(300)
+    everywhere(cluster, second)
+    waits: list[tuple[SharedReader, float]] = []
+    poll = SharedReader.poll
+
+    def late(reader: SharedReader, timeout_s: float) -> bool:
+        """Control brings nothing in the turn in which data have the assignment."""
+        waits.append((reader, timeout_s))
+        return poll(reader, timeout_s) if reader is second._data else False
+
+    with mock.patch.object(SharedReader, "poll", late):
+        cluster.now_ms += 1
+        second.turn()
+        waits.clear()
+        cluster.now_ms += 1
+        second.turn()
+    assert [reader for reader, timeout_s in waits if timeout_s > 0] == [second._control]
+    second.turn()
+    assert second.decided == cluster.log.offsets([WHERE], "end")[WHERE] - 1
