@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 
+import msgspec
+
 from services.cli.bench.failover.arrivals import Arrivals
 from services.cli.bench.failover.strikes import (
     BETWEEN,
@@ -20,6 +22,7 @@ from services.cli.bench.failover.strikes import (
     report,
     rounds,
     strikes,
+    victim,
 )
 from services.recovery.core.schemes import SCHEMES
 
@@ -65,6 +68,20 @@ def test_places_are_told_apart_where_the_goals_do() -> None:
     )
     assert [(row.place, row.met) for row in found] == [(BETWEEN, True), (EDGE, True)]
     assert found[0].measured["max"] == 50.0, "beyond the silence there was before"
+
+
+def test_a_worker_that_had_a_source_in_charge_as_well_counts_as_one_of_the_edge() -> None:
+    outcome = made("active-replication", KILL, "count")
+    alone, both = (msgspec.structs.replace(outcome, charged=held) for held in (("count",), ("count", "source")))
+    assert (alone.place, both.place) == (BETWEEN, EDGE)
+
+
+def test_where_both_copies_do_the_same_the_one_beside_no_source_or_sink_is_struck() -> None:
+    charges = {"a": ["count", "sink"], "b": ["largest"], "c": ["source"]}
+    assert victim("active-replication", "count", ["a", "b"], charges) == "b"
+    assert victim("active-replication", "count", ["a", "c"], charges) == "a", "there is none"
+    assert victim("active-replication", "sink", ["a", "b"], charges) == "a", "one of the two commits"
+    assert victim("hybrid", "count", ["a", "b"], charges) == "a"
 
 
 def test_one_lost_row_makes_the_line_inexact() -> None:

@@ -47,6 +47,14 @@ class Observer:
         found = [c.committer for key, c in placed.items() if split_unit_key(key)[::2] == (job, unit)]
         return next(committer.worker for committer in reversed(found) if committer is not None)
 
+    def copies(self, job: str, unit: str) -> list[str]:
+        """The workers with a copy of the newest such job's unit, the one in charge first."""
+        first = self.in_charge(job, unit)
+        with self._lock:
+            placed = self._core.assigned.units()
+        found = [change for key, change in placed.items() if split_unit_key(key)[::2] == (job, unit) and change.copies]
+        return [first, *(copy.worker for copy in found[-1].copies if copy.worker != first)]
+
     def protected(self) -> bool:
         """Every unit has its copies where its scheme wants them, and they answer."""
         with self._lock:

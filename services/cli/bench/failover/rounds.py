@@ -13,7 +13,7 @@ from services.cli.bench import jobs
 from services.cli.bench.cluster import BenchCluster, now_ms
 from services.cli.bench.failover.arrivals import Arrivals
 from services.cli.bench.failover.observer import Observer
-from services.cli.bench.failover.strikes import KILL_UNNOTICED, OPERATORS, STALL, Outcome, Strike
+from services.cli.bench.failover.strikes import KILL_UNNOTICED, OPERATORS, STALL, Outcome, Strike, victim
 from services.cli.bench.feeder import Feeder
 from services.cli.bench.followed import Followed
 from services.cli.replaying import Report, replay
@@ -83,9 +83,11 @@ class Struck:
         self._arrivals, self._chance, self._patience_s = arrivals, chance, patience_s
 
     def strike(self, strike: Strike, operator: str) -> Outcome:
-        """The worker in charge of the operator's unit. Raises MeasureFailed."""
+        """A worker of the operator's unit. Raises MeasureFailed."""
         self._await_moment()
-        unit, pid = self._unit(operator), self.pid(operator)
+        unit, charges = self._unit(operator), self._charges()
+        worker = victim(strike.scheme, operator, self._observer.copies(self._job.plan.job, unit), charges)
+        pid = self._cluster.workers()[worker]
         signal_ms = now_ms()
         before_ms = self._arrivals.silence(signal_ms - 1000 * LOOK_S, signal_ms)
         if strike.fault == STALL:
@@ -104,6 +106,7 @@ class Struck:
             silence_ms=round(self._arrivals.silence(signal_ms, min(over_ms + 1000 * LOOK_S, back_ms)), 1),
             before_ms=round(before_ms, 1),
             back_ms=round(back_ms - signal_ms),
+            charged=tuple(charges[worker]),
             phases_ms=self._phases(unit, signal_ms),
         )
 
@@ -126,6 +129,13 @@ class Struck:
     def pid(self, operator: str) -> int:
         """Of the worker in charge of the operator's unit."""
         return self._cluster.workers()[self._observer.in_charge(self._job.plan.job, self._unit(operator))]
+
+    def _charges(self) -> dict[str, list[str]]:
+        """By worker, the operators of which it has a copy in charge."""
+        found: dict[str, list[str]] = {worker: [] for worker in self._cluster.workers()}
+        for operator in OPERATORS:
+            found[self._observer.in_charge(self._job.plan.job, self._unit(operator))].append(operator)
+        return found
 
     def _await_moment(self) -> None:
         """All is protected, and it is any time between two checkpoints."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from services.cli.bench.figures import Target, at_most, percentile
-from services.recovery.core.schemes import SCHEMES
+from services.recovery.core.schemes import SCHEMES, Rung
 
 KILL, KILL_UNNOTICED, STALL = "kill", "kill-unnoticed", "stall"
 FAULTS = {
@@ -23,10 +23,13 @@ FAULTS = {
 }
 BETWEEN, EDGE = "between", "source or sink"
 OPERATORS = {"count": BETWEEN, "source": EDGE, "largest": BETWEEN, "sink": EDGE}
-"""Whose worker is struck, in turn, and where the unit stands in the chain."""
+"""Whose worker is struck, in turn (by name or kind), and where the unit stands in the chain."""
 
 STALLING = tuple(name for name, scheme in SCHEMES.items() if scheme.misses == 1)
 """Schemes that answer a stall before it is over."""
+
+ALIKE = tuple(name for name, scheme in SCHEMES.items() if scheme.secondary is Rung.ACTIVE)
+"""Schemes under which both copies of a unit between others do the same."""
 
 
 class Strike(msgspec.Struct, frozen=True):
@@ -39,6 +42,7 @@ class Strike(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """One that was made.
 
+    charged: operators, as in OPERATORS, of which the worker that was struck had a copy in charge.
     takeover_ms: from the signal to the first result, in a read_committed reader's hands, of a record sent after it.
     silence_ms: the longest time without any result after it. before_ms: the same just before it.
     back_ms: until all is protected again. phases_ms: as the events of the unit that was struck tell.
@@ -52,6 +56,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     silence_ms: float
     before_ms: float
     back_ms: float
+    charged: tuple[str, ...] = ()
     phases_ms: dict[str, float] = {}
     rows: int = 0
     lost: int = 0
@@ -60,7 +65,9 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        return OPERATORS[self.operator]
+        """Of all that the worker had in charge: with a source or a sink among it, results wait for that one."""
+        places = {OPERATORS[one] for one in self.charged or (self.operator,)}
+        return EDGE if EDGE in places else BETWEEN
 
     @property
     def measured_ms(self) -> float:
@@ -89,6 +96,22 @@ def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str]) -> list[S
             if fault != STALL or scheme in STALLING:
                 wanted += [Strike(scheme, fault)] * count[fault]
     return wanted
+
+
+def victim(scheme: str, operator: str, copies: Sequence[str], charges: Mapping[str, Sequence[str]]) -> str:
+    """The worker to be struck: the one in charge of the operator's unit.
+
+    Where both copies do the same, rather one of the two that is in charge of no source and no sink, since units gather
+    on workers as these fall: else hardly anything is measured but what the other row is for.
+
+    Args:
+        copies: workers with a copy of the unit, the one in charge first.
+        charges: by worker, the operators of which it has a copy in charge.
+    """
+    if scheme in ALIKE and OPERATORS[operator] == BETWEEN:
+        between = (one for one in copies if all(OPERATORS[held] == BETWEEN for held in charges[one]))
+        return next(between, copies[0])
+    return copies[0]
 
 
 def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
