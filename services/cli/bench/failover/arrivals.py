@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import msgspec
 
@@ -52,9 +52,14 @@ class Arrivals:
 
     def first_after(self, signal_ms: float) -> float | None:
         """When the first result of a record sent after the signal arrived."""
-        return next((at for at, sent in list(self.seen) if sent >= signal_ms), None)
+        return next((at for at, sent in self._since(signal_ms) if sent >= signal_ms), None)
 
     def silence(self, from_ms: float, to_ms: float) -> float:
         """The longest time without a result between two times."""
-        times = [from_ms, *(at for at, _ in list(self.seen) if from_ms < at < to_ms), to_ms]
+        times = [from_ms, *(at for at, _ in self._since(from_ms) if from_ms < at < to_ms), to_ms]
         return max(after - before for before, after in pairwise(times))
+
+    def _since(self, from_ms: float) -> list[tuple[float, int]]:
+        """What arrived from a time on. It is asked for while a takeover is under way: all of it is no short list."""
+        newest = takewhile(lambda one: one[0] >= from_ms, reversed(list(self.seen)))
+        return list(newest)[::-1]
