@@ -114,6 +114,9 @@ class Worker:
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
         self._herald = _Herald()
         self._data.add(self._herald, {Partition(cluster.assignments, 0): 0})
+        happened = log.offsets([Partition(cluster.events, 0)], "end")
+        for reader in (self._data, self._control):
+            reader.add(_Ignored(), happened)
 
     # -- the turn -----------------------------------------------------------------------------------------------------
 
@@ -286,6 +289,20 @@ class _Herald:
     def offer(self, chunk: Chunk) -> None:
         if chunk.messages:
             self.newest = chunk.messages[-1].offset()
+
+    def broken(self, cause: str) -> None:
+        pass
+
+
+class _Ignored:
+    """Events, of which a copy that opens its inputs tells one.
+
+    The request that waits at the broker does not name those inputs, and the next one goes when it is answered.
+    Measured, to the first record of a partition that was added: 7 ms with the event, 76 without.
+    """
+
+    def offer(self, chunk: Chunk) -> None:
+        pass
 
     def broken(self, cause: str) -> None:
         pass

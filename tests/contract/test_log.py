@@ -15,6 +15,8 @@ from confluent_kafka import Producer
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, Retriable, StateCorrupted, Torn
 from services.log.kafka import KafkaLog
+from services.log.kafka_client import Cluster
+from services.log.kafka_reader import KafkaReader
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk, Log, Message, Reader, Rows
 
@@ -769,3 +771,25 @@ def test_an_appender_whose_broker_does_not_answer_keeps_what_it_has_until_closed
     assert answers == []
     appender.close()
     assert [type(error) for error in answers] == [Retriable]
+
+
+def test_a_record_elsewhere_ends_the_wait_for_a_partition_that_was_added(kafka_log: KafkaLog, kafka: str) -> None:
+    """The request that waits at the broker meanwhile does not name it; the next one does."""
+    topic = new_topic(kafka_log, 2)
+    listened, added = Partition(topic, 0), Partition(topic, 1)
+    appender = kafka_log.appender("added")
+    appender.append(added, b"waits")
+    appender.append(listened, b"first")
+    appender.flush(DEADLINE_S)
+    reader = KafkaReader(Cluster(kafka), "added", wait_ms=40_000)
+    reader.assign({listened: 0})
+    collector = Collector(reader)
+    collector.until(lambda: bool(collector.records[listened]))
+    reader.assign({added: 0})
+    started = time.monotonic()
+    while not collector.records[added]:
+        appender.append(listened, b"more")
+        appender.flush(DEADLINE_S)
+        collector.turn(0.5)
+    assert time.monotonic() - started < 20
+    reader.close()

@@ -5,14 +5,18 @@ PROTOCOL 5, on workers with a log in memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from unittest import mock
 
 from schemas.topics import Partition
+from services.log.memory import MemoryAppender
 from services.worker.core.checkpointing import Phase
 from services.worker.core.cutting import IDLE_CUT_MS
 from services.worker.loop import MAX_WAIT_MS
 from services.worker.running import Running
 from services.worker.subscriptions import SharedReader
+from services.worker.surroundings import Subscriber
 from services.worker.trimmer import OUTPUT_MS
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
 from tests.support.memory_cluster import MemoryCluster
@@ -20,6 +24,7 @@ from tests.support.orders import check, orders
 
 TURNS = 1_000
 WHERE = Partition("t.assignments", 0)
+EVENTS = Partition("t.events", 0)
 
 
 def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
@@ -100,3 +105,26 @@ def test_a_loop_that_waits_for_data_goes_to_look_for_the_assignment_that_woke_it
     assert [reader for reader, timeout_s in waits if timeout_s > 0] == [second._control]
     second.turn()
     assert second.decided == cluster.log.offsets([WHERE], "end")[WHERE] - 1
+
+
+def test_a_copy_that_opens_its_inputs_tells_it_where_both_readers_listen() -> None:
+    """What ends their requests at the broker: the next ones name the inputs."""
+    cluster = MemoryCluster(FAST)
+    worker = cluster.start("w1")
+    told: list[str] = []
+    add, append = SharedReader.add, MemoryAppender.append
+
+    def adds(reader: SharedReader, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
+        told.append("data" if reader is worker._data else "control")
+        add(reader, subscriber, positions)
+
+    def appends(appender: MemoryAppender, partition: Partition, *args: Any, **named: Any) -> None:
+        told.extend(["event"] if partition == EVENTS else [])
+        append(appender, partition, *args, **named)
+
+    with mock.patch.object(SharedReader, "add", adds), mock.patch.object(MemoryAppender, "append", appends):
+        cluster.place({cluster.units[0]: (worker,)})
+        cluster.turn(20)
+    assert told[-3:] == ["control", "data", "event"]
+    assert EVENTS in worker._data._next
+    assert EVENTS in worker._control._next
