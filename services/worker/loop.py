@@ -61,6 +61,8 @@ class Worker:
         clock_ms: monotonic. time_ms: time of day. cpu_ms: CPU time of the thread that turns.
         versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
+
+    Raises Retriable, and has opened nothing then.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Worker:
         cpu_ms: Callable[[], float] | None = None,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
+        happened = log.offsets([Partition(cluster.events, 0)], "end")
         self._appender = log.appender(f"worker-{identity.worker}")
         self._data = SharedReader(log.reader(f"worker-{identity.worker}-data"))
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
@@ -114,7 +117,6 @@ class Worker:
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
         self._herald = _Herald()
         self._data.add(self._herald, {Partition(cluster.assignments, 0): 0})
-        happened = log.offsets([Partition(cluster.events, 0)], "end")
         for reader in (self._data, self._control):
             reader.add(_Ignored(), happened)
 

@@ -168,8 +168,7 @@ class WorkerProcess(Process):
         self.timeline.after(self.random.randint(0, BEAT_US), self._beat)
 
     def turn(self) -> int:
-        assert self.worker is not None
-        if self.stuck:
+        if self.worker is None or self.stuck:  # without a broker it has not begun
             return MAX_IDLE_US
         self.worker.turn()
         self._images.look(self.own, self.worker)
