@@ -48,7 +48,7 @@ class Held:
 
 
 class Broker(MemoryLog):
-    """available: False during an outage, when nothing is answered."""
+    """available: False during an outage, when nothing is answered. created: topics that were ever there."""
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(lambda: timeline.time_ms)
@@ -58,6 +58,7 @@ class Broker(MemoryLog):
         self.written: list[Written] = []
         self.trims: list[Trimmed] = []
         self.holdings: list[Held] = []
+        self.created: set[str] = set()
         self._watchers: dict[Partition, dict[int, Callable[[], None]]] = {}
         self._tickets = 0
 
@@ -94,7 +95,9 @@ class Broker(MemoryLog):
         self.holdings.append(Held(self.author, transactional_id, True, len(self.written)))
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
-        super().create(topics)
+        specs = list(topics)
+        super().create(specs)
+        self.created.update(spec.name for spec in specs)
         for partition in list(self._watchers):
             self._tell(partition)
 

@@ -118,6 +118,7 @@ class Cluster:
             process.link.appended = lambda partition, value: None
             process.link.slowness, process.step_us = 1, 50
             process.link.lagging.clear()
+            process.link.unserved.clear()
             process.link.cut(True, True)
             if isinstance(process, WorkerProcess):
                 process.mute = process.stuck = False

@@ -11,6 +11,7 @@ from random import Random
 
 from schemas.topics import Partition
 from services.recovery.core.schemes import SCHEMES
+from tests.simulation import midway
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME
 from tests.simulation.names import kind_of
@@ -285,6 +286,10 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "usurped": _usurped,
     "dies-behind": _dies_behind,
     "half-pasted": _half_pasted,
+    "outrun": midway.outrun,
+    "unserved": midway.unserved,
+    "mind-changed": midway.mind_changed,
+    "rolling-back": midway.rolling_back,
 }
 
 
@@ -307,7 +312,8 @@ def draw_faults(random: Random, roles: Roles, from_ms: int, until_ms: int, profi
     pause_ms = random.choice((400, 1_000, 3_000))
     at_ms = from_ms
     while True:
-        at_ms += random.randint(0, 300) if random.random() < 0.5 else int(random.expovariate(1 / pause_ms))
+        soon = random.random() < 0.5
+        at_ms += profile.pause_ms + (random.randint(0, 300) if soon else int(random.expovariate(1 / pause_ms)))
         if at_ms >= until_ms:
             return faults
         faults.append(_draw(random, at_ms, roles, profile))
@@ -355,19 +361,43 @@ def _draw(random: Random, at_ms: int, roles: Roles, profile: Profile) -> Fault:
     if not weights:
         ((_, kind, make),) = random.choices(drawn, [weight for weight, _, _ in drawn])
         return make(kind)
-    drawn += tuple(row for row in _aimed(random, of, worker, ms) if row[1] in weights)
+    drawn += tuple(row for row in _aimed(random, of, worker, ms, roles) if row[1] in weights)
     # Every candidate is drawn before one is chosen: so another weight changes this choice, and not all that follows.
     made = [make(kind) for _, kind, make in drawn]
     return random.choices(made, [(weight or DIRECTED) * weights.get(kind, 1) for weight, kind, _ in drawn])[0]
 
 
-def _aimed(random: Random, of: Callable[..., Fault], worker: tuple[str, ...], ms: int) -> tuple[Drawn, ...]:
+def _aimed(
+    random: Random, of: Callable[..., Fault], worker: tuple[str, ...], ms: int, roles: Roles
+) -> tuple[Drawn, ...]:
     """Kinds that meet what they wait for in a state of the history; drawn only where a profile names them."""
     return (
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
         (0, "half-pasted", lambda kind: of(kind, (), ms)),
+        (
+            0,
+            "outrun",
+            lambda kind: of(kind, _one_of(random, roles), 1_000 + ms // 2, random.choice(list(midway.OUTRUN))),
+        ),
+        (
+            0,
+            "unserved",
+            lambda kind: of(kind, _one_of(random, roles), 1_500 + ms // 2, random.choice(list(midway.ASKED))),
+        ),
+        (0, "mind-changed", lambda kind: of(kind, (), random.randint(30, 300), _draw_minds(random, roles))),
+        (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
     )
+
+
+def _one_of(random: Random, roles: Roles) -> tuple[str, ...]:
+    return (random.choice(roles.controllers),)
+
+
+def _draw_minds(random: Random, roles: Roles) -> str:
+    """A unit, the scheme that is asked for, and the one that is asked for soon after."""
+    first, then = random.choice(list(SCHEMES)), random.choice((*SCHEMES, *["active-replication"] * len(SCHEMES)))
+    return f"{random.choice(roles.units)} {first} {then}"
 
 
 def _draw_strike(random: Random, profile: Profile) -> str:

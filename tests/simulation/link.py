@@ -81,6 +81,7 @@ class Link:
 
     sends, hears: whether requests, and answers, get through. frozen: the process does nothing at all.
     lagging: what waits though the rest gets through: (kind of topic, "in" for what is read, "out" for appends).
+    unserved: requests that are not answered though the rest is: topics, create, delete, start.
     wake: called when something for the process has come.
     """
 
@@ -90,6 +91,7 @@ class Link:
         self.frozen = self.dead = False
         self.slowness = 1
         self.lagging: set[tuple[str, str]] = set()
+        self.unserved: set[str] = set()
         self._jitter = random.choice((0.0, 0.02, 0.1, 0.3))
         self.wake: Callable[[], None] = lambda: None
         self.appended: Callable[[Partition, bytes], None] = lambda partition, value: None
@@ -154,13 +156,13 @@ class Link:
     # -- Log ----------------------------------------------------------------------------------------------------------
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
-        self._ask().create(topics)
+        self._ask("create").create(topics)
 
     def delete(self, names: Iterable[str]) -> None:
-        self._ask().delete(names)
+        self._ask("delete").delete(names)
 
     def topics(self) -> dict[str, int]:
-        return self._ask().topics()
+        return self._ask("topics").topics()
 
     def config(self, topic: str) -> dict[str, str]:
         return self._ask().config(topic)
@@ -191,8 +193,8 @@ class Link:
     def close(self) -> None:
         pass
 
-    def _ask(self) -> Broker:
-        if not self.answered:
+    def _ask(self, request: str = "") -> Broker:
+        if not self.answered or request in self.unserved:
             raise Retriable(f"{self.name}: the broker does not answer")
         self.broker.author = self.name
         return self.broker
@@ -353,7 +355,7 @@ class LinkTransactor(MemoryTransactor):
         self._starts = 0
 
     def start(self) -> None:
-        if not self._link.requests_pass:
+        if not self._link.requests_pass or "start" in self._link.unserved:
             raise Retriable(f"{self._id}: start is not answered")
         self._starts += 1
         self._link.broker.author = self._link.name

@@ -15,7 +15,7 @@ class Profile:
 
     operators, schemes, strikes, lags: those that are drawn; empty: all.
     fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
-    table.
+    table. controllers: at least so many. pause_ms: at least, between two faults.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -25,6 +25,8 @@ class Profile:
     strikes: tuple[str, ...] = ()
     lags: tuple[str, ...] = ()
     table: bool = False
+    controllers: int = 1
+    pause_ms: int = 0
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -56,5 +58,11 @@ PROFILES: Mapping[str, Profile] = {
         lags=("data out", "checkpoints in"),
     ),
     "table": Profile(table=True),
+    "lives": Profile({"outrun": 40, "unserved": 30, "crash": 0.2, "clock": 0.2}, controllers=2, pause_ms=2_500),
+    "minds": Profile(
+        {"mind-changed": 30, "rolling-back": 20, "crash": 0.2},
+        ("totals", "windows"),
+        ("active-replication", "hybrid", "hybrid"),
+    ),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }

@@ -33,7 +33,7 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     random = Random(f"{seed_}/scenario")
     job = draw_job(random, drawn_under)
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
-    replicas, controllers = random.choice((1, 1, 2)), random.choice((1, 1, 2))
+    replicas, controllers = random.choice((1, 1, 2)), max(random.choice((1, 1, 2)), drawn_under.controllers)
     length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))
     roles = Roles(
         tuple(workers),
