@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 """What a job, source, operator or query may be called."""
@@ -17,12 +18,11 @@ _MINUTES_MS = 60_000
 _DAYS_MS = 24 * 60 * _MINUTES_MS
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Partition:
-    """One partition of one topic."""
+class Partition(NamedTuple):
+    """One partition of one topic. A tuple: hashed for every record that goes anywhere."""
 
     topic: str
-    index: int
+    index: int  # type: ignore[assignment]
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.index}]"

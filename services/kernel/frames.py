@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -30,7 +31,12 @@ class Sender:
 
 def arrow_schema(schema: pl.Schema) -> pa.Schema:
     """How rows of this schema lie in a frame."""
-    return pl.DataFrame(schema=schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    return _arrow_schema(tuple(schema.items()))
+
+
+@lru_cache(maxsize=256)
+def _arrow_schema(columns: tuple[tuple[str, pl.DataType], ...]) -> pa.Schema:
+    return pl.Schema(columns).to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
 
 
 def payload_of(frame: bytes, header: Header) -> memoryview:
@@ -68,7 +74,7 @@ class RowCodec:
             return self._nothing
         batches = [pa.ipc.read_record_batch(pa.py_buffer(payload), self.arrow) for payload in payloads]
         frames = [pl.DataFrame(batch) for batch in batches]  # by the C interface: a quarter of what from_arrow takes
-        return frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=True)
+        return frames[0] if len(frames) == 1 else pl.concat(frames).rechunk()
 
     def _normal(self, rows: pl.DataFrame) -> pa.RecordBatch:
         """One contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""

@@ -37,8 +37,7 @@ def scaled(numbers: Sequence[int | None], unit: str) -> pl.Series:
     if unit == "ns":
         return _in_range(values // 1_000)
     factor = US_PER_UNIT[unit]
-    least, most = OLDEST_US // factor, NEWEST_US // factor
-    return values.set(~values.is_between(least, most), None) * factor
+    return _in_range(values, factor) * factor
 
 
 def _parsed(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
@@ -70,9 +69,11 @@ def _halved(array: pa.Array, kind: pa.DataType) -> list[int | None]:
     return _halved(array[:middle], kind) + _halved(array[middle:], kind)
 
 
-def _in_range(values: pl.Series) -> pl.Series:
+def _in_range(values: pl.Series, factor: int = 1) -> pl.Series:
+    """factor: of a value to microseconds."""
+    oldest, newest = OLDEST_US // factor, NEWEST_US // factor
     least, most = values.min(), values.max()
-    if least is None or (int(least) >= OLDEST_US and int(most) <= NEWEST_US):  # type: ignore[arg-type]
+    if least is None or (int(least) >= oldest and int(most) <= newest):  # type: ignore[arg-type]
         return values
-    fits = values.is_between(OLDEST_US, NEWEST_US)
+    fits = values.is_between(oldest, newest)
     return values.to_frame("us").select(pl.when(fits).then(pl.col("us"))).to_series()

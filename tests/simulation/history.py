@@ -75,7 +75,7 @@ class History:
             timeline.at(fed.at_ms * 1000, lambda fed=fed: self._feed(fed))  # type: ignore[misc]
         for fault in self.scenario.faults:
             timeline.at(fault.at_ms * 1000, lambda fault=fault: self._do(fault))  # type: ignore[misc]
-        timeline.run(self.scenario.run_ms * 1000, self._broken)
+        timeline.run(self.scenario.run_ms * 1000, cluster.wrong)
         if not cluster.wrong:
             self._end()
 
@@ -92,7 +92,7 @@ class History:
         timeline = self.cluster.timeline
         until_us = timeline.now_us + ms * 1000
         while timeline.now_us < until_us and not self.cluster.wrong:
-            timeline.run(timeline.now_us + LOOK_MS * 1000, self._broken)
+            timeline.run(timeline.now_us + LOOK_MS * 1000, self.cluster.wrong)
             if reached():  # type: ignore[operator]
                 return True
         if not self.cluster.wrong:
@@ -111,9 +111,6 @@ class History:
             if process.replica is not None:
                 lines.append(f"  {process.name} unprotected: {process.replica.core.unprotected()}")
         return "\n".join(lines)
-
-    def _broken(self) -> bool:
-        return bool(self.cluster.wrong)
 
     def _feed(self, fed: Feed) -> None:
         self.cluster.feed(fed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 Deed = Callable[[], None]
 
@@ -36,11 +36,12 @@ class Timeline:
         self._asked += 1
         heapq.heappush(self._due, (when_us, self._asked, deed))
 
-    def run(self, until_us: int, stop: Callable[[], bool] = lambda: False) -> None:
-        """Lets time pass until then, or until `stop` holds after something happened."""
-        while self._due and self._due[0][0] <= until_us:
-            self.now_us, _, deed = heapq.heappop(self._due)
+    def run(self, until_us: int, wrong: Sequence[str] = ()) -> None:
+        """Lets time pass until then, or until something is wrong."""
+        due = self._due
+        while due and due[0][0] <= until_us:
+            self.now_us, _, deed = heapq.heappop(due)
             deed()
-            if stop():
+            if wrong:
                 return
         self.now_us = max(self.now_us, until_us)

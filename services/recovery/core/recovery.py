@@ -276,15 +276,15 @@ class Recovery:
         return sorted(unit for unit, change in self.assigned.units().items() if change.copies)
 
     def _units_on(self, worker: str) -> list[str]:
-        placed = sorted(self.assigned.units().items())
-        return [unit for unit, change in placed if any(copy.worker == worker for copy in change.copies)]
+        placed = self.assigned.units().items()
+        return sorted(unit for unit, change in placed if any(copy.worker == worker for copy in change.copies))
 
     def _waits_us(self, unit: str) -> Iterable[int]:
-        situation = self._situation(unit)
-        if situation is None:
+        change, known = self.assigned.of(unit), self._terms.get(unit)
+        if change is None or known is None:
             return
-        for copy in situation.change.copies:
-            wait_us = self.detector.wait_us(copy.worker, copy.incarnation, situation.terms.fail_stop_us)
+        for copy in change.copies:
+            wait_us = self.detector.wait_us(copy.worker, copy.incarnation, known.fail_stop_us)
             if wait_us is not None:
                 yield max(wait_us, 0)
 
