@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.kernel.fields import schema
-from services.kernel.keys import decode, encode, partitions
+from services.kernel.keys import FEW_ROWS, decode, encode, partitions
 
 FIELDS = {
     "s": "string?",
@@ -71,6 +71,7 @@ def test_a_row_s_partition_depends_on_its_key_alone(rows: list[dict[str, Any]], 
     assert together.dtype == np.int64
     assert together.tolist() == [int(partitions(frame([one]), COLUMNS, count)[0]) for one in rows]
     assert all(0 <= partition < count for partition in together)
+    assert partitions(frame(rows * FEW_ROWS + rows), COLUMNS, count).tolist() == together.tolist() * (FEW_ROWS + 1)
 
 
 def test_partitions_are_the_same_in_every_release() -> None:
