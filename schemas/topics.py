@@ -14,6 +14,9 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 """What a job, source, operator or query may be called."""
 
 SEGMENT_BYTES = 16 * 1024 * 1024
+ROLLS_PER_S, SHORTEST_ROLL_MS = 4, 1_000
+"""New segments that frames, and checkpoints, of a job may ask of the broker, and the least time between two of one
+partition. Measured: one takes the broker 3.5 ms of CPU, and an append that waits for it the longer."""
 _MINUTES_MS = 60_000
 _DAYS_MS = 24 * 60 * _MINUTES_MS
 
@@ -43,6 +46,15 @@ def _trimmed() -> dict[str, str]:
     return {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": str(SEGMENT_BYTES)}
 
 
+def _rolled(partitions: int) -> dict[str, str]:
+    """Trimmed all the time: on disk are what is kept, and what was written since the last segment was begun.
+
+    By time and not by size, so that many records make large segments and not many. partitions: that are kept so.
+    """
+    roll_ms = max(SHORTEST_ROLL_MS, partitions * 1000 // ROLLS_PER_S)
+    return _trimmed() | {"segment.ms": str(roll_ms), "file.delete.delay.ms": "100"}
+
+
 def _decided() -> dict[str, str]:
     return _trimmed() | {"flush.messages": "1"}
 
@@ -52,7 +64,9 @@ def _for_a_while(ms: int) -> dict[str, str]:
 
 
 def _latest() -> dict[str, str]:
-    return {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "0.2"}
+    """Compaction leaves the segment alone that is written, so that one must not live for ever."""
+    kept = {"segment.bytes": str(SEGMENT_BYTES), "segment.ms": str(_MINUTES_MS), "file.delete.delay.ms": "100"}
+    return {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.2", **kept}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +181,16 @@ class JobTopics:
         """
         shared = [
             TopicSpec(self.cuts, 1, _trimmed()),
-            TopicSpec(self.checkpoints, units, _trimmed()),
+            TopicSpec(self.checkpoints, units, _rolled(units)),
             TopicSpec(self.progress, 1, _latest()),
             TopicSpec(self.delivered, units, _latest()),
             TopicSpec(self.dead_letters, 1, _for_a_while(7 * _DAYS_MS)),
         ]
-        return shared + [TopicSpec(name, n, _trimmed()) for name, n in sorted(data.items())]
+        frames = {name: count for name, count in data.items() if name.startswith(f"{self.root}.data.")}
+        rolled = _rolled(sum(frames.values()))  # what is not trimmed would become many small segments
+        return shared + [
+            TopicSpec(name, n, rolled if name in frames else _trimmed()) for name, n in sorted(data.items())
+        ]
 
 
 def generation(offset: int, timestamp_ms: int, record: bytes) -> str:

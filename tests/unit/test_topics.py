@@ -1,0 +1,35 @@
+"""What the topics of a job are created with."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.topics import ROLLS_PER_S, SEGMENT_BYTES, SHORTEST_ROLL_MS, ClusterTopics, TopicSpec
+
+JOB = ClusterTopics().job("j", "1-abcdef")
+
+
+def specs(units: int, frames: int) -> dict[str, TopicSpec]:
+    data = {JOB.data("a", 0): frames, JOB.commits("s"): 4, JOB.rows("s"): 4}
+    return {spec.name.removeprefix(f"{JOB.root}."): spec for spec in JOB.specs(units, data)}
+
+
+@pytest.mark.parametrize(("partitions", "rolls_ms"), [(1, SHORTEST_ROLL_MS), (4, SHORTEST_ROLL_MS), (31, 7_750)])
+def test_what_is_trimmed_all_the_time_is_rolled_by_time_and_the_more_partitions_the_seldomer(
+    partitions: int, rolls_ms: int
+) -> None:
+    for name, found in (("data.a.0", specs(1, partitions)), ("checkpoints", specs(partitions, 1))):
+        config = found[name].config
+        assert int(config["segment.ms"]) == rolls_ms
+        assert partitions * 1000 / rolls_ms <= ROLLS_PER_S
+        assert int(config["segment.bytes"]) == SEGMENT_BYTES, "many records make large segments, not many"
+
+
+@pytest.mark.parametrize("name", ["commits.s", "rows.s", "cuts"])
+def test_what_is_seldom_trimmed_does_not_become_many_small_segments(name: str) -> None:
+    assert "segment.ms" not in specs(4, 3)[name].config
+
+
+@pytest.mark.parametrize("name", ["progress", "delivered"])
+def test_a_compacted_topic_does_not_wait_for_a_full_segment(name: str) -> None:
+    assert int(specs(4, 3)[name].config["segment.ms"]) <= 60_000
