@@ -72,10 +72,15 @@ def _blocks(file: Path) -> int:
 
 
 class _Kept:
-    """Bytes between start and end of each partition: the records there times the mean size of the last ones."""
+    """Bytes between start and end of each partition: the records there times the mean size of the last ones.
+
+    Of a compacted one only the newest record of each key counts, and every key is among the last: between its start and
+    end are mostly offsets of records that are gone.
+    """
 
     def __init__(self, log: Log, root: str) -> None:
         self._log, self._root = log, root
+        self._compacted = (f"{root}progress", f"{root}delivered")
         self._sizes: dict[Partition, float] = {}
 
     def bytes(self) -> int:
@@ -83,16 +88,18 @@ class _Kept:
         partitions = [Partition(name, index) for name, count in topics.items() for index in range(count)]
         starts, ends = self._log.offsets(partitions, "start"), self._log.offsets(partitions, "end")
         filled = [one for one in partitions if ends[one] > starts[one]]
-        return round(
-            sum((ends[one] - starts[one]) * self._size(one, max(starts[one], ends[one] - LOOKED_AT)) for one in filled)
-        )
+        return round(sum(self._bytes(one, starts[one], ends[one]) for one in filled))
 
-    def _size(self, partition: Partition, start: int) -> float:
-        """As before where nothing could be read: the log was trimmed meanwhile."""
+    def _bytes(self, partition: Partition, start: int, end: int) -> float:
+        """With sizes as before where nothing could be read: the log was trimmed meanwhile."""
         sizes: list[int] = []
+        newest: dict[bytes | None, int] = {}
         with suppress(StateCorrupted):
-            for one in self._log.scan(partition, start):
+            for one in self._log.scan(partition, max(start, end - LOOKED_AT)):
                 sizes.append(len(one.value() or b"") + len(one.key() or b"") + RECORD_OVERHEAD_BYTES)
+                newest[one.key()] = sizes[-1]
+        if partition.topic in self._compacted:
+            return sum(newest.values())
         if sizes:
             self._sizes[partition] = sum(sizes) / len(sizes)
-        return self._sizes.get(partition, 0.0)
+        return (end - start) * self._sizes.get(partition, 0.0)
