@@ -9,7 +9,6 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Protocol
 
 from schemas.heartbeats import CopyState, Heartbeat, encode
@@ -21,7 +20,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def resident_bytes() -> int:
     """Resident memory of this process, bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    file = os.open("/proc/self/statm", os.O_RDONLY)  # ten times a second, at a quarter of a file object's cost
+    try:
+        return int(os.read(file, 128).split()[1]) * _PAGE
+    finally:
+        os.close(file)
 
 
 def cpu_seconds() -> float:

@@ -97,6 +97,8 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False
+        if not running.due(now_ms) and self._takeover is None:
+            return False
         worked = running.due(now_ms) and self._guard(lambda: running.step(now_ms))
         if worked:
             self._rebuilds = 0

@@ -12,7 +12,7 @@ import msgspec
 
 from schemas import cuts
 from schemas.checkpoints import CutsSnapshot, Marker, TaskCuts
-from schemas.cuts import Cut, Range
+from schemas.cuts import Control, Cut, CutRecord, Range
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
 from services.kernel.cuts import CutLog, beginning
@@ -20,6 +20,7 @@ from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, 
 from services.kernel.watermark import while_idle
 from services.worker.core.cutting import Sight, due, wait_ms
 from services.worker.core.restarts import Restarts
+from services.worker.core.settled import horizon_us, settled
 from services.worker.feed import Feed
 from services.worker.job import JobView
 from services.worker.recut_source import RecutFeed
@@ -45,6 +46,9 @@ class Cutter:
         }
         self._restarts = Restarts()
         self._deciding: set[str] = set()
+        self._horizon_us = horizon_us(job.plan)
+        self._stirred_ms = around.clock_ms()
+        self._settled = False
 
     def positions(self) -> dict[Partition, int]:
         """The cut log, for units that cut."""
@@ -70,11 +74,12 @@ class Cutter:
             return
         feed = self.feeds.get(record.task) if isinstance(record, Cut) else None
         if feed is None or not isinstance(record, Cut):
-            self._log.read(offset, record)
+            self._look(record, self._log.read(offset, record))
             return
         if record.batch > done:
             self._restarts.cut(record.batch, self._log.snapshot())
         valid = self._log.read(offset, record)
+        self._look(record, valid)
         if valid:
             feed.read_cut(record, self._around.clock_ms())
         if valid or self._around.author.wrote(record.id):
@@ -89,6 +94,7 @@ class Cutter:
     def release(self) -> None:
         """Proposals under way are another copy's business now: commit has gone, or come anew."""
         self._deciding.clear()
+        self._stirred_ms = self._around.clock_ms()
 
     def as_of(self, batch: int) -> CutsSnapshot | None:
         """The cut log from which a restart reads on; None for a unit without sources."""
@@ -125,11 +131,20 @@ class Cutter:
             bytes=0 if held else feed.bytes,
             last_ms=feed.last_cut_ms,
             now_ms=now_ms,
+            stirred_ms=self._stirred_ms,
+            settled=self._settled,
             deciding=feed.task.name in self._deciding,
             paused=self._log.paused,
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
         )
+
+    def _look(self, record: CutRecord, valid: bool) -> None:
+        """What a record of the log says of how soon the next empty cut is needed."""
+        if valid and (isinstance(record, Control) or any(r.stop > r.start for r in record.ranges)):
+            self._stirred_ms = self._around.clock_ms()
+        loaded = self._log.loaded(self._tables) is not None
+        self._settled = loaded and settled(self._log.tasks.values(), self._horizon_us)
 
     def _ends(self, feed: Feed) -> dict[int, int] | None:
         return None if self._log.ends is None else self._log.ends.get(feed.task.name, {})

@@ -260,7 +260,7 @@ class Running:
         if self._checkpointer.resting:
             sweep_wait = sweep_wait_ms(self._since(now_ms), self.job.checkpoint_interval_ms)
             capture_ms = now_ms + min(sweep_wait, self._refresh_wait_ms(now_ms))
-        return min(due_ms, capture_ms, self._trimmer.next_deadline)
+        return min(due_ms, capture_ms, self._trimmer.next_deadline(still=self._still))
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
@@ -364,7 +364,7 @@ class Running:
             trimmed=self._trimmer.output_trimmed,
             sinkmost=not any(task.outputs for task in self.layout.tasks),
             ended=self._ended,
-            still=self._still,
+            still=self._still and self.marker is not None,
         )
 
     def _moment(self) -> Moment:

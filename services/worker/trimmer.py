@@ -41,10 +41,10 @@ class Trimmer:
             self._anchor_ms = now_ms
             self._trim_checkpoints(log)
 
-    @property
-    def next_deadline(self) -> float:
-        """When something is due again, in milliseconds of the clock."""
-        return min(self._output_ms + OUTPUT_MS, self._anchor_ms + ANCHOR_MS)
+    def next_deadline(self, *, still: bool) -> float:
+        """When something is due again, in milliseconds of the clock. still: what can be trimmed is not worth a turn."""
+        anchor_ms = self._anchor_ms + ANCHOR_MS
+        return anchor_ms if still else min(self._output_ms + OUTPUT_MS, anchor_ms)
 
     def _trim_outputs(self) -> None:
         """To the minimum of what the readers have acknowledged, but not while one of them is switched.

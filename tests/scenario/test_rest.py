@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from schemas import checkpoints
+from schemas import checkpoints, cuts
 from schemas.checkpoints import Marker
+from schemas.cuts import Cut
 from schemas.topics import Partition
-from services.worker.core.checkpointing import PATIENCE
+from services.worker.core.checkpointing import REST_MS
+from services.worker.core.cutting import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
 from services.worker.loop import FIRST_MS, QUIET_MS
 from services.worker.subscriptions import SharedReader
 from tests.support.memory_cluster import MemoryCluster
@@ -23,7 +27,6 @@ queries: {counts: {input: per_shop, sink: {topic: counts}}}
 placement: {units: [[orders], [per_shop, counts]]}
 fault_tolerance: {checkpoint: {interval_ms: 500}}
 """
-REST_MS = 4_000
 
 
 @pytest.fixture
@@ -47,14 +50,55 @@ def markers(cluster: MemoryCluster) -> dict[str, list[int]]:
     return found
 
 
-def test_units_without_data_checkpoint_every_fourth_interval(cluster: MemoryCluster) -> None:
-    cluster.turn(PATIENCE * INTERVAL_MS)
+def cut_ms(cluster: MemoryCluster) -> list[int]:
+    """When each cut was proposed."""
+    records = cluster.log.scan(Partition(cluster.topics.cuts, 0))
+    read = [cuts.decode(record.value() or b"") for record in records]
+    return [record.time_ms - cluster.day_ms for record in read if isinstance(record, Cut)]
+
+
+def between_cuts_ms(cluster: MemoryCluster, turns: int) -> list[int]:
+    before = len(cut_ms(cluster))
+    cluster.turn(turns)
+    times = cut_ms(cluster)[before:]
+    return [later - earlier for earlier, later in pairwise(times)]
+
+
+def test_a_job_at_rest_cuts_seldom_and_its_first_record_as_promptly_as_ever(cluster: MemoryCluster) -> None:
+    assert max(between_cuts_ms(cluster, int(REST_AFTER_MS) - 1_000)) < 2 * IDLE_CUT_MS
+    cluster.turn(2_000)
+    assert min(between_cuts_ms(cluster, 4 * REST_CUT_MS)) >= REST_CUT_MS
+    fed_ms = cluster.now_ms
+    cluster.feed("orders", orders(2)[1:])
+    cluster.turn(100)
+    assert cut_ms(cluster)[-1] - fed_ms <= 10
+    assert max(between_cuts_ms(cluster, 4_000)) < 2 * IDLE_CUT_MS, "and then it is awake again"
+
+
+def test_an_open_window_of_an_idle_source_closes_as_soon_as_ever() -> None:
+    cluster = MemoryCluster(
+        JOB.replace("input: orders", "input: orders, window: {size_s: 30}").replace(
+            "unit: ms", "unit: ms, idle_after_s: 1"
+        )
+    )
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.feed("orders", orders(1))
+    cluster.turn(REST_MS + int(REST_AFTER_MS))
+    assert max(between_cuts_ms(cluster, 10_000)) < 2 * IDLE_CUT_MS
+    cluster.until(lambda: len(cluster.rows("counts")) > 0)
+    cluster.turn(4_000)
+    assert min(between_cuts_ms(cluster, 4 * REST_CUT_MS)) >= REST_CUT_MS, "now nobody waits for anything"
+
+
+def test_units_without_data_seldom_checkpoint(cluster: MemoryCluster) -> None:
+    cluster.turn(4 * INTERVAL_MS)
     before = markers(cluster)
-    cluster.turn(REST_MS)
+    cluster.turn(2 * REST_MS)
     assert markers(cluster).keys() == before.keys()
     for unit, batches in markers(cluster).items():
         rest = len(batches) - len(before[unit])
-        assert 0 < rest <= REST_MS / (PATIENCE * INTERVAL_MS), f"{unit}: not after every empty batch"
+        assert 0 < rest <= 2, f"{unit}: not after every empty batch"
 
 
 def test_a_record_after_a_rest_is_under_a_marker_within_an_interval_or_two(cluster: MemoryCluster) -> None:

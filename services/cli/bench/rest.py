@@ -12,7 +12,8 @@ from services.cli.bench.followed import Followed
 from services.cli.bench.machine import cpu_s, rss_mib
 from services.cli.bench.scale import Scale
 
-SETTLING_S = 3.0
+SETTLING_S = 15.0
+"""A job is at rest some time after its last record: see worker/core/cutting.py."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 IDLE_CUT_MS = 500
+REST_AFTER_MS, REST_CUT_MS = 10_000.0, 2_000
+"""A job without records for so long is cut so seldom, where nobody waits for time to pass (see core/settled.py)."""
 MAX_LEAD_BATCHES = 64
 MAX_LEAD_BYTES = 32 * 1024 * 1024
 LOOK_MS = 2.0
@@ -30,7 +32,8 @@ class Sight:
     """What a source task sees when it looks whether to cut.
 
     batch: its last valid cut; newest: the highest batch any source task has cut; slowest: the lowest batch that a unit
-    of the job has processed. records, bytes: waiting, uncut. last_ms: when its last cut was read back.
+    of the job has processed. records, bytes: waiting, uncut. last_ms: when its last cut was read back; stirred_ms: when
+    the last cut of the job that brings records was, or the copy was put in charge. settled: nothing waits for time.
     at_end: the drain's end offsets are reached by what waits. deciding: a proposal has not been read back.
     """
 
@@ -41,6 +44,8 @@ class Sight:
     bytes: int
     last_ms: float
     now_ms: float
+    stirred_ms: float = math.inf
+    settled: bool = False
     deciding: bool = False
     paused: bool = False
     final: bool = False
@@ -55,6 +60,12 @@ class Reason(Enum):
     BEHIND = "another source task is ahead"
     END = "the end offsets of a drain are reached"
     IDLE = "nothing came for a while"
+
+
+def idle_cut_ms(sight: Sight) -> float:
+    """How long no cut is needed while nothing comes."""
+    rests = sight.settled and sight.now_ms - sight.stirred_ms >= REST_AFTER_MS
+    return REST_CUT_MS if rests else IDLE_CUT_MS
 
 
 def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
@@ -72,7 +83,7 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
         return Reason.FULL
     if sight.records and since_ms >= rhythm.interval_ms:
         return Reason.DUE
-    return Reason.IDLE if since_ms >= IDLE_CUT_MS else None
+    return Reason.IDLE if since_ms >= idle_cut_ms(sight) else None
 
 
 def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
@@ -81,5 +92,5 @@ def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
         return math.inf
     if sight.batch - sight.slowest >= MAX_LEAD_BATCHES:
         return LOOK_MS
-    limit = rhythm.interval_ms if sight.records else IDLE_CUT_MS
+    limit = rhythm.interval_ms if sight.records else idle_cut_ms(sight)
     return max(0.0, limit - (sight.now_ms - sight.last_ms))

@@ -85,8 +85,8 @@ def since(
         (since(elapsed_ms=2000), True),
         (since(batches=0, elapsed_ms=9999, sinkmost=True, ended=True), False),
         (since(elapsed_ms=1, ended=True), True),
-        (since(sinkmost=True, trimmed=True, elapsed_ms=1999, still=True), False),
-        (since(elapsed_ms=2000, still=True), True),
+        (since(sinkmost=True, trimmed=True, elapsed_ms=7999, still=True), False),
+        (since(elapsed_ms=8000, still=True), True),
         (since(elapsed_ms=1, still=True, ended=True), True),
     ],
 )

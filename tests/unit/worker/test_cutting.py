@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.cutting import LOOK_MS, MAX_LEAD_BATCHES, Reason, Rhythm, Sight, due, wait_ms
+from services.worker.core.cutting import (
+    IDLE_CUT_MS,
+    LOOK_MS,
+    MAX_LEAD_BATCHES,
+    REST_AFTER_MS,
+    REST_CUT_MS,
+    Reason,
+    Rhythm,
+    Sight,
+    due,
+    wait_ms,
+)
 
 RHYTHM = Rhythm(interval_ms=10, max_records=100, max_bytes=10_000)
 QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, now_ms=1003)
@@ -48,3 +59,17 @@ def test_one_that_may_not_cut_is_not_asked_again_at_once_because_data_wait(held:
     waiting = replace(QUIET, records=1, now_ms=9999, **held)
     assert due(waiting, RHYTHM) is None
     assert wait_ms(waiting, RHYTHM) >= LOOK_MS
+
+
+def test_a_settled_job_that_had_nothing_for_long_cuts_seldom_and_a_record_at_once() -> None:
+    rest = replace(QUIET, settled=True, stirred_ms=0, last_ms=20_000, now_ms=20_000 + IDLE_CUT_MS)
+    assert due(rest, RHYTHM) is None
+    assert wait_ms(rest, RHYTHM) == REST_CUT_MS - IDLE_CUT_MS
+    assert due(replace(rest, now_ms=20_000 + REST_CUT_MS), RHYTHM) is Reason.IDLE
+    assert due(replace(rest, records=1), RHYTHM) is Reason.DUE
+
+
+@pytest.mark.parametrize("change", [{"settled": False}, {"stirred_ms": 20_001 + IDLE_CUT_MS - REST_AFTER_MS}])
+def test_while_somebody_may_wait_for_time_to_pass_it_is_cut_as_ever(change: dict[str, Any]) -> None:
+    rest = replace(QUIET, settled=True, stirred_ms=0, last_ms=20_000, now_ms=20_000 + IDLE_CUT_MS)
+    assert due(replace(rest, **change), RHYTHM) is Reason.IDLE
