@@ -34,7 +34,7 @@ _SETTINGS: Mapping[str, str | int] = {
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _UNSET = -1
-WAIT_MS = 50
+WAIT_MS = 100
 LOOK_UP_S = 1.0
 
 

@@ -30,7 +30,7 @@ from services.worker.job import JobView
 from services.worker.subscriptions import SharedReader
 from services.worker.surroundings import Surroundings
 
-MAX_WAIT_MS = 50.0
+MAX_WAIT_MS = 100.0
 SOON_MS = 2.0
 """For what is on its way: a cut or marker to be read back, or the outcome of a call."""
 ASLEEP_MS = 4.0
