@@ -33,6 +33,8 @@ from services.log.kafka_client import ANSWER_S, Cluster
 SCHEMES = ("hybrid", "active-standby", "active-replication")
 TRIES = 400
 """Freezes until one meets an open transaction: a worker has one for about a tenth of the time."""
+FROZEN_S = 1.0
+"""One that is back sooner was switched for nothing, and for 30 s its silence would be believed more slowly."""
 ON_ITS_WAY_S = 0.03
 """An end of the transaction that was sent before the freeze is with the broker by then."""
 
@@ -64,6 +66,7 @@ def _waits(cluster: BenchCluster, name: str, scheme: str, times: int) -> list[fl
                 struck.settle()
                 with _frozen(struck.pid("sink"), results, job, chance) as signal_ms:
                     first_ms = struck.first_after(signal_ms)
+                    job.watch(max(0.0, FROZEN_S - (now_ms() - signal_ms) / 1000))
                 found.append(arrivals.silence(signal_ms, first_ms))
                 cluster.say(f"  {scheme}: {found[-1]:.0f} ms without a result")
             struck.settle()
