@@ -29,6 +29,8 @@ class Trimmer:
             for target in output.targets
         }
         self._trimmed: dict[Partition, int] = {}
+        self._wanted: dict[Partition, int] = {}
+        self._asking = False
         self._output_ms = self._anchor_ms = around.clock_ms()
         self.output_trimmed = False
 
@@ -69,6 +71,18 @@ class Trimmer:
             self._around.appender.append(self._checkpoint, checkpoints.encode(anchor))
 
     def _delete(self, upto: dict[Partition, int]) -> None:
-        """A trim that fails is made up for by the next."""
+        """One request at a time: on a slow way to the broker restores would wait behind all of them."""
         self._trimmed |= upto
-        self._around.restores.run(lambda: self._around.log.trim(upto), lambda _: None)
+        self._wanted |= upto
+        if not self._asking:
+            self._ask()
+
+    def _ask(self) -> None:
+        upto, self._wanted, self._asking = self._wanted, {}, True
+        self._around.restores.run(lambda: self._around.log.trim(upto), lambda _: self._asked())
+
+    def _asked(self) -> None:
+        """A trim that failed is made up for by the next."""
+        self._asking = False
+        if self._wanted:
+            self._ask()
