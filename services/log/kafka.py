@@ -49,7 +49,7 @@ _MOVED = (
 """A topic just made, or a broker just back: its leaders are not settled, or not the ones the client knows."""
 _TORN = (
     "Kafka has declared a transaction complete and left it open in {partition}, offsets {stable} to {end}: what it "
-    "wrote elsewhere may be committed or not. Kafka 4.1 to 4.3 do that when a partition is without a leader while a "
+    "wrote elsewhere may be committed or not. Kafka 4.3 does that when a partition is without a leader while a "
     "transaction ends there (a broker whose partitions have no other replica restarts). End it with "
     "kafka-transactions.sh (find-hanging, abort), compare the last rows of the job's sinks, and submit the job again"
 )
