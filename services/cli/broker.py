@@ -184,8 +184,7 @@ class EmbeddedKafka:
 
     def _fence_former(self, command: list[str], deadline: float, lock: int) -> None:
         """Where a broker has run that did not end by itself."""
-        data = self.data_dir / "data"
-        if not (data / "__cluster_metadata-0").exists() or fencing.ended_cleanly(data):
+        if not fencing.crashed(self.data_dir / "data"):
             return
         self._fill(self._choose_port(), *fencing.SETTINGS)
         try:

@@ -33,9 +33,9 @@ class NotFenced(RuntimeError):
     """The controller ended, or took too long; the message ends with its last lines."""
 
 
-def ended_cleanly(data: Path) -> bool:
-    """Kafka leaves this mark when it has ended by itself, having given up its partitions."""
-    return (data / ".kafka_cleanshutdown").exists()
+def crashed(data: Path) -> bool:
+    """A broker has run on these data and left no mark that it had given up its partitions before it ended."""
+    return (data / "__cluster_metadata-0").exists() and not (data / ".kafka_cleanshutdown").exists()
 
 
 def fence(command: Sequence[str], directory: Path, log: Path, deadline: float, keep_open: Sequence[int]) -> None:

@@ -207,7 +207,8 @@ class KafkaLog:
             start, stable, end = self._at_once(
                 partition, (_START, _COMMITTED), (_END, _COMMITTED), (_END, IsolationLevel.READ_UNCOMMITTED)
             )
-            if stable == end or stable != (first := stable if first is None else first):
+            first = stable if first is None else first
+            if stable == end or stable != first:
                 return start, stable
             if time.monotonic() > deadline:
                 raise Torn(_TORN.format(partition=partition, stable=stable, end=end))

@@ -97,9 +97,10 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False
-        if not running.due(now_ms) and self._takeover is None:
+        due = running.due(now_ms)
+        if not due and self._takeover is None:
             return False
-        worked = running.due(now_ms) and self._guard(lambda: running.step(now_ms))
+        worked = due and self._guard(lambda: running.step(now_ms))
         if worked:
             self._rebuilds = 0
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from schemas import assignments, heartbeats, plans
-from schemas.assignments import split_unit_key
+from schemas.assignments import Change, split_unit_key
 from schemas.heartbeats import Echo
 from schemas.topics import ClusterTopics, Partition
 from services.log.protocol import Log, Message
@@ -42,18 +42,20 @@ class Observer:
 
     def in_charge(self, job: str, unit: str) -> str:
         """The worker in charge of the newest such job's unit."""
-        with self._lock:
-            placed = self._core.assigned.units()
-        found = [c.committer for key, c in placed.items() if split_unit_key(key)[::2] == (job, unit)]
-        return next(committer.worker for committer in reversed(found) if committer is not None)
+        committers = [change.committer for change in self._changes(job, unit)]
+        return next(committer.worker for committer in reversed(committers) if committer is not None)
 
     def copies(self, job: str, unit: str) -> list[str]:
         """The workers with a copy of the newest such job's unit, the one in charge first."""
         first = self.in_charge(job, unit)
+        placed = [change for change in self._changes(job, unit) if change.copies]
+        return [first, *(copy.worker for copy in placed[-1].copies if copy.worker != first)]
+
+    def _changes(self, job: str, unit: str) -> list[Change]:
+        """The newest of each job of the name, in the order of the jobs."""
         with self._lock:
-            placed = self._core.assigned.units()
-        found = [change for key, change in placed.items() if split_unit_key(key)[::2] == (job, unit) and change.copies]
-        return [first, *(copy.worker for copy in found[-1].copies if copy.worker != first)]
+            units = self._core.assigned.units()
+        return [change for key, change in units.items() if split_unit_key(key)[::2] == (job, unit)]
 
     def protected(self) -> bool:
         """Every unit has its copies where its scheme wants them, and they answer."""
