@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.plans import Problem
+from schemas.topics import Partition
 
 
 class HoldfastError(Exception):
@@ -36,6 +37,14 @@ class Fenced(HoldfastError):
 
 class StateCorrupted(HoldfastError):
     """A copy's image or inputs do not fit together: rebuild it from the checkpoint log."""
+
+
+class PositionGone(StateCorrupted):
+    """A partition does not hold the position that is read: it was trimmed above, or has lost its tail."""
+
+    def __init__(self, partition: Partition, position: int, held: str) -> None:
+        self.partition = partition
+        super().__init__(f"{partition}: position {position} is not in the log (any more): {held}")
 
 
 class WorkerUnfit(HoldfastError):

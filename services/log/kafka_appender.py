@@ -33,14 +33,14 @@ _SETTINGS: Mapping[str, str | int] = {
 
 
 class KafkaAppender:
-    """Implements Appender over one producer."""
+    """Implements Appender over one producer. linger_ms: how long a record may wait for others to go with it."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str, linger_ms: int = 0) -> None:
         self._cluster = cluster
         self._due: deque[tuple[Delivered, KafkaError | None, int]] = deque()
         self._failure: KafkaError | None = None
         self._placed: set[tuple[str | None, int | None]] = set()
-        self._producer = cluster.producer(name, _SETTINGS, on_delivery=self._answered)
+        self._producer = cluster.producer(name, {**_SETTINGS, "linger.ms": linger_ms}, on_delivery=self._answered)
         with contextlib.suppress(KafkaException):  # no broker: then records wait for it
             connect(self._producer, CONNECT_S)
 

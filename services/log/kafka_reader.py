@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
 from schemas.topics import Partition
-from services.kernel.errors import HoldfastError, StateCorrupted
+from services.kernel.errors import HoldfastError, PositionGone
 from services.log.kafka_client import Cluster
 from services.log.protocol import Chunk, Message
 
@@ -169,9 +169,7 @@ class KafkaReader:
                 chunk.end = event.offset()
         elif code in _GONE:
             if partition in self._generations:
-                self._errors[partition] = StateCorrupted(
-                    f"{partition}: position {self._positions[partition]} is not in the log (any more): {error.str()}"
-                )
+                self._errors[partition] = PositionGone(partition, self._positions[partition], error.str())
         elif code not in _ABSENT:
             self._errors[partition] = self._cluster.unanswered(f"read {partition}", error.str())
 

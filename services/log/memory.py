@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import murmur2
 
 from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Fenced, Retriable, StateCorrupted
+from services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
 from services.log.protocol import At, Chunk, Delivered, Headers, Message, Rows
 
 _CREATE_TIME = 1
@@ -191,7 +191,7 @@ class MemoryReader:
         self._generations: dict[Partition, int] = {}
         self._ended: dict[Partition, int] = {}
         self._silent: set[Partition] = set()
-        self._errors: dict[Partition, StateCorrupted] = {}
+        self._errors: dict[Partition, PositionGone] = {}
         self._moves = 0
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
@@ -346,6 +346,5 @@ def _offset(stored: _Stored, at: At) -> int:
     return next((m.offset() for m in stored.messages if m.timestamp()[1] >= at), stored.end)
 
 
-def _gone(partition: Partition, position: int, stored: _Stored) -> StateCorrupted:
-    held = f"{stored.start} to {stored.end}"
-    return StateCorrupted(f"{partition}: position {position} is not in the log, which holds {held}")
+def _gone(partition: Partition, position: int, stored: _Stored) -> PositionGone:
+    return PositionGone(partition, position, f"it holds {stored.start} to {stored.end}")

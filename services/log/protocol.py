@@ -45,7 +45,7 @@ class Chunk:
 
 
 class Reader(Protocol):
-    """Reads assigned partitions, read_committed. A position below the log start raises `StateCorrupted` at poll."""
+    """Reads assigned partitions, read_committed. A position below the log start raises `PositionGone` at poll."""
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         """Adds partitions (or moves ones that it has) to be read from the given offsets; not paused."""

@@ -81,6 +81,7 @@ class UnitCopy:
     def broken(self, cause: str) -> None:
         """Inputs and image no longer fit together: rebuild, but not for ever."""
         self._rebuilds += 1
+        self._happened("copy-rebuilds", cause)
         if self._rebuilds > MAX_REBUILDS:
             self._handle(lifecycle.Broke(f"gave up after {MAX_REBUILDS} rebuilds without a batch: {cause}"))
         else:

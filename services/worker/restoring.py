@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas.checkpoints import CheckpointRecord, Marker, decode, unpack
+from schemas.checkpoints import CheckpointRecord, Marker, Part, decode, unpack
 from schemas.topics import Partition
 from services.kernel.checkpoint_log import CheckpointLog, restore
 from services.kernel.image import Image
@@ -29,26 +29,50 @@ class Rebuilt:
     entries: int
 
 
+FEW_RUNS = 2
+"""Once a look at the log brings no more, the image is as new as it can be."""
+MAX_LOOKS = 8
+
+
 def rebuild(log: Log, partition: Partition, image: Image) -> Rebuilt:
-    """Applies the valid runs to the (empty) image.
+    """Applies the valid runs to the (empty) image, and those that come meanwhile.
+
+    A large image takes seconds, in which the unit goes on elsewhere and its inputs are trimmed up to its newest marker:
+    a copy that stood seconds behind would find its positions gone, and would have to begin anew, again and again.
 
     Raises:
         StateCorrupted: the log was trimmed under the scan: try again.
     """
-    next_offset = 0
+    reading = _Reading(log, partition)
+    folded, runs = restore(reading.records())
+    entries = sum(_apply(part, image) for run in runs for part in run.parts)
+    for _ in range(MAX_LOOKS):
+        newer = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]
+        entries += sum(_apply(part, image) for run in newer for part in run.parts if not part.sweep)
+        if len(newer) <= FEW_RUNS:
+            break
+    return Rebuilt(folded, image, folded.last, reading.next_offset, entries)
 
-    def records() -> Iterator[tuple[int, CheckpointRecord]]:
-        nonlocal next_offset
-        for message in log.scan(partition):
-            next_offset = message.offset() + 1
+
+class _Reading:
+    """What a partition holds, from where the last look at it ended."""
+
+    def __init__(self, log: Log, partition: Partition) -> None:
+        self._log, self._partition = log, partition
+        self._start: int | None = None
+
+    @property
+    def next_offset(self) -> int:
+        return self._start or 0
+
+    def records(self) -> Iterator[tuple[int, CheckpointRecord]]:
+        for message in self._log.scan(self._partition, self._start):
+            self._start = message.offset() + 1
             with suppress(msgspec.DecodeError):  # what cannot be read is as invalid as a run that does not fit
                 yield message.offset(), decode(message.value() or b"")
 
-    folded, runs = restore(records())
-    entries = 0
-    for run in runs:
-        for part in run.parts:
-            unpacked = unpack(part.entries)
-            image.apply(unpacked)
-            entries += len(unpacked)
-    return Rebuilt(folded, image, folded.last, next_offset, entries)
+
+def _apply(part: Part, image: Image) -> int:
+    entries = unpack(part.entries)
+    image.apply(entries)
+    return len(entries)

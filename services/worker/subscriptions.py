@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
+from services.kernel.errors import PositionGone
 from services.log.protocol import Chunk, Reader
 from services.worker.surroundings import Subscriber
 
@@ -64,8 +64,8 @@ class SharedReader:
         """Reads and hands out; True if anything came."""
         try:
             chunks = self._reader.poll(timeout_s)
-        except StateCorrupted as error:
-            self._break(str(error))
+        except PositionGone as gone:
+            self._break(gone)
             return True
         for chunk in chunks:
             if not self._reader.current(chunk):
@@ -81,8 +81,7 @@ class SharedReader:
     def close(self) -> None:
         self._reader.close()
 
-    def _break(self, cause: str) -> None:
-        """A position is gone: whoever reads a partition that the message names rebuilds."""
-        hit = [p for p in self._subscribers if str(p) in cause or p.topic in cause] or list(self._subscribers)
-        for subscriber in {id(s): s for p in hit for s in self._subscribers.get(p, ())}.values():
-            subscriber.broken(cause)
+    def _break(self, gone: PositionGone) -> None:
+        """Whoever reads the partition rebuilds."""
+        for subscriber in list(self._subscribers.get(gone.partition, ())):
+            subscriber.broken(str(gone))

@@ -40,7 +40,7 @@ def _batches(cluster: BenchCluster, topic: str, name: str, interval_ms: int, sec
         unit = next(unit for unit in job.plan.units if "count" in unit.operators)
         with Trace(cluster, job) as trace:
             feeder = Feeder(
-                cluster.log.appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
+                cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
             )
             with feeder:
                 job.watch(WARM_UP_S + seconds)

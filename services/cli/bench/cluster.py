@@ -23,11 +23,13 @@ from services.cli.bench.machine import cpu_s
 from services.cli.cluster_files import ClusterFiles
 from services.kernel.planning.loading import load
 from services.log.kafka import KafkaLog
+from services.log.kafka_appender import KafkaAppender
 from services.log.kafka_client import Cluster
 from services.log.kafka_reader import KafkaReader
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000
+LINGER_MS = 1
 WAIT_MS = 200
 """How long a request for what a job publishes may wait at the broker: many short ones would cost what is measured."""
 TimeOf = Callable[[int], int]
@@ -61,6 +63,13 @@ class BenchCluster:
     def log(self) -> KafkaLog:
         assert self._log is not None
         return self._log
+
+    def users_appender(self, name: str) -> KafkaAppender:
+        """As an application that feeds a job has one: it gathers records for a moment, as Kafka's own clients do.
+
+        Measured: with a request for each of 1,000 records a second it takes a third of a core, and a quarter at Kafka.
+        """
+        return KafkaAppender(Cluster(self.bootstrap_servers), f"bench-{name}", LINGER_MS)
 
     # -- processes ----------------------------------------------------------------------------------------------------
 

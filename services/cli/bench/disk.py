@@ -35,7 +35,7 @@ def disk(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         root = cluster.topics.job(job.plan.job, job.plan.generation).root + "."
         keeping = _Kept(cluster.log, root)
         feeder = Feeder(
-            cluster.log.appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
+            cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
         )
         with feeder:
             started = time.monotonic()

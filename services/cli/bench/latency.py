@@ -27,7 +27,7 @@ def latency(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         job.await_running()
         with Trace(cluster, job, f"{topic}-out") as trace:
             feeder = Feeder(
-                cluster.log.appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
+                cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
             )
             with feeder:
                 job.watch(scale.seconds)

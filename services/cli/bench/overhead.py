@@ -101,7 +101,7 @@ def _one(cluster: BenchCluster, name: str, variant: Variant, scale: Scale) -> Fi
 def _fed(cluster: BenchCluster, job: Followed, topic: str, seconds: float, look: Look = lambda: None) -> int:
     """Feeds steadily, and waits until all of it is through and covered by checkpoints: so many records."""
     before = job.records
-    with Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, _record) as feeder:
+    with Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, _record) as feeder:
         for _ in range(int(seconds / LOOK_S)):
             job.watch(LOOK_S)
             look()

@@ -31,7 +31,7 @@ def replicas(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     with cluster.running(jobs.FAILOVER, topic, name=name, scheme="hybrid") as job:
         job.await_running()
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
-        with observer, arrivals, Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, record):
+        with observer, arrivals, Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record):
             struck = Struck(cluster, job, observer, arrivals, chance)
             job.watch(WARM_UP_S)
             for number in range(scale.kills * 2):

@@ -30,7 +30,7 @@ def restore(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         job.await_records(scale.state_keys)
         _await_checkpoint(job)
         trickle = Feeder(
-            cluster.log.appender("trickle"), topic, TRICKLE_PER_S, lambda i: jobs.record(i, scale.state_keys, start)
+            cluster.users_appender("trickle"), topic, TRICKLE_PER_S, lambda i: jobs.record(i, scale.state_keys, start)
         )
         with trickle:
             idle = _killed(cluster, job)
@@ -56,7 +56,7 @@ def _other_job(cluster: BenchCluster, topic: str, name: str) -> Iterator[Followe
     with cluster.running(jobs.COUNT, topic, name=name) as job:
         job.await_running()
         feeder = Feeder(
-            cluster.log.appender("feeder"),
+            cluster.users_appender("feeder"),
             topic,
             OTHER_KEYS_PER_S,
             lambda i: jobs.record(i, OTHER_KEYS_PER_S, int(now_ms())),

@@ -197,7 +197,7 @@ def _feeder(cluster: BenchCluster, topic: str) -> Feeder:
     def record(number: int) -> bytes:
         return msgspec.json.encode({"number": number, "at": int(now_ms())})
 
-    return Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, record)
+    return Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record)
 
 
 def _rows(cluster: BenchCluster, topic: str, start: int = 0) -> list[tuple[int, dict[str, Any]]]:

@@ -48,7 +48,7 @@ def _sized(cluster: BenchCluster, name: str, keys: int, observer: Observer, chan
     cluster.say(f"  {keys:,} keys are preloaded")
     with cluster.running(jobs.SIZED, topic, name=name) as job:
         job.await_records(keys)
-        feeder = Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, lambda index: _record(index, keys))
+        feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, lambda index: _record(index, keys))
         with Arrivals(cluster.log, f"{topic}-out") as arrivals, feeder:
             yield Struck(cluster, job, observer, arrivals, chance, patience_s=DEADLINE_S)
 

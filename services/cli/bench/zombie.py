@@ -59,7 +59,7 @@ def _waits(cluster: BenchCluster, name: str, scheme: str, times: int) -> list[fl
     with cluster.running(jobs.FAILOVER, topic, name=name, scheme=scheme) as job:
         job.await_running()
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
-        with observer, arrivals, Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, record):
+        with observer, arrivals, Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record):
             struck = Struck(cluster, job, observer, arrivals, chance)
             job.watch(WARM_UP_S)
             for _ in range(times):

@@ -18,13 +18,14 @@ class Heard:
 
     offsets: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
 
     def offer(self, chunk: Chunk) -> None:
         self.offsets += [message.offset() for message in chunk.messages]
         self.ends += [] if chunk.end is None else [chunk.end]
 
     def broken(self, cause: str) -> None:
-        raise AssertionError(cause)
+        self.causes.append(cause)
 
 
 def a_log_with_a_gap_at_its_end() -> MemoryLog:
@@ -72,3 +73,20 @@ def test_an_end_that_nobody_reads_any_more_is_forgotten() -> None:
     assert late.ends == []
     reader.poll(0)
     assert (late.offsets, late.ends) == ([3], [4])
+
+
+def test_a_position_that_is_gone_breaks_whoever_reads_that_partition_and_nobody_else() -> None:
+    log = a_log_with_a_gap_at_its_end()
+    other = Partition(f"{WHERE.topic}-2.data", 0)  # the name of one topic begins another's
+    log.create([TopicSpec(other.topic, 2)])
+    log.put(other, b"a", None, None)
+    log.trim({other: 1})
+    reader = SharedReader(log.reader("r"))
+    first, second, third = Heard(), Heard(), Heard()
+    reader.add(first, {WHERE: 0})
+    reader.add(second, {other: 0})
+    reader.add(third, {Partition(other.topic, 1): 0})
+    while reader.poll(0):
+        pass
+    assert (first.causes, third.causes) == ([], [])
+    assert second.causes == [f"{other}: position 0 is not in the log (any more): it holds 1 to 1"]

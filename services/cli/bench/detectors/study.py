@@ -97,7 +97,7 @@ def study(cluster: BenchCluster, name: str, levels: Sequence[str], seconds: floa
         job.await_running()
         arrivals = stack.enter_context(Arrivals(cluster.log, f"{topic}-out"))
         observer = stack.enter_context(Observer(cluster.log, cluster.topics))
-        stack.enter_context(Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, record))
+        stack.enter_context(Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record))
         job.until(lambda: observer.protected(), "not protected", PROTECTED_S)
         log = cluster.folder / "study.log"
         stack.enter_context(_running(log, "recorder", cluster.bootstrap_servers, str(files[0])))

@@ -41,7 +41,7 @@ def run_round(
     with cluster.running(jobs.FAILOVER, topic, name=name, scheme=scheme) as job:
         job.await_running()
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
-        feeder = Feeder(cluster.log.appender("feeder"), topic, RATE_PER_S, record)
+        feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record)
         with observer, arrivals, feeder:
             struck = Struck(cluster, job, observer, arrivals, chance)
             job.watch(WARM_UP_S)
