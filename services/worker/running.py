@@ -380,7 +380,7 @@ class Running:
     def _acked(self, marker: Marker) -> None:
         """Our own marker was read back as valid. A refresh is acknowledged when it suits: nobody waits for it."""
         self._marked(marker)
-        if self._checkpointer.sweeps:
+        if self._checkpointer.sweeps and self._commits:
             self._publish_now(self._around.clock_ms())
 
     def _marked(self, marker: Marker) -> None:
@@ -453,15 +453,14 @@ class Running:
 
     @property
     def _published_all(self) -> bool:
-        return self._published is not None and self._published.processed >= self.batch
+        """Whoever does not commit has nothing to tell; once he does, he tells of all that he has done."""
+        return not self._commits or (self._published is not None and self._published.processed >= self.batch)
 
     def _publish_now(self, now_ms: float) -> None:
         self._progress_ms = now_ms
         self._published = self._progress()
-        self.job.read_progress(self._published)
-        if self._commits:
-            self._append_progress(self._published)
-            self._steps.restart()
+        self._append_progress(self._published)
+        self._steps.restart()
 
     def forget(self) -> None:
         """Lets go of its state: what is left of a closed copy refers to itself, and is not collected."""

@@ -6,6 +6,7 @@ PROTOCOL 6 (paste and keep rules) and 8, on workers with a log in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from schemas import progress
 from schemas.assignments import Flags
 from schemas.topics import Partition
 from services.worker import trimmer
+from services.worker.core import cutting
 from services.worker.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
@@ -80,6 +82,39 @@ def test_a_primary_that_stalls_and_returns_gets_its_place_back(before: int, stal
     everywhere(cluster, first, (second, SECONDARIES[kind]))
     cluster.run_to_end()
     check(cluster.rows, fed)
+
+
+def test_who_takes_over_tells_how_far_it_is_though_it_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources run ahead of the slowest unit by so much and no more: it stays the slowest until its progress is told."""
+    monkeypatch.setattr(cutting, "MAX_LEAD_BATCHES", 3)
+    fed = orders(240)
+    cluster = fed_half(fed)
+    first, second, source = cluster.start("w1"), cluster.start("w2"), cluster.start("w3")
+    pair = (first, (second, SECONDARIES["standby"]))
+    cluster.place({unit: (source,) if unit.startswith("orders") else pair for unit in cluster.units})
+    cluster.turn(100)
+    mute_progress(first)
+    for number in range(120, 180, 10):  # more than may be cut; what is cut is done, and a marker says so
+        feed(cluster, fed[number : number + 10])
+        cluster.turn(200)
+    cluster.kill("w1")
+    cluster.turn(100)
+    cluster.place({unit: (source if unit.startswith("orders") else second,) for unit in cluster.units})
+    feed(cluster, fed[180:])
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+def mute_progress(worker: Worker) -> None:
+    """What it tells of its progress from now on is lost."""
+    appender = worker._appender
+    appends = appender.append
+
+    def append(partition: Partition, value: bytes | None, **others: Any) -> None:
+        if not partition.topic.endswith(".progress"):
+            appends(partition, value, **others)
+
+    appender.append = append  # type: ignore[method-assign]
 
 
 roles = st.sampled_from([*SECONDARIES, "gone"])
