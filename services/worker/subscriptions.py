@@ -60,6 +60,15 @@ class SharedReader:
             self._held.discard(partition)
             self._reader.resume([partition])
 
+    def go_on(self, partition: Partition, offset: int) -> None:
+        if offset > self._next[partition] and len(self._subscribers[partition]) == 1:
+            self._next[partition] = offset
+            self._ends.pop(partition, None)
+            self._held.discard(partition)
+            self._reader.assign({partition: offset})
+        else:
+            self.hold(partition, False)
+
     def poll(self, timeout_s: float) -> bool:
         """Reads and hands out; True if anything came."""
         try:

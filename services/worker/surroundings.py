@@ -32,6 +32,10 @@ class Subscriptions(Protocol):
         """Stops (or goes on) fetching; of several subscribers any one holds."""
         ...
 
+    def go_on(self, partition: Partition, offset: int) -> None:
+        """Fetches what was held again, from an offset that may lie ahead; of several subscribers each gets all."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:

@@ -84,6 +84,25 @@ def test_a_primary_that_stalls_and_returns_gets_its_place_back(before: int, stal
     check(cluster.rows, fed)
 
 
+def test_a_copy_that_sleeps_beside_a_busy_source_leaves_its_records_where_they_are() -> None:
+    fed = orders(600)
+    cluster = MemoryCluster(FAST + "max_batch_records: 20\n")
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES["hot"]))
+    for number in range(0, 540, 10):
+        feed(cluster, fed[number : number + 10])
+        cluster.turn(20)
+    source = next(copy.running for key, copy in second._copies.items() if "/orders-0" in key)
+    assert source is not None
+    (where,) = (partition for partition in source.data_positions() if partition.index == 0)
+    assert second._data._next[where] < 100 < 250 < source.data_positions()[where]
+    cluster.kill("w1")
+    everywhere(cluster, second)
+    feed(cluster, fed[540:])
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
 def test_who_takes_over_tells_how_far_it_is_though_it_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources run ahead of the slowest unit by so much and no more: it stays the slowest until its progress is told."""
     monkeypatch.setattr(cutting, "MAX_LEAD_BATCHES", 3)

@@ -90,3 +90,34 @@ def test_a_position_that_is_gone_breaks_whoever_reads_that_partition_and_nobody_
         pass
     assert (first.causes, third.causes) == ([], [])
     assert second.causes == [f"{other}: position 0 is not in the log (any more): it holds 1 to 1"]
+
+
+def a_long_log() -> MemoryLog:
+    log = MemoryLog(lambda: 0)
+    log.create([TopicSpec(WHERE.topic, 1)])
+    for _ in range(10):
+        log.put(WHERE, b"a", None, None)
+    return log
+
+
+def test_what_was_held_goes_on_ahead_of_what_nobody_needs() -> None:
+    reader, one = SharedReader(a_long_log().reader("r")), Heard()
+    reader.add(one, {WHERE: 0})
+    reader.hold(WHERE, True)
+    reader.poll(0)
+    assert one.offsets == []
+    reader.go_on(WHERE, 7)
+    reader.poll(0)
+    assert one.offsets == [7, 8, 9]
+
+
+def test_what_another_one_needs_is_not_passed_over() -> None:
+    reader, one, another = SharedReader(a_long_log().reader("r")), Heard(), Heard()
+    reader.add(one, {WHERE: 2})
+    reader.add(another, {WHERE: 2})
+    reader.hold(WHERE, True)
+    reader.go_on(WHERE, 7)
+    reader.poll(0)
+    assert one.offsets == another.offsets == list(range(2, 10))
+    reader.go_on(WHERE, 5)  # not held: nothing is read twice
+    assert not reader.poll(0)
