@@ -41,7 +41,7 @@ LOOK_MS = 100
 class Outcome:
     """wrong: what broke, empty when all held. story: lines of what happened. taken: rows of transition tables.
 
-    met: which fault met a copy, or a unit, in which state.
+    met: which fault met a copy, or a unit, in which state. cpu_s: of it all; checks_cpu_s: of it, to see what is wrong.
     """
 
     scenario: Scenario
@@ -49,6 +49,7 @@ class Outcome:
     story: list[str] = field(default_factory=list)
     simulated_ms: int = 0
     cpu_s: float = 0.0
+    checks_cpu_s: float = 0.0
     records: int = 0
     taken: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
@@ -200,8 +201,10 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
         cluster = history.cluster
         outcome = Outcome(scenario, list(cluster.wrong), taken=taken, met=history.met)
         outcome.simulated_ms = cluster.timeline.now_ms
+        checks_began = time.process_time()
         if not outcome.wrong:
             outcome.wrong += check(cluster)
+        outcome.checks_cpu_s = time.process_time() - checks_began
     outcome.records = len(cluster.broker.written)
     outcome.story = tell(cluster)
     outcome.cpu_s = time.process_time() - started

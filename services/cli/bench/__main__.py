@@ -22,6 +22,7 @@ INTERRUPTED = 130
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if sys.argv[1:2] == ["failover"]:
         from services.cli.bench.failover.command import main as failover
 
@@ -34,7 +35,6 @@ def main() -> int:
     if options.only_list:
         console().print(listing(MEASURES))
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     results = Results(before=resting(RESTING_S))
     try:
         status = _run(options, results)

@@ -103,7 +103,7 @@ class Controller:
             case AssignmentRead():
                 self._assigned(event.record, now_ms)
             case ProgressRead():
-                self._progressed(event)
+                return self._progressed(event)
             case CaughtUp():
                 self._begin()
             case Drafted() | Refused():
@@ -153,10 +153,13 @@ class Controller:
             for change in valid:
                 self._tell(telling.assigned(change, now_ms))
 
-    def _progressed(self, event: ProgressRead) -> None:
-        job = self.jobs.get(event.generation)
-        if job is not None and event.progress.ended:
-            job.ran_out.add(event.progress.unit)
+    def _progressed(self, event: ProgressRead) -> bool:
+        """Only ends matter: a job that drains tells of its progress many times a second."""
+        job, unit = self.jobs.get(event.generation), event.progress.unit
+        if job is None or not event.progress.ended or unit in job.ran_out:
+            return False
+        job.ran_out.add(unit)
+        return True
 
     def _begin(self) -> None:
         """All that was in the logs at the start is read: from now on the core acts."""
