@@ -53,6 +53,7 @@ class UnitCopy:
         self._image: Image | None = None
         self._delivery: Delivery | None = None
         self._holds = self._receiving = False
+        self._left: set[Partition] = set()
         self._attempt = 0
         self._rebuilds = 0
         self._takeover: Takeover | None = None
@@ -102,6 +103,8 @@ class UnitCopy:
         if not due and self._takeover is None:
             return False
         worked = due and self._guard(lambda: running.step(now_ms))
+        if self._receiving:
+            self._leave(running.overfed())
         if worked:
             self._rebuilds = 0
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
@@ -161,11 +164,23 @@ class UnitCopy:
     def _receive(self) -> None:
         """Reads the inputs if the flags say so; they count from where the image stands."""
         assert self.running is not None
-        if self.core.flags.receive and not self._receiving:
-            self._around.data.add(self, self.running.data_positions())
-        elif self._receiving and not self.core.flags.receive:
+        if self._receiving and not self.core.flags.receive:
+            self.running.let_go()
             self._around.data.remove(self)
+            self._left.clear()
+        elif self.core.flags.receive and not self._receiving:
+            self._around.data.add(self, self.running.data_positions())
+        elif self._left and not self.running.asleep:
+            positions = self.running.data_positions()
+            self._around.data.add(self, {partition: positions[partition] for partition in self._left})
+            self._left.clear()
         self._receiving = self.core.flags.receive
+
+    def _leave(self, overfed: set[Partition]) -> None:
+        """What it sleeps beside is read by others, or by nobody: when it wakes it goes on from the newest marker."""
+        if leaving := overfed - self._left:
+            self._around.data.remove(self, leaving)
+            self._left |= leaving
 
     def _outputs(self) -> None:
         """With commit: holds the transactional id. Without: is connected, so that it could."""
@@ -204,9 +219,12 @@ class UnitCopy:
         self._attempt += 1
         if self._takeover is not None:
             self._takeover = Takeover(self._takeover.placed_ms)
+        if self.running is not None:
+            self.running.let_go()
         self._around.data.remove(self)
         self._around.control.remove(self)
         self._receiving = False
+        self._left.clear()
         if self.running is not None:
             self._around.restores.run(self.running.forget, lambda _: None)
         self.running = None

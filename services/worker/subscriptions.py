@@ -6,7 +6,7 @@ drops what it has).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from schemas.topics import Partition
 from services.kernel.errors import PositionGone
@@ -22,7 +22,7 @@ class SharedReader:
         self._subscribers: dict[Partition, list[Subscriber]] = {}
         self._next: dict[Partition, int] = {}
         self._ends: dict[Partition, Chunk] = {}
-        self._held: set[Partition] = set()
+        self._held: dict[Partition, set[int]] = {}
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -36,13 +36,14 @@ class SharedReader:
                 moved[partition] = self._next[partition] = offset
                 self._ends.pop(partition, None)
         self._reader.assign(moved)
-        self._held -= set(moved)
+        self._forget_held(moved)
         for end in [self._ends[partition] for partition in positions if partition in self._ends]:
             subscriber.offer(end)
 
-    def remove(self, subscriber: Subscriber) -> None:
+    def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:
         gone = []
-        for partition, subscribers in list(self._subscribers.items()):
+        for partition in list(self._subscribers) if partitions is None else partitions:
+            subscribers = self._subscribers[partition]
             if subscriber in subscribers:
                 subscribers.remove(subscriber)
             if not subscribers:
@@ -50,24 +51,18 @@ class SharedReader:
                 self._ends.pop(partition, None)
                 gone.append(partition)
         self._reader.unassign(gone)
-        self._held -= set(gone)
+        self._forget_held(gone)
 
-    def hold(self, partition: Partition, held: bool) -> None:
-        if held and partition not in self._held:
-            self._held.add(partition)
+    def hold(self, holder: object, partition: Partition, held: bool) -> None:
+        holders = self._held.setdefault(partition, set())
+        before = bool(holders)
+        (holders.add if held else holders.discard)(id(holder))
+        if holders and not before:
             self._reader.pause([partition])
-        elif not held and partition in self._held:
-            self._held.discard(partition)
+        elif before and not holders:
             self._reader.resume([partition])
-
-    def go_on(self, partition: Partition, offset: int) -> None:
-        if offset > self._next[partition] and len(self._subscribers[partition]) == 1:
-            self._next[partition] = offset
-            self._ends.pop(partition, None)
-            self._held.discard(partition)
-            self._reader.assign({partition: offset})
-        else:
-            self.hold(partition, False)
+        if not holders:
+            del self._held[partition]
 
     def poll(self, timeout_s: float) -> bool:
         """Reads and hands out; True if anything came."""
@@ -89,6 +84,11 @@ class SharedReader:
 
     def close(self) -> None:
         self._reader.close()
+
+    def _forget_held(self, partitions: Iterable[Partition]) -> None:
+        """A reader that is given a partition anew reads it."""
+        for partition in partitions:
+            self._held.pop(partition, None)
 
     def _break(self, gone: PositionGone) -> None:
         """Whoever reads the partition rebuilds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,13 +27,12 @@ class Subscriptions(Protocol):
     """The partitions that a worker reads, each with one position that its subscribers share."""
 
     def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None: ...
-    def remove(self, subscriber: Subscriber) -> None: ...
-    def hold(self, partition: Partition, held: bool) -> None:
-        """Stops (or goes on) fetching; of several subscribers any one holds."""
+    def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:
+        """From some of its partitions; None: from all."""
         ...
 
-    def go_on(self, partition: Partition, offset: int) -> None:
-        """Fetches what was held again, from an offset that may lie ahead; of several subscribers each gets all."""
+    def hold(self, holder: object, partition: Partition, held: bool) -> None:
+        """Stops fetching, for all subscribers, until no holder holds it any more."""
         ...
 
 

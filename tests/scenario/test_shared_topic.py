@@ -1,10 +1,11 @@
-"""Two sources of one topic in one unit: their cuts may stand apart, and a restart brings each what it lacks."""
+"""Two sources of one topic: their cuts may stand apart, a restart brings each what it lacks, none waits for another."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from schemas import cuts
+from schemas.assignments import Flags
 from schemas.cuts import Cut, Range
 from schemas.decided import Id
 from schemas.topics import Partition
@@ -23,6 +24,19 @@ operators:
   both: {union: [a, b]}
 queries:
   both: {input: both, sink: {topic: both}}
+"""
+
+APART = """
+name: apart
+batch_interval_ms: 5
+max_batch_records: 10
+fault_tolerance: {checkpoint: {interval_ms: 50}}
+sources:
+  a: {topic: in, fields: {x: int}}
+  b: {topic: in, fields: {x: int}}
+queries:
+  a: {input: a, sink: {topic: out-a}}
+  b: {input: b, sink: {topic: out-b}}
 """
 
 
@@ -60,3 +74,20 @@ def test_a_restart_reads_from_the_lower_of_their_positions() -> None:
     cluster.place({unit: [cluster.start("w2")]})
     cluster.run_to_end()
     assert Counter(row["x"] for row in cluster.rows("both")) == dict.fromkeys(range(12), 2)
+
+
+def test_a_copy_that_sleeps_beside_a_topic_starves_no_other_reader_of_it() -> None:
+    cluster = MemoryCluster(APART)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    hot = Flags(state="synced", process=False, send=False, commit=False)
+    (of_a,) = (unit for unit in cluster.units if unit.startswith("a"))
+    cluster.place({unit: [first, (second, hot)] if unit == of_a else [second] for unit in cluster.units})
+    cluster.turn(50)
+    del cluster.workers["w1"]  # frozen: no checkpoint of it tells the copy that sleeps to drop anything
+    for number in range(0, 500, 20):
+        cluster.feed("a", [{"x": x} for x in range(number, number + 20)])
+        cluster.turn(20)
+    cluster.until(lambda: len(cluster.rows("b")) == 500)
+    cluster.place({unit: [second] for unit in cluster.units})
+    cluster.run_to_end()
+    assert [row["x"] for row in cluster.rows("a")] == [row["x"] for row in cluster.rows("b")] == list(range(500))

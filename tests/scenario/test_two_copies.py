@@ -194,11 +194,11 @@ def load(cluster: MemoryCluster, fed: list[Order], turns: int) -> None:
 
 def deafen(cluster: MemoryCluster, worker: Worker) -> None:
     """From here on it does not read assignments; `listen` ends that."""
-    worker._control.hold(Partition(cluster.cluster.assignments, 0), True)
+    worker._control.hold(worker, Partition(cluster.cluster.assignments, 0), True)
 
 
 def listen(cluster: MemoryCluster, worker: Worker) -> None:
-    worker._control.hold(Partition(cluster.cluster.assignments, 0), False)
+    worker._control.hold(worker, Partition(cluster.cluster.assignments, 0), False)
 
 
 @settings(max_examples=4)

@@ -100,24 +100,28 @@ def a_long_log() -> MemoryLog:
     return log
 
 
-def test_what_was_held_goes_on_ahead_of_what_nobody_needs() -> None:
-    reader, one = SharedReader(a_long_log().reader("r")), Heard()
+def test_who_leaves_a_partition_is_not_offered_it_until_he_comes_again() -> None:
+    reader, one, another = SharedReader(a_long_log().reader("r")), Heard(), Heard()
     reader.add(one, {WHERE: 0})
-    reader.hold(WHERE, True)
+    reader.add(another, {WHERE: 2})
+    reader.remove(one, [WHERE])
     reader.poll(0)
-    assert one.offsets == []
-    reader.go_on(WHERE, 7)
+    assert (one.offsets, another.offsets) == ([], list(range(10)))
+    reader.remove(another, [WHERE])
+    reader.add(one, {WHERE: 7})
     reader.poll(0)
     assert one.offsets == [7, 8, 9]
 
 
-def test_what_another_one_needs_is_not_passed_over() -> None:
-    reader, one, another = SharedReader(a_long_log().reader("r")), Heard(), Heard()
-    reader.add(one, {WHERE: 2})
-    reader.add(another, {WHERE: 2})
-    reader.hold(WHERE, True)
-    reader.go_on(WHERE, 7)
+def test_a_partition_is_held_until_the_last_holder_lets_go() -> None:
+    reader, one = SharedReader(a_long_log().reader("r")), Heard()
+    slow, slower = object(), object()
+    reader.add(one, {WHERE: 0})
+    for holder in (slow, slower, slow):
+        reader.hold(holder, WHERE, True)
+    reader.hold(slow, WHERE, False)
     reader.poll(0)
-    assert one.offsets == another.offsets == list(range(2, 10))
-    reader.go_on(WHERE, 5)  # not held: nothing is read twice
-    assert not reader.poll(0)
+    assert one.offsets == []
+    reader.hold(slower, WHERE, False)
+    reader.poll(0)
+    assert one.offsets == list(range(10))
