@@ -20,7 +20,7 @@ from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.kernel.planning.loading import load
 from services.log.kafka import KafkaLog
 from tests.support.commands import DEADLINE_S, HOLDFAST, answered, run, until
-from tests.support.orders import JOB, Order, check, orders
+from tests.support.orders import PATIENT, Order, check, orders
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -100,7 +100,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_job_submitted_as_a_raw_record_stays_exact_while_workers_are_killed_under_load(cluster: Cluster) -> None:
     fed = orders(60_000)
     cluster.log.create([TopicSpec("orders", 2), *(TopicSpec(name, 1) for name in ("shops", "hours", "big"))])
-    cluster.submit(commands.encode(load(JOB, "job.yaml").as_plain()))
+    cluster.submit(commands.encode(load(PATIENT, "job.yaml").as_plain()))
     until(lambda: cluster.status("orders") == "running", "the job runs")
     step = len(fed) // 6
     for number in range(6):
@@ -123,7 +123,7 @@ def test_a_job_submitted_as_a_raw_record_stays_exact_while_workers_are_killed_un
 
 
 def test_a_job_with_problems_is_rejected_with_all_of_them(cluster: Cluster) -> None:
-    bad = load(JOB, "job.yaml").as_plain()
+    bad = load(PATIENT, "job.yaml").as_plain()
     bad["name"] = "bad"
     bad["operators"]["large"]["filter"] = "amuont >= 10"
     bad["operators"]["hourly"]["key"] = ["itme"]

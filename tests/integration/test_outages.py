@@ -19,7 +19,7 @@ from schemas.topics import Partition, TopicSpec
 from services.kernel.planning.loading import load
 from tests.integration.test_main_job import Cluster
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
-from tests.support.orders import JOB, check, orders
+from tests.support.orders import PATIENT, check, orders
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 WIDE = """
@@ -63,7 +63,7 @@ def test_kafka_dies_and_kafka_stands_still_in_the_middle_of_a_job(cluster: Clust
     fed = orders(30_000)
     third = len(fed) // 3
     cluster.log.create([TopicSpec("orders", 2), *(TopicSpec(name, 1) for name in ("shops", "hours", "big"))])
-    cluster.submit(commands.encode(load(JOB, "job.yaml").as_plain()))
+    cluster.submit(commands.encode(load(PATIENT, "job.yaml").as_plain()))
     until(lambda: cluster.status("orders") == "running", "the job runs")
     before = cluster.delivered("big")
     cluster.feed("orders", fed[:third])
