@@ -219,13 +219,12 @@ class UnitCopy:
         self._attempt += 1
         if self._takeover is not None:
             self._takeover = Takeover(self._takeover.placed_ms)
-        if self.running is not None:
-            self.running.let_go()
         self._around.data.remove(self)
         self._around.control.remove(self)
         self._receiving = False
         self._left.clear()
         if self.running is not None:
+            self.running.let_go()
             self._around.restores.run(self.running.forget, lambda _: None)
         self.running = None
 

@@ -7,6 +7,7 @@ Source: PROTOCOL 3, 4, 6, 7 and 8.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker, Position
@@ -67,6 +68,7 @@ class Running:
         self._inputs, self._slots = self._open_inputs(marker)
         self._cutter = Cutter(job, layout, marker, around)
         self._feeds = self._cutter.feeds
+        self._fed = _by_partition(self._feeds.values())
         checkpoints_of_unit = Partition(job.topics.checkpoints, layout.unit.partition)
         self._checkpointer = Checkpointer(
             checkpoints_of_unit,
@@ -101,10 +103,8 @@ class Running:
         Two sources of one topic may stand apart: their partition is read from the lower one; each drops what it has.
         """
         positions = {partition: source.position() for partition, source in self._inputs.items()}
-        for feed in self._feeds.values():
-            offsets = feed.positions()
-            for partition, index in _partitions(feed):
-                positions[partition] = min(offsets[index], positions.get(partition, offsets[index]))
+        for partition, feeds in self._fed.items():
+            positions[partition] = min(feed.positions()[partition.index] for feed in feeds)
         return positions
 
     def control_positions(self) -> dict[Partition, int]:
@@ -404,16 +404,15 @@ class Running:
     # -- flow ---------------------------------------------------------------------------------------------------------
 
     def _offer_records(self, chunk: Chunk) -> None:
-        for feed in self._feeds.values():
-            if any(partition == chunk.partition for partition, _ in _partitions(feed)):
-                feed.offer(chunk, self._around.clock_ms())
+        for feed in self._fed.get(chunk.partition, ()):
+            feed.offer(chunk, self._around.clock_ms())
 
     def _hold(self) -> None:
         """Stops fetching what waits for something else; never a partition on which this unit itself waits."""
         limit = 3 * self.job.rhythm.max_records
-        for feed in self._feeds.values():
-            for partition, index in _partitions(feed):
-                backlog = feed.backlog(index)
+        for partition, feeds in self._fed.items():
+            for feed in feeds:
+                backlog = feed.backlog(partition.index)
                 self._hold_one(partition, backlog > limit, backlog < limit // 2)
         for partition, source in self._inputs.items():
             ready = source.ready(self.batch + 1)
@@ -428,8 +427,7 @@ class Running:
         if not self.asleep:
             return set()
         most = self.job.rhythm.max_records
-        sources = [each for feed in self._feeds.values() for each in _partitions(feed) if feed.backlog(each[1]) > most]
-        return {partition for partition, _ in sources}
+        return {one for one, feeds in self._fed.items() if any(feed.backlog(one.index) > most for feed in feeds)}
 
     def _hold_one(self, partition: Partition, full: bool, drained: bool) -> None:
         if full and partition not in self._held:
@@ -514,7 +512,11 @@ class Running:
         return inputs, slots
 
 
-def _partitions(feed: Feed) -> list[tuple[Partition, int]]:
-    """Those of the user's topic that it is fed from, each with its index."""
-    assert feed.task.source is not None
-    return [(Partition(feed.task.source.topic, index), index) for index in feed.task.source.partitions]
+def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:
+    """Whom each partition of the users' topics feeds: two sources of a unit may read the same topic."""
+    fed: dict[Partition, list[Feed]] = {}
+    for feed in feeds:
+        assert feed.task.source is not None
+        for index in feed.task.source.partitions:
+            fed.setdefault(Partition(feed.task.source.topic, index), []).append(feed)
+    return fed

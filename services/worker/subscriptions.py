@@ -54,15 +54,14 @@ class SharedReader:
         self._forget_held(gone)
 
     def hold(self, holder: object, partition: Partition, held: bool) -> None:
-        holders = self._held.setdefault(partition, set())
-        before = bool(holders)
-        (holders.add if held else holders.discard)(id(holder))
-        if holders and not before:
+        before = self._held.pop(partition, set())
+        after = before | {id(holder)} if held else before - {id(holder)}
+        if after:
+            self._held[partition] = after
+        if after and not before:
             self._reader.pause([partition])
-        elif before and not holders:
+        elif before and not after:
             self._reader.resume([partition])
-        if not holders:
-            del self._held[partition]
 
     def poll(self, timeout_s: float) -> bool:
         """Reads and hands out; True if anything came."""

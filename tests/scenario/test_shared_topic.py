@@ -12,31 +12,29 @@ from schemas.topics import Partition
 from services.kernel.cuts import CutLog, beginning
 from tests.support.memory_cluster import MemoryCluster
 
-JOB = """
+SOURCES = """
+batch_interval_ms: 5
+fault_tolerance: {checkpoint: {interval_ms: 50}}
+sources:
+  a: {topic: in, fields: {x: int}}
+  b: {topic: in, fields: {x: int}}
+"""
+JOB = f"""
 name: twice
 keep_cuts: true
-batch_interval_ms: 5
-fault_tolerance: {checkpoint: {interval_ms: 50}}
-sources:
-  a: {topic: in, fields: {x: int}}
-  b: {topic: in, fields: {x: int}}
+{SOURCES}
 operators:
-  both: {union: [a, b]}
+  both: {{union: [a, b]}}
 queries:
-  both: {input: both, sink: {topic: both}}
+  both: {{input: both, sink: {{topic: both}}}}
 """
-
-APART = """
+APART = f"""
 name: apart
-batch_interval_ms: 5
 max_batch_records: 10
-fault_tolerance: {checkpoint: {interval_ms: 50}}
-sources:
-  a: {topic: in, fields: {x: int}}
-  b: {topic: in, fields: {x: int}}
+{SOURCES}
 queries:
-  a: {input: a, sink: {topic: out-a}}
-  b: {input: b, sink: {topic: out-b}}
+  a: {{input: a, sink: {{topic: out-a}}}}
+  b: {{input: b, sink: {{topic: out-b}}}}
 """
 
 

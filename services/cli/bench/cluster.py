@@ -30,6 +30,7 @@ from services.log.kafka_reader import KafkaReader
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000
 LINGER_MS = 1
+"""How long a record of an application that feeds a job waits for others; Kafka's clients do for 5 by default."""
 WAIT_MS = 200
 """How long a request for what a job publishes may wait at the broker: many short ones would cost what is measured."""
 TimeOf = Callable[[int], int]
