@@ -38,6 +38,8 @@ from services.worker.surroundings import Surroundings
 from services.worker.takeover import Takeover
 
 MAX_REBUILDS = 20
+RETURN_MS = 10_000
+"""For so long a copy that sleeps stays away from an input that was too busy for it."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
 
 
@@ -54,6 +56,7 @@ class UnitCopy:
         self._delivery: Delivery | None = None
         self._holds = self._receiving = False
         self._left: set[Partition] = set()
+        self._return_ms = math.inf
         self._attempt = 0
         self._rebuilds = 0
         self._takeover: Takeover | None = None
@@ -92,19 +95,23 @@ class UnitCopy:
     def next_deadline(self) -> float:
         """When a turn is due unless something comes or is answered before, in milliseconds of the clock."""
         running = self.running
-        return math.inf if running is None or self.core.state not in _STEPS else running.next_deadline
+        if running is None or self.core.state not in _STEPS:
+            return math.inf
+        return min(running.next_deadline, self._return_ms)
 
     def step(self, now_ms: float) -> bool:
         """One turn, which does nothing before something is due; True if a batch was processed."""
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False
+        if now_ms >= self._return_ms:
+            self._look_back(running, now_ms)
         due = running.due(now_ms)
         if not due and self._takeover is None:
             return False
         worked = due and self._guard(lambda: running.step(now_ms))
         if self._receiving:
-            self._leave(running.overfed())
+            self._leave(running.overfed(), now_ms)
         if worked:
             self._rebuilds = 0
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
@@ -167,20 +174,39 @@ class UnitCopy:
         if self._receiving and not self.core.flags.receive:
             self.running.let_go()
             self._around.data.remove(self)
-            self._left.clear()
+            self._stay()
         elif self.core.flags.receive and not self._receiving:
             self._around.data.add(self, self.running.data_positions())
-        elif self._left and not self.running.asleep:
-            positions = self.running.data_positions()
-            self._around.data.add(self, {partition: positions[partition] for partition in self._left})
-            self._left.clear()
+        elif not self.running.asleep:
+            self._return()
         self._receiving = self.core.flags.receive
 
-    def _leave(self, overfed: set[Partition]) -> None:
-        """What it sleeps beside is read by others, or by nobody: when it wakes it goes on from the newest marker."""
+    def _leave(self, overfed: set[Partition], now_ms: float) -> None:
+        """What it sleeps beside is read by others, or by nobody: it goes on from the newest marker when it wakes, or
+        after a while.
+        """
         if leaving := overfed - self._left:
             self._around.data.remove(self, leaving)
             self._left |= leaving
+            self._return_ms = now_ms + RETURN_MS
+
+    def _look_back(self, running: Running, now_ms: float) -> None:
+        """Returns, unless it still holds what it left with: then no checkpoint has come since."""
+        if running.overfed():
+            self._return_ms = now_ms + RETURN_MS
+        else:
+            self._return()
+
+    def _return(self) -> None:
+        """To the inputs that it left."""
+        assert self.running is not None
+        positions = self.running.data_positions()
+        self._around.data.add(self, {partition: positions[partition] for partition in self._left})
+        self._stay()
+
+    def _stay(self) -> None:
+        self._left.clear()
+        self._return_ms = math.inf
 
     def _outputs(self) -> None:
         """With commit: holds the transactional id. Without: is connected, so that it could."""
@@ -222,7 +248,7 @@ class UnitCopy:
         self._around.data.remove(self)
         self._around.control.remove(self)
         self._receiving = False
-        self._left.clear()
+        self._stay()
         if self.running is not None:
             self.running.let_go()
             self._around.restores.run(self.running.forget, lambda _: None)
