@@ -10,37 +10,36 @@ import math
 from collections.abc import Iterable
 
 from schemas.assignments import Flags
-from schemas.checkpoints import Marker, Position
+from schemas.checkpoints import Marker
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.dead_letters import DeadLetter
 from schemas.progress import Progress
-from schemas.progress import encode as encode_progress
 from schemas.topics import Partition
 from services.kernel.errors import StateCorrupted
-from services.kernel.frames import MAX_FRAME_BYTES, FrameCodec
-from services.kernel.merging import InputPartition
-from services.kernel.planning.layout import RemoteInput, UnitLayout
+from services.kernel.frames import MAX_FRAME_BYTES
+from services.kernel.planning.layout import UnitLayout
 from services.kernel.state import StateStore
-from services.kernel.unit import Fed, Unit, stream_schema
+from services.kernel.unit import Fed, Unit
 from services.log.protocol import Chunk
 from services.worker.checkpointer import Checkpointer, Moment
 from services.worker.core.checkpointing import Since, sweep_due, sweep_wait_ms
 from services.worker.cutter import Cutter
 from services.worker.delivery import Batch, Delivery
 from services.worker.feed import Feed
+from services.worker.inputs import Inputs
 from services.worker.job import JobView
 from services.worker.kept import Kept
 from services.worker.outbox import Outbox
 from services.worker.restoring import Rebuilt
 from services.worker.steps import Steps
 from services.worker.surroundings import Surroundings
+from services.worker.telling import Telling
 from services.worker.trimmer import Trimmer
 
 MAX_UNACKNOWLEDGED_BATCHES = 64
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 ASLEEP_INPUT_BYTES = 1024 * 1024
 SLICE_MS = 5.0
-PROGRESS_MS = 100
 
 
 class Running:
@@ -66,7 +65,7 @@ class Running:
         self._delivery: Delivery | None = None
         self._outbox = Outbox(layout, job.number, epoch, around.appender, MAX_FRAME_BYTES)
         self._kept = Kept()
-        self._inputs, self._slots = self._open_inputs(marker)
+        self._inputs = Inputs(layout, job.number, marker)
         self._cutter = Cutter(job, layout, marker, around)
         self._feeds = self._cutter.feeds
         self._fed = _by_partition(self._feeds.values())
@@ -86,10 +85,10 @@ class Running:
         self._next_checkpoint_offset = rebuilt.next_offset
         self.marker = marker
         now = around.clock_ms()
-        self._sweep_ms = self._capture_ms = self._progress_ms = now
+        self._sweep_ms = self._capture_ms = now
+        self._telling = Telling(Partition(job.topics.progress, 0), around.appender, now)
         self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
         self._held: set[Partition] = set()
-        self._published: Progress | None = None
         self._still = True
         self._steps = Steps(around.clock_ms, around.cpu_ms)
         self._stirred = True
@@ -103,7 +102,7 @@ class Running:
 
         Two sources of one topic may stand apart: their partition is read from the lower one; each drops what it has.
         """
-        positions = {partition: source.position() for partition, source in self._inputs.items()}
+        positions = self._inputs.offsets()
         for partition, feeds in self._fed.items():
             positions[partition] = min(feed.positions()[partition.index] for feed in feeds)
         return positions
@@ -114,11 +113,9 @@ class Running:
 
     def offer(self, chunk: Chunk) -> None:
         """Takes a chunk of any of these partitions."""
-        source = self._inputs.get(chunk.partition)
-        if source is not None:
-            for message in chunk.messages:
-                source.offer(message.offset(), message.value() or b"")
-            self._stirred |= source.ready(self.batch + 1)  # what comes before the last writer's frame changes nothing
+        if chunk.partition in self._inputs:
+            # What comes before the last writer's frame changes nothing.
+            self._stirred |= self._inputs.offer(chunk, self.batch + 1)
             return
         self._stirred = True
         if chunk.partition == self._checkpointer.partition:
@@ -183,7 +180,8 @@ class Running:
             self._checkpointer.work()  # what was valid when `commit` went has still to be settled
         self._checkpointer.paste(self.batch, asleep=self.asleep)
         self._hold()
-        self._publish(now_ms)
+        if self._commits and now_ms >= self._telling.due_ms(self.batch):
+            self._tell(now_ms)
         if self._outbox.error is not None:
             raise StateCorrupted(f"a frame could not be delivered: {self._outbox.error}")
         self._answered = self._answers if self._checkpointer.flushing or self._backlogged() else None
@@ -252,7 +250,7 @@ class Running:
     def _when_due(self, now_ms: float) -> float:
         if self.busy or self._checkpointer.pastes(self.batch, asleep=self.asleep):
             return now_ms
-        due_ms = math.inf if self._published_all else self._progress_ms + PROGRESS_MS
+        due_ms = self._telling.due_ms(self.batch) if self._commits else math.inf
         if self._flags.commit:
             due_ms = min(due_ms, now_ms + self._cutter.wait_ms(now_ms))
         if not self._commits:
@@ -267,11 +265,7 @@ class Running:
 
     def _ready(self) -> bool:
         batch = self.batch + 1
-        return (
-            not self._ended
-            and all(feed.ready(batch) for feed in self._feeds.values())
-            and all(source.ready(batch) for source in self._inputs.values())
-        )
+        return not self._ended and all(feed.ready(batch) for feed in self._feeds.values()) and self._inputs.ready(batch)
 
     def _process(self, now_ms: float) -> bool:
         worked = False
@@ -291,7 +285,7 @@ class Running:
             self._unit = Unit(self.layout, self._store, self._watermarks)
         dead: list[DeadLetter] = []
         sources = self._take_sources(batch, dead)
-        frames = self._take_frames(batch)
+        frames = self._inputs.take(batch)
         produced = self._unit.process(batch, sources, frames)
         self.batch = batch
         dead += produced.dead
@@ -321,15 +315,6 @@ class Running:
             self.counts["records"] += feed.taken - before  # a cut spans more: markers of transactions hold offsets too
             self.counts["lost"] += sum(r.lost for r in cut.ranges)
         return sources
-
-    def _take_frames(self, batch: int) -> dict[tuple[str, int], Fed]:
-        frames: dict[tuple[str, int], Fed] = {}
-        for partition, source in self._inputs.items():
-            merged = source.take(batch)
-            slots, codec = self._slots[partition]
-            fed = Fed(codec.decode(merged.payloads), merged.watermark)
-            frames |= {slot: fed for slot in slots}
-        return frames
 
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
@@ -372,7 +357,7 @@ class Running:
         return Moment(
             batch=self.batch,
             watermarks=dict(self.watermarks),
-            positions=[Position(p.topic, p.index, s.position(), s.ended) for p, s in self._inputs.items()],
+            positions=self._inputs.positions(),
             cuts=self._cutter.as_of(self.batch),
             counts=dict(self.counts),
             ended=self._ended,
@@ -382,23 +367,20 @@ class Running:
         """Our own marker was read back as valid. A refresh is acknowledged when it suits: nobody waits for it."""
         self._marked(marker)
         if self._checkpointer.sweeps and self._commits:
-            self._publish_now(self._around.clock_ms())
+            self._tell(self._around.clock_ms())
 
     def _marked(self, marker: Marker) -> None:
         """What lies at or below the marker can be read from the checkpoint log: it needs no keeping."""
         self.marker = marker
         self._kept.forget(marker.b)
-        for source in self._inputs.values():
-            source.forget_hashes(marker.b)
+        self._inputs.forget_hashes(marker.b)
 
     def _jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: go on from there."""
         self.batch = marker.b
         self.counts |= marker.counts
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
-        for position in marker.positions:
-            source = self._inputs[Partition(position.topic, position.partition)]
-            source.skip(marker.b, position.offset, position.ended)
+        self._inputs.skip(marker)
         self._cutter.skip(marker.b)
         self._marked(marker)
 
@@ -415,10 +397,10 @@ class Running:
             for feed in feeds:
                 backlog = feed.backlog(partition.index)
                 self._hold_one(partition, backlog > limit, backlog < limit // 2)
-        for partition, source in self._inputs.items():
-            ready = source.ready(self.batch + 1)
-            full = source.bytes > MAX_INPUT_BYTES and ready
-            self._hold_one(partition, full, source.bytes < MAX_INPUT_BYTES // 2 or not ready)
+        for partition, kept in self._inputs.kept_bytes():
+            waited_for = self._inputs.waits_for(partition, self.batch + 1)
+            full = kept > MAX_INPUT_BYTES and not waited_for
+            self._hold_one(partition, full, kept < MAX_INPUT_BYTES // 2 or waited_for)
 
     def overfed(self) -> set[Partition]:
         """What a copy that sleeps beside a busy input need not be offered any more.
@@ -429,7 +411,7 @@ class Running:
             return set()
         most = self.job.rhythm.max_records
         busy = {one for one, feeds in self._fed.items() if any(feed.backlog(one.index) > most for feed in feeds)}
-        return busy | {one for one, source in self._inputs.items() if source.bytes > ASLEEP_INPUT_BYTES}
+        return busy | {one for one, kept in self._inputs.kept_bytes() if kept > ASLEEP_INPUT_BYTES}
 
     def _hold_one(self, partition: Partition, full: bool, drained: bool) -> None:
         if full and partition not in self._held:
@@ -462,19 +444,9 @@ class Running:
             ended=self.finished,
         )
 
-    def _publish(self, now_ms: float) -> None:
-        if now_ms - self._progress_ms >= PROGRESS_MS and not self._published_all:
-            self._publish_now(now_ms)
-
-    @property
-    def _published_all(self) -> bool:
+    def _tell(self, now_ms: float) -> None:
         """Whoever does not commit has nothing to tell; once he does, he tells of all that he has done."""
-        return not self._commits or (self._published is not None and self._published.processed >= self.batch)
-
-    def _publish_now(self, now_ms: float) -> None:
-        self._progress_ms = now_ms
-        self._published = self._progress()
-        self._append_progress(self._published)
+        self._telling.tell(self._progress(), now_ms)
         self._steps.restart()
 
     def forget(self) -> None:
@@ -485,33 +457,7 @@ class Running:
         """That the unit has ended, with `commit` or without: whoever wrote the last marker may have lost it, or died,
         before he read it back, and the one in charge now has nothing left to do.
         """
-        self._append_progress(self._progress())
-
-    def _append_progress(self, progress: Progress) -> None:
-        partition = Partition(self.job.topics.progress, 0)
-        self._around.appender.append(partition, encode_progress(progress), key=self._name.encode())
-
-    # -- opening ------------------------------------------------------------------------------------------------------
-
-    def _open_inputs(
-        self, marker: Marker | None
-    ) -> tuple[dict[Partition, InputPartition], dict[Partition, tuple[list[tuple[str, int]], FrameCodec]]]:
-        known = {} if marker is None else {Partition(p.topic, p.partition): p for p in marker.positions}
-        inputs: dict[Partition, InputPartition] = {}
-        slots: dict[Partition, tuple[list[tuple[str, int]], FrameCodec]] = {}
-        for task in self.layout.tasks:
-            for slot, source in enumerate(task.inputs):
-                if not isinstance(source, RemoteInput):
-                    continue
-                partition = source.partition
-                at = known.get(partition) or Position(partition.topic, partition.index, 0)
-                inputs.setdefault(
-                    partition,
-                    InputPartition(str(partition), source.writers, self.job.number, self.batch, at.offset, at.ended),
-                )
-                codec = FrameCodec(stream_schema(task.input_fields[slot]))
-                slots.setdefault(partition, ([], codec))[0].append((task.name, slot))
-        return inputs, slots
+        self._telling.append(self._progress())
 
 
 def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:

@@ -51,7 +51,7 @@ class Busy:
         """What the one that sleeps keeps of its inputs."""
         state = sleeper(self.second).running
         assert state is not None
-        return sum(source.bytes for source in state._inputs.values())
+        return sum(kept for _, kept in state._inputs.kept_bytes())
 
     def check(self) -> None:
         self.cluster.run_to_end()

@@ -11,7 +11,7 @@ from random import Random
 from unittest import mock
 
 from services.kernel import state
-from services.worker import checkpointer, delivery, running, trimmer
+from services.worker import checkpointer, copy, delivery, running, trimmer
 from services.worker.core import cutting
 
 
@@ -36,6 +36,8 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (checkpointer, "PIECE_BYTES", (1, 30, 16 * 1024)),
         (checkpointer, "PART_BYTES", (50, 500, 512 * 1024)),
         (checkpointer, "SETTLED_ENTRIES", (1, 3, 1_000)),
+        (running, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
+        (copy, "RETURN_MS", (100, 1_000, 10_000)),
     )
     with ExitStack() as stack:
         for module, name, values in drawn:

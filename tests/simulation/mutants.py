@@ -16,7 +16,7 @@ from unittest import mock
 from msgspec import structs
 
 from schemas import delivered
-from schemas.checkpoints import Anchor, CutsSnapshot, Entry, Marker, Position, unpack
+from schemas.checkpoints import Anchor, CutsSnapshot, Entry, Marker, unpack
 from schemas.frames import HEADER_BYTES
 from schemas.frames import unpack as unpack_frame
 from schemas.heartbeats import Exit
@@ -309,8 +309,7 @@ def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: A
 @_method(Running, "_progress")
 def ack_without_a_marker(true: Any, self: Running) -> Any:
     """What is processed is acknowledged."""
-    positions = tuple(Position(p.topic, p.index, s.position(), s.ended) for p, s in self._inputs.items())
-    return structs.replace(true(self), acked=self.batch, positions=positions)
+    return structs.replace(true(self), acked=self.batch, positions=tuple(self._inputs.positions()))
 
 
 # -- sinks ------------------------------------------------------------------------------------------------------------
@@ -445,9 +444,9 @@ def name_in_use_admitted(true: Any, self: Admitted, job: str) -> None:
 @_method(Running, "_hold_one")
 def slow_writer_paused(true: Any, self: Running, partition: Any, full: bool, drained: bool) -> None:
     """A partition that holds much is paused although the unit waits for a frame that is behind it."""
-    source = self._inputs.get(partition)
-    if source is not None:
-        full, drained = source.bytes > running.MAX_INPUT_BYTES, source.bytes < running.MAX_INPUT_BYTES // 2
+    kept = dict(self._inputs.kept_bytes()).get(partition)
+    if kept is not None:
+        full, drained = kept > running.MAX_INPUT_BYTES, kept < running.MAX_INPUT_BYTES // 2
     true(self, partition, full, drained)
 
 

@@ -25,6 +25,7 @@ class Observer:
         self._topics = topics
         self._core = Recovery()
         self._echoes: dict[str, float] = {}
+        self._incarnations: dict[str, str] = {}
         self._lock = threading.Lock()
         self._reader = log.reader("observer")
         self._reader.assign({Partition(name, 0): 0 for name in (topics.heartbeats, topics.assignments, topics.plans)})
@@ -74,6 +75,11 @@ class Observer:
             self._core.tick(time.monotonic_ns() // 1000)
             return sum(1 for _ in self._core.detector.alive())
 
+    def incarnation(self, worker: str) -> str:
+        """The newest that was heard of, or an empty string."""
+        with self._lock:
+            return self._incarnations.get(worker, "")
+
     def replicas(self) -> int:
         """How many recovery replicas have heard themselves of late."""
         since_s = time.monotonic() - ECHOED_S
@@ -98,5 +104,6 @@ class Observer:
                 self._echoes[record.replica] = now_us / 1e6
             else:
                 self._core.observe(BeatRead(record), now_us)
+                self._incarnations[record.worker] = max(record.incarnation, self._incarnations.get(record.worker, ""))
         except msgspec.DecodeError:
             return  # the replicas tell of it

@@ -87,7 +87,7 @@ class Struck:
         self._await_moment()
         unit, charges = self._unit(operator), self._charges()
         worker = victim(strike.scheme, operator, self._observer.copies(self._job.plan.job, unit), charges)
-        pid = self._cluster.workers()[worker]
+        pid, incarnation = self._cluster.workers()[worker], self._observer.incarnation(worker)
         signal_ms = now_ms()
         before_ms = self._arrivals.silence(signal_ms - 1000 * LOOK_S, signal_ms)
         if strike.fault == STALL:
@@ -96,6 +96,8 @@ class Struck:
             os.kill(pid, signal.SIGKILL)
         over_ms = now_ms()
         first_ms = self.first_after(signal_ms)
+        if strike.fault != STALL:  # until its silence is noticed, it looks as if nothing had happened
+            self._until(lambda: self._observer.incarnation(worker) > incarnation, f"{worker} does not come back")
         self.settle()
         back_ms = now_ms()
         return Outcome(

@@ -1,0 +1,90 @@
+"""What a unit takes in from other units: the frames of its input partitions, and the slots of its tasks they go to.
+
+Source: PROTOCOL 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schemas.checkpoints import Marker, Position
+from schemas.topics import Partition
+from services.kernel.frames import FrameCodec
+from services.kernel.merging import InputPartition
+from services.kernel.planning.layout import RemoteInput, UnitLayout
+from services.kernel.unit import Fed, stream_schema
+from services.log.protocol import Chunk
+
+
+class Inputs:
+    """The frames of one copy, from a marker on.
+
+    Args:
+        layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
+    """
+
+    def __init__(self, layout: UnitLayout, generation: int, marker: Marker | None) -> None:
+        known = {} if marker is None else {Partition(p.topic, p.partition): p for p in marker.positions}
+        batch = 0 if marker is None else marker.b
+        self._partitions: dict[Partition, InputPartition] = {}
+        self._codecs: dict[Partition, FrameCodec] = {}
+        self._slots: dict[Partition, list[tuple[str, int]]] = {}
+        for task in layout.tasks:
+            for slot, source in enumerate(task.inputs):
+                if not isinstance(source, RemoteInput):
+                    continue
+                partition = source.partition
+                self._slots.setdefault(partition, []).append((task.name, slot))
+                if partition not in self._partitions:
+                    at = known.get(partition) or Position(partition.topic, partition.index, 0)
+                    self._codecs[partition] = FrameCodec(stream_schema(task.input_fields[slot]))
+                    self._partitions[partition] = InputPartition(
+                        str(partition), source.writers, generation, batch, at.offset, at.ended
+                    )
+
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._partitions
+
+    def offer(self, chunk: Chunk, batch: int) -> bool:
+        """Takes frames of one partition; True if all that this partition has to bring for the batch is here."""
+        partition = self._partitions[chunk.partition]
+        for message in chunk.messages:
+            partition.offer(message.offset(), message.value() or b"")
+        return partition.ready(batch)
+
+    def ready(self, batch: int) -> bool:
+        return all(partition.ready(batch) for partition in self._partitions.values())
+
+    def take(self, batch: int) -> dict[tuple[str, int], Fed]:
+        """Hands out a batch that is ready, by task and slot."""
+        fed: dict[tuple[str, int], Fed] = {}
+        for name, partition in self._partitions.items():
+            merged = partition.take(batch)
+            one = Fed(self._codecs[name].decode(merged.payloads), merged.watermark)
+            fed |= dict.fromkeys(self._slots[name], one)
+        return fed
+
+    def skip(self, marker: Marker) -> None:
+        """Goes on behind a batch that another copy has done."""
+        for at in marker.positions:
+            self._partitions[Partition(at.topic, at.partition)].skip(marker.b, at.offset, at.ended)
+
+    def forget_hashes(self, batch: int) -> None:
+        for partition in self._partitions.values():
+            partition.forget_hashes(batch)
+
+    def offsets(self) -> dict[Partition, int]:
+        """From where to read each partition."""
+        return {name: partition.position() for name, partition in self._partitions.items()}
+
+    def positions(self) -> list[Position]:
+        """For a marker: after the last batch taken."""
+        return [Position(p.topic, p.index, one.position(), one.ended) for p, one in self._partitions.items()]
+
+    def kept_bytes(self) -> Iterator[tuple[Partition, int]]:
+        """Of the frames that wait, by partition."""
+        return ((name, partition.bytes) for name, partition in self._partitions.items())
+
+    def waits_for(self, partition: Partition, batch: int) -> bool:
+        """Whether it is this one that the batch lacks."""
+        return not self._partitions[partition].ready(batch)
