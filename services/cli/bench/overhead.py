@@ -38,7 +38,6 @@ KEYS = 1_000
 SETTLING_S = 3.0
 LOOK_S = 0.5
 COVERED_S = 1.0
-ROUNDS = 5
 NONE = "none"
 Look = Callable[[], object]
 
@@ -71,7 +70,7 @@ def overhead(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     """
     chance, found = random.Random(), {variant: dict[str, float]() for variant in VARIANTS}
     rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    for number in range(ROUNDS):
+    for number in range(scale.rounds):
         for variant in chance.sample(list(VARIANTS), len(VARIANTS)):
             one = f"{name}-{variant.replace('_', '-')}{number}"
             told = _one(cluster, one, VARIANTS[variant], scale, counted=number == 0)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """records: preloaded for throughput. state_keys: of a large state. seconds: of each steady state. kills: a kind."""
+    """records: preloaded for throughput. state_keys: of a large state. seconds: of each steady state. kills: a kind.
+    rounds: of what is compared.
+    """
 
     records: int = 2_000_000
     state_keys: int = 1_000_000
@@ -15,6 +17,7 @@ class Scale:
     rest_seconds: float = 20.0
     minutes: float = 10.0
     kills: int = 15
+    rounds: int = 3
 
 
-QUICK = Scale(records=300_000, state_keys=200_000, seconds=5.0, rest_seconds=5.0, minutes=1.0, kills=4)
+QUICK = Scale(records=300_000, state_keys=200_000, seconds=5.0, rest_seconds=5.0, minutes=1.0, kills=4, rounds=1)
