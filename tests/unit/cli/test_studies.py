@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+
+from services.cli.bench import overhead as study
 from services.cli.bench.catalogue import BY_NAME
-from services.cli.bench.overhead import NONE, VARIANTS, Files, over_none
+from services.cli.bench.cluster import BenchCluster
+from services.cli.bench.overhead import NONE, VARIANTS, Files, Variant, over_none
 from services.cli.bench.replicas import compared
+from services.cli.bench.scale import Scale
 from services.cli.bench.takeover_size import grown
 
 
@@ -31,6 +38,21 @@ def test_every_scheme_is_set_against_none() -> None:
     assert figures[f"{NONE}_bytes_in"] == 100
     targets = BY_NAME["overhead"].targets
     assert all(target.met(figures[name]) for name, target in targets.items())
+
+
+def test_throughput_is_the_median_of_rounds_and_the_rest_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {"none": [100.0, 10.0, 120.0], "hybrid": [95.0, 9.0, 400.0]}
+    left = {variant: list(rates.get(name, [1.0, 1.0, 1.0])) for name, variant in VARIANTS.items()}
+
+    def one(_: object, name: str, variant: Variant, scale: Scale, *, counted: bool) -> dict[str, float]:
+        figures = {"records_per_s": left[variant].pop(0)}
+        return figures | {"bytes_in": 7.0} if counted else figures
+
+    monkeypatch.setattr(study, "_one", one)
+    figures = study.overhead(cast(BenchCluster, SimpleNamespace(say=lambda text: None)), "x", Scale(rounds=3))
+    assert (figures["none_records_per_s"], figures["hybrid_records_per_s"]) == (100, 95)
+    assert (figures["hybrid_records_per_s_over_none"], figures["hybrid_bytes_in"]) == (0.95, 7)
+    assert not any(left.values())
 
 
 def test_bytes_that_were_trimmed_away_were_appended_all_the_same(tmp_path: Path) -> None:
