@@ -330,13 +330,13 @@ class LinkAppender:
     ) -> None:
         broker = self._link.broker
         broker.author = self._link.name
-        error: Exception | None = None
         try:
             offset = broker.put(partition, value, key, headers, when_ms)
         except Retriable as unknown:
-            error, offset = unknown, -1
-        self._answers.send(partial(self._answer, done, error, offset))
-        self._link.appended(partition, value or b"")
+            self._answers.send(partial(self._answer, done, unknown, -1))
+        else:
+            self._answers.send(partial(self._answer, done, None, offset))
+            self._link.appended(partition, value or b"")
 
     def _answer(self, done: Delivered | None, error: Exception | None, offset: int) -> None:
         self._unanswered -= 1
