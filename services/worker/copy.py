@@ -58,7 +58,7 @@ class UnitCopy:
         self._left: set[Partition] = set()
         self._return_ms = math.inf
         self._attempt = 0
-        self._rebuilds = 0
+        self._rebuilds = self._restored_batch = 0
         self._takeover: Takeover | None = None
 
     # -- events from outside ------------------------------------------------------------------------------------------
@@ -154,7 +154,10 @@ class UnitCopy:
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
-        self._handle(lifecycle.Restored(0 if rebuilt.marker is None else rebuilt.marker.b))
+        batch = 0 if rebuilt.marker is None else rebuilt.marker.b
+        if batch > self._restored_batch:  # one that sleeps gets on by the markers of another copy alone
+            self._rebuilds, self._restored_batch = 0, batch
+        self._handle(lifecycle.Restored(batch))
 
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None

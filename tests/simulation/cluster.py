@@ -139,6 +139,11 @@ class Cluster:
         """A job, or a command."""
         self._hand.append(Partition(TOPICS.submit, 0), commands.encode(record))
 
+    @property
+    def asking(self) -> bool:
+        """Something that the user has submitted is not answered yet."""
+        return self._hand.waiting
+
     def feed(self, one: Feed) -> None:
         """Appends records; in a transaction they come with a marker behind them."""
         if not self.broker.available:

@@ -153,7 +153,9 @@ class History:
         return True
 
     def _ended(self) -> bool:
-        """Every job that was ever submitted is over; one that no controller has read is not."""
+        """Every job that was ever submitted is over; one that no controller has read is not, nor one on its way."""
+        if self.cluster.asking:
+            return False
         over = Admitted()
         for message in self.cluster.broker.scan(Partition(TOPICS.plans, 0)):
             over.read(plans.decode(message.value() or b""))

@@ -303,6 +303,11 @@ class LinkAppender:
         when_ms = self._link.timeline.time_ms if timestamp_ms is None else timestamp_ms
         self._channels[partition].send(partial(self._land, partition, value, key, headers, when_ms, done))
 
+    @property
+    def waiting(self) -> bool:
+        """Whether any record is not answered."""
+        return self._unanswered > 0
+
     def _passes(self, partition: Partition) -> bool:
         return self._link.requests_pass and not self._link.lags(partition, "out")
 
