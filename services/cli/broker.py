@@ -1,4 +1,6 @@
-"""Broker: an embedded Kafka for one machine, a single KRaft node that lives and dies with the process that started it.
+"""Broker: one KRaft node of an embedded Kafka, which lives and dies with the process that started it.
+
+Usually it is the only one; services/cli/brokers.py starts several that replicate each other.
 
 `python -m services.cli.broker` starts one for a moment to record which classes it loads (see `train`).
 """
@@ -15,6 +17,9 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -29,6 +34,16 @@ START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
 FORMER_TIMEOUT_S = 10.0
 ATTEMPTS = 5
+
+REPLICAS = 3
+"""Of each topic, where there are so many nodes; all but one must have a record before it counts."""
+
+ALONE_SESSION_MS, ALONE_HEARTBEAT_MS = 60_000, 400
+"""Nobody could take over from a broker that is alone: one that was only starved must find itself leading still. After
+a crash services/cli/fencing.py ends its session at once."""
+
+SESSION_MS, HEARTBEAT_MS = 1_000, 200
+"""Kafka's own default is 9 s: for so long nobody leads the partitions of a broker that was killed."""
 
 # Measured on two cores, from start to first answer: 1.9 s, with the class-data archive 1.0 s. Stopping at C1 as well
 # makes it 0.8 s; once warm the median acknowledgement then takes 1.1 instead of 0.8 ms, but C2 is busy with a core of
@@ -54,15 +69,33 @@ class BrokerRunning(RuntimeError):
     """A broker runs on the same data already."""
 
 
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The nodes of one embedded Kafka as each of them is told.
+
+    ports: by node id, of the clients' listener; the controller's is the next one. cluster: the identity they share.
+    """
+
+    ports: Mapping[int, int]
+    cluster: str
+
+    @property
+    def voters(self) -> str:
+        return ",".join(f"{node}@127.0.0.1:{port + 1}" for node, port in sorted(self.ports.items()))
+
+
 class EmbeddedKafka:
     """A broker whose data, configuration and logs are in `data_dir`; it keeps its port across restarts.
 
     port: where clients connect, on loopback; the controller takes the next one. 0 = any free pair, and another pair if
     the former one has been taken meanwhile.
+    node: its id. quorum: the nodes it belongs to, whose ports are fixed while any of them runs; None: it is alone.
     """
 
-    def __init__(self, data_dir: Path, port: int = 0) -> None:
+    def __init__(self, data_dir: Path, port: int = 0, node: int = 1) -> None:
         self.data_dir = data_dir.absolute()
+        self.node = node
+        self.quorum: Quorum | None = None
         self._wanted_port = port
         self._child: Child | None = None
 
@@ -102,6 +135,35 @@ class EmbeddedKafka:
         flags = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
         self._start(_command(java, artifacts, *flags), timeout_s)
 
+    def prepare_port(self) -> int:
+        """Chooses the port for the next start, so that other nodes can be told. Raises BrokerFailed."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        port = self._choose_port()
+        self._port_file.write_text(f"{port}\n")
+        return port
+
+    def crashed(self) -> bool:
+        """It has run, and did not end by itself."""
+        return fencing.crashed(self.data_dir / "data")
+
+    @property
+    def identity(self) -> str:
+        """Of the Kafka whose data these are, empty before the first start."""
+        return self._formatted.read_text().strip() if self._formatted.exists() else ""
+
+    @contextmanager
+    def lone_controller(self) -> Iterator[fencing.Controller]:
+        """The node without its broker, until the end of the block."""
+        java, artifacts = find_java(), require("kafka")
+        lock = self._lock()
+        try:
+            self._fill(self._choose_port(), *fencing.SETTINGS)
+            log = self._log.with_name("fence.out")
+            with fencing.lone_controller(_command(java, artifacts), self.data_dir, log, (lock,)) as controller:
+                yield controller
+        finally:
+            os.close(lock)
+
     def stop(self) -> None:
         """Ask it to end, and kill it if it does not; nothing happens if it does not run."""
         if self._child is not None:
@@ -133,10 +195,10 @@ class EmbeddedKafka:
         if self.running:
             raise BrokerRunning(f"the broker of {self.data_dir} runs already")
         deadline = time.monotonic() + timeout_s
+        self._fence_former(deadline)
         lock = self._lock()
         try:
             self._format(command)
-            self._fence_former(command, deadline, lock)
             for _ in range(ATTEMPTS):
                 self._configure(self._choose_port())
                 self._child = Child(
@@ -148,7 +210,7 @@ class EmbeddedKafka:
                 if self._answers(deadline):
                     return
                 # Someone else can be faster between our choosing a port and the broker's taking it.
-                if self._wanted_port or "Address already in use" not in self._log_tail():
+                if self._fixed_port or "Address already in use" not in self._log_tail():
                     break
         finally:
             os.close(lock)  # the broker inherited it: it is free again when the broker is gone, however it went
@@ -170,25 +232,24 @@ class EmbeddedKafka:
 
     def _format(self, command: list[str]) -> None:
         """Write the cluster's identity and feature levels, once; it takes half a second."""
-        formatted = self.data_dir / "formatted"
-        if formatted.exists():
+        if self._formatted.exists():
             return
         shutil.rmtree(self.data_dir / "data", ignore_errors=True)  # of a first start that was cut short
         self._configure(self._choose_port())
-        cluster = _new_cluster_id()
+        cluster = new_cluster_id() if self.quorum is None else self.quorum.cluster
         storage_tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"]
         log = self._log.with_name("format.out")
         if Child([*command, *storage_tool], log=log, directory=self.data_dir).wait(START_TIMEOUT_S) != 0:
             raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{tail(log)}")
-        formatted.write_text(f"{cluster}\n")
+        self._formatted.write_text(f"{cluster}\n")
 
-    def _fence_former(self, command: list[str], deadline: float, lock: int) -> None:
-        """Where a broker has run that did not end by itself."""
-        if not fencing.crashed(self.data_dir / "data"):
+    def _fence_former(self, deadline: float) -> None:
+        """Where a broker has run that did not end by itself; of several, the others have taken over from it."""
+        if self.quorum is not None or not self.crashed():
             return
-        self._fill(self._choose_port(), *fencing.SETTINGS)
         try:
-            fencing.fence(command, self.data_dir, self._log.with_name("fence.out"), deadline, (lock,))
+            with self.lone_controller() as controller:
+                fencing.await_fenced([controller], deadline)
         except fencing.NotFenced as error:
             raise BrokerFailed(str(error)) from None
 
@@ -202,24 +263,43 @@ class EmbeddedKafka:
     def _fill(self, port: int, *names: str) -> None:
         for name in names:
             template = string.Template((INFRA / "kafka" / name).read_text())
-            (self.data_dir / name).write_text(template.safe_substitute(port=port, controller_port=port + 1))
+            (self.data_dir / name).write_text(template.safe_substitute(self._values(port)))
+
+    def _values(self, port: int) -> Mapping[str, object]:
+        quorum = self.quorum or Quorum({self.node: port}, "")
+        nodes = len(quorum.ports)
+        return {
+            "node": self.node,
+            "port": port,
+            "controller_port": port + 1,
+            "voters": quorum.voters,
+            "replicas": min(nodes, REPLICAS),
+            "min_insync": max(1, min(nodes, REPLICAS) - 1),
+            "session_ms": ALONE_SESSION_MS if nodes == 1 else SESSION_MS,
+            "heartbeat_ms": ALONE_HEARTBEAT_MS if nodes == 1 else HEARTBEAT_MS,
+        }
+
+    @property
+    def _fixed_port(self) -> int:
+        """The port it must have, 0 for any."""
+        return self._wanted_port if self.quorum is None else self.quorum.ports[self.node]
 
     def _choose_port(self) -> int:
-        if self._wanted_port:
-            if ports.is_free(self._wanted_port) and ports.is_free(self._wanted_port + 1):
-                return self._wanted_port
-            raise BrokerFailed(f"port {self._wanted_port} or the one after it is in use: choose another")
+        if fixed := self._fixed_port:
+            if ports.is_free(fixed) and ports.is_free(fixed + 1):
+                return fixed
+            raise BrokerFailed(f"port {fixed} or the one after it is in use: choose another")
         if self._port_file.exists() and ports.is_free(self.port) and ports.is_free(self.port + 1):
             return self.port
         return ports.choose_pair()
 
     def _answers(self, deadline: float) -> bool:
-        """True once a client is answered, False if the broker ends before."""
+        """True once a client is told of the broker by itself, False if the broker ends before."""
         backoff = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50}
         client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **backoff})
         while self.running:
             try:
-                if client.list_topics(timeout=0.1).brokers:
+                if self.node in client.list_topics(timeout=0.1).brokers:
                     return True
             except KafkaException:
                 pass  # not yet
@@ -227,6 +307,10 @@ class EmbeddedKafka:
                 self.stop()
                 raise BrokerFailed(f"Kafka in {self.data_dir} did not answer in time:\n{self._log_tail()}")
         return False
+
+    @property
+    def _formatted(self) -> Path:
+        return self.data_dir / "formatted"
 
     @property
     def _port_file(self) -> Path:
@@ -255,7 +339,7 @@ def _archive(java: Java, artifacts: ArtifactSet) -> Path:
     return artifacts.directory / f"classes-{maker.hexdigest()[:12]}.jsa"
 
 
-def _new_cluster_id() -> str:
+def new_cluster_id() -> str:
     """16 random bytes as Kafka writes them; one that starts with "-" would be taken for an option."""
     while (cluster := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass

@@ -26,6 +26,16 @@ Recoveries = Annotated[
     typer.Option("--recoveries", min=1, max=16, help="Recovery replicas to start. [default: 1]", show_default=False),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return when jobs can be submitted; it goes on running.")]
+Brokers = Annotated[
+    int | None,
+    typer.Option(
+        "--brokers",
+        min=1,
+        max=9,
+        help="Brokers of the embedded Kafka; 3 replicate each other. [default: 1]",
+        show_default=False,
+    ),
+]
 Port = Annotated[
     int | None,
     typer.Option("--port", min=1024, max=65_534, help="Port of the embedded Kafka. [default: any]", show_default=False),
@@ -36,6 +46,7 @@ def up(
     workers: Workers = 3,
     recoveries: Recoveries = None,
     detach: Detach = False,
+    brokers: Brokers = None,
     port: Port = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
@@ -44,7 +55,7 @@ def up(
     """Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers."""
     from services.cli.cluster_files import ClusterFiles
 
-    settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries)
+    settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries, brokers=brokers)
     files = ClusterFiles(settings.home)
     if (pid := files.supervisor()) is not None:
         raise CommandFailed(f"a cluster runs in {files.data_dir} already, as process {pid}", _how_to_stop(files))

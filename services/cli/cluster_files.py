@@ -23,7 +23,8 @@ LOOKS = 20
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """state: starting, ready or stopping. prefix: of every topic. kafka_pid: None where Kafka is not ours.
+    """state: starting, ready or stopping. prefix: of every topic. kafka_pids: of the brokers that run, none where Kafka
+    is not ours; kafka_pid: the first of them.
 
     plugins: modules that python operators may come from, comma separated.
     """
@@ -34,6 +35,7 @@ class Cluster(msgspec.Struct, frozen=True):
     prefix: str
     data_dir: str
     kafka_pid: int | None = None
+    kafka_pids: tuple[int, ...] = ()
     controller_pid: int | None = None
     recovery_pids: tuple[int, ...] = ()
     started_ms: int = 0

@@ -59,5 +59,6 @@ def _environment(settings: Settings) -> dict[str, str]:
         "HOLDFAST_HOME": str(settings.home),
         "HOLDFAST_KAFKA": settings.kafka or "",
         "HOLDFAST_KAFKA_PORT": str(settings.kafka_port),
+        "HOLDFAST_BROKERS": str(settings.brokers or ""),
         "HOLDFAST_RECOVERIES": str(settings.recoveries),
     }

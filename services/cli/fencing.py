@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from services.cli.processes import Child, tail
@@ -24,7 +26,9 @@ LOOK_AGAIN_S = 0.01
 STOP_S = 10.0
 
 _ACTIVE = "Performing controller activation"
-_REGISTRATION = re.compile(r"\b(?:RegisterBrokerRecord|BrokerRegistrationChangeRecord)\(.*?\bfenced=(true|false|-?\d)")
+_REGISTRATION = re.compile(
+    r"\bbroker (\d+): (?:RegisterBrokerRecord|BrokerRegistrationChangeRecord)\(.*?\bfenced=(true|false|-?\d)"
+)
 _FENCED = {"true": True, "1": True, "false": False, "-1": False}
 """As the two records say it; 0 = unchanged."""
 
@@ -38,31 +42,53 @@ def crashed(data: Path) -> bool:
     return (data / "__cluster_metadata-0").exists() and not (data / ".kafka_cleanshutdown").exists()
 
 
-def fence(command: Sequence[str], directory: Path, log: Path, deadline: float, keep_open: Sequence[int]) -> None:
-    """Returns when no broker is in charge of anything. Raises NotFenced.
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller that runs without its broker. log: what it prints."""
+
+    child: Child
+    log: Path
+
+
+@contextmanager
+def lone_controller(
+    command: Sequence[str], directory: Path, log: Path, keep_open: Sequence[int]
+) -> Iterator[Controller]:
+    """Runs until the end of the block.
 
     Args:
-        command: Java with Kafka's classes; the SETTINGS are in `directory`. deadline: on the monotonic clock.
+        command: Java with Kafka's classes; the SETTINGS are in `directory`.
     """
     log.unlink(missing_ok=True)
     settings, logging = SETTINGS
     command = [*command, f"-Dlog4j2.configurationFile={logging}", "kafka.Kafka", settings]
     controller = Child(command, log=log, directory=directory, keep_open=keep_open)
     try:
-        while not is_fenced(log.read_text(errors="replace").splitlines()):
-            if not controller.running or time.monotonic() > deadline:
-                raise NotFenced(f"the controller alone could not fence the broker that crashed:\n{tail(log)}")
-            time.sleep(LOOK_AGAIN_S)
+        yield Controller(controller, log)
     finally:
         controller.stop(STOP_S)
 
 
+def await_fenced(controllers: Sequence[Controller], deadline: float) -> None:
+    """Returns when no broker is in charge of anything, as the active one of the controllers says. Raises NotFenced.
+
+    Args:
+        deadline: on the monotonic clock.
+    """
+    while not any(is_fenced(one.log.read_text(errors="replace").splitlines()) for one in controllers):
+        ended = next((one for one in controllers if not one.child.running), None)
+        if ended is not None or time.monotonic() > deadline:
+            last = tail((ended or controllers[0]).log)
+            raise NotFenced(f"the controller alone could not fence the broker that crashed:\n{last}")
+        time.sleep(LOOK_AGAIN_S)
+
+
 def is_fenced(lines: Iterable[str]) -> bool:
     """What the controller has printed says that it is active, and that no broker is registered unfenced."""
-    active, fenced = False, True
+    active, fenced = False, dict[str, bool]()
     for line in lines:
         active = active or _ACTIVE in line
         registration = _REGISTRATION.search(line)
-        if registration is not None:
-            fenced = _FENCED.get(registration[1], fenced)
-    return active and fenced
+        if registration is not None and registration[2] in _FENCED:
+            fenced[registration[1]] = _FENCED[registration[2]]
+    return active and all(fenced.values())

@@ -47,8 +47,11 @@ def _draw(supervisor: Supervisor) -> Table:
     table = Table(
         "", "state", "process", "restarts", "zone", title=title, title_justify="left", box=None, padding=(0, 2)
     )
-    kafka = "running" if supervisor.broker is None or cluster.kafka_pid else "down"
-    table.add_row("kafka", coloured(kafka), _number(cluster.kafka_pid), "", "")
+    if supervisor.brokers is None:
+        table.add_row("kafka", coloured("running"), "", "", "")
+    else:
+        for name, pid in supervisor.brokers.pids.items():
+            table.add_row(name, coloured("running" if pid else "down"), _number(pid), "", "")
     for member in supervisor.members:
         state = coloured("running" if member.pid else "starting")
         zone = supervisor.zone_of(member) if member in supervisor.hosts else ""

@@ -31,6 +31,12 @@ class Settings(BaseSettings):
     kafka_port: int = Field(
         0, ge=0, le=65_534, description="port of the embedded Kafka, the next one is taken too; 0 = any that is free"
     )
+    brokers: int | None = Field(
+        None,
+        ge=1,
+        le=9,
+        description="brokers of the embedded Kafka, three keep three replicas; as its data say, else 1",
+    )
     cluster: str = Field(
         "holdfast",
         pattern=r"^[a-z][a-z0-9_-]{0,62}$",

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ import msgspec
 from schemas.topics import ClusterTopics
 from services.cli.artifacts import ArtifactSet, ArtifactsMissing, ensure
 from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
+from services.cli.brokers import Brokers, brokers_in
 from services.cli.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
 from services.cli.java import JavaMissing
 from services.cli.members import Member
@@ -64,9 +66,17 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A run of a member has ended; member None: the broker."""
+    """A run of a member, or of a broker, has ended."""
 
-    member: Member | None
+    who: Member | EmbeddedKafka
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """A broker that had ended answers again. status: with which it had ended."""
+
+    broker: EmbeddedKafka
     status: int
 
 
@@ -76,7 +86,7 @@ class Supervisor:
     def __init__(self, settings: Settings, workers: int, changed: Callable[[], None] = lambda: None) -> None:
         self.settings = settings
         self.files = ClusterFiles(settings.home)
-        self.broker = None if settings.kafka else EmbeddedKafka(self.files.data_dir / "kafka", settings.kafka_port)
+        self.brokers = None if settings.kafka else self._embedded()
         self.topics = ClusterTopics(settings.cluster)
         self.state = "starting"
         self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
@@ -88,13 +98,13 @@ class Supervisor:
         self._demand: SparkDemand | None = None
         self._looked_at_plans = self._needed_drivers = 0.0
         self._changed = changed
-        self._queue: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Ended | _Returned | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._servers = settings.kafka or ""
         self._log: KafkaLog | None = None
         self._notices: Notices | None = None
         self._noticed: dict[str, str] = {}
-        self._broker_restarts = Restarts()
+        self._broker_restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
         self._started_ms = int(time.time() * 1000)
 
     # -- what a person does -------------------------------------------------------------------------------------------
@@ -143,8 +153,8 @@ class Supervisor:
             self._notices.close()
         if self._log is not None:
             self._log.close()
-        if self.broker is not None:
-            self.broker.stop()
+        if self.brokers is not None:
+            self.brokers.stop()
         self.files.forget()
         self.files.release()
 
@@ -159,14 +169,16 @@ class Supervisor:
 
     @property
     def cluster(self) -> Cluster:
-        broker = self.broker.pid if self.broker is not None and self.broker.running else None
+        running = () if self.brokers is None else self.brokers.pids.values()
+        pids = tuple(pid for pid in running if pid is not None)
         return Cluster(
             state=self.state,
             pid=os.getpid(),
             bootstrap_servers=self._servers,
             prefix=self.settings.cluster,
             data_dir=str(self.files.data_dir),
-            kafka_pid=broker,
+            kafka_pid=pids[0] if pids else None,
+            kafka_pids=pids,
             controller_pid=self.controller.pid,
             recovery_pids=tuple(one.pid for one in self.recoveries if one.pid is not None),
             started_ms=self._started_ms,
@@ -180,8 +192,8 @@ class Supervisor:
         former = {worker.worker: worker.incarnation for worker in self.files.workers()}
         self.files.forget()
         shutil.rmtree(self.files.data_dir / "state", ignore_errors=True)
-        if self.broker is not None:
-            self._start_broker(self.broker)
+        if self.brokers is not None:
+            self._start_brokers(self.brokers)
         log = self._log = KafkaLog(self._servers, client_settings(), "supervisor")
         log.create(self._durability().of(self.topics.specs()))
         self._notices = Notices(log, self.topics)
@@ -212,12 +224,20 @@ class Supervisor:
             self._turn(0)
             readiness.poll(0.02)
 
-    def _start_broker(self, broker: EmbeddedKafka) -> None:
-        broker.start()
-        self._servers = broker.bootstrap_servers
-        child = broker.child
-        threading.Thread(target=lambda: self._queue.put(_Ended(None, child.wait())), daemon=True).start()
+    def _embedded(self) -> Brokers:
+        return brokers_in(self.files.data_dir / "kafka", self.settings.brokers, self.settings.kafka_port)
+
+    def _start_brokers(self, brokers: Brokers) -> None:
+        brokers.start()
+        self._servers = brokers.bootstrap_servers
+        for node in brokers.nodes:
+            self._watch(node)
         self._publish()
+
+    def _watch(self, broker: EmbeddedKafka) -> None:
+        child = broker.child
+        ended = threading.Thread(target=lambda: self._queue.put(_Ended(broker, child.wait())), daemon=True)
+        ended.start()
 
     def _durability(self) -> Durability:
         """What nobody has said is left to the broker, which knows how many there are."""
@@ -240,7 +260,7 @@ class Supervisor:
         with suppress(queue.Empty):
             ended = self._queue.get(timeout=wait) if wait else self._queue.get_nowait()
             if ended is not None and not self._stopping.is_set():
-                self._restart(ended)
+                self._react(ended)
 
     def _provide_drivers(self) -> None:
         """As many Spark drivers as the jobs need; they end together, some time after the last job that needed one."""
@@ -263,29 +283,43 @@ class Supervisor:
                 driver.stop()
             self._publish()
 
-    def _restart(self, ended: _Ended) -> None:
-        if ended.member is not None:
-            ended.member.settle()
-        elif self.broker is not None and not self.broker.running:
-            self._restart_broker(self.broker, ended.status)
+    def _react(self, happened: _Ended | _Returned) -> None:
+        match happened:
+            case _Ended(EmbeddedKafka() as broker, status):
+                _say(f"Kafka{self._which(broker)} ended with status {status}: starting it again")
+                threading.Thread(target=self._restart_broker, args=(broker, status), daemon=True).start()
+            case _Ended(Member() as member):
+                member.settle()
+            case _Returned(broker, status):
+                self._returned(broker, status)
         self._publish()
 
     def _restart_broker(self, broker: EmbeddedKafka, status: int) -> None:
-        """Everybody waits meanwhile; if its port was taken, all are started anew."""
-        _say(f"Kafka ended with status {status}: starting it again")
-        former, delay = self._servers, 0.0
+        """In a thread of its own, again and again until it answers: everything else goes on meanwhile."""
+        delay = 0.0
         while not self._stopping.wait(delay):
             try:
-                self._start_broker(broker)
-                break
+                broker.start()
             except EXPECTED as error:
                 _say(str(error))
-                delay = self._broker_restarts.delay_s(0)
+                delay = self._broker_restarts[broker.node].delay_s(0)
+                continue
+            self._queue.put(_Returned(broker, status))
+            return
+
+    def _returned(self, broker: EmbeddedKafka, status: int) -> None:
+        """If its port was taken meanwhile, everybody is started anew."""
+        self._watch(broker)
         if self._notices is not None:
-            self._notices.tell("kafka-restarted", detail=f"it had ended with status {status}")
-        if self._servers != former:
+            self._notices.tell("kafka-restarted", detail=f"it{self._which(broker)} had ended with status {status}")
+        former = self._servers
+        if self.brokers is not None and (servers := self.brokers.bootstrap_servers) != former:
+            self._servers = servers
             for member in self.members:
                 member.ask_to_stop()
+
+    def _which(self, broker: EmbeddedKafka) -> str:
+        return f" (broker {broker.node})" if self.brokers is not None and len(self.brokers.nodes) > 1 else ""
 
     def _dying(self, member: Member, run: str) -> None:
         """From a thread that waits for this: the notice need not wait until the process is gone and has a status."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from services.cli import ports
 from services.cli.broker import EmbeddedKafka
+from services.cli.brokers import Brokers
 from services.cli.members import Member
 from services.cli.settings import Settings
 from tests.campaign.cluster import DoomedSupervisor
@@ -129,7 +130,7 @@ class ProxiedSupervisor(DoomedSupervisor):
     def __init__(self, settings: Settings, workers: int) -> None:
         super().__init__(settings, workers)
         self.proxied = ProxiedKafka(self.files.data_dir / "kafka")
-        self.broker = self.proxied
+        self.brokers = Brokers([self.proxied])
 
     @property
     def proxy(self) -> Proxy:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.fencing import NotFenced, fence, is_fenced
+from services.cli.fencing import NotFenced, await_fenced, is_fenced, lone_controller
 
 REGISTERED = (
     "ClusterControlManager: Replayed initial RegisterBrokerRecord for broker 1: RegisterBrokerRecord(brokerId=1, "
@@ -41,10 +41,17 @@ def test_an_active_controller_without_a_broker_in_charge_is_enough(lines: list[s
     assert is_fenced(lines) is fenced
 
 
+@pytest.mark.parametrize(("second", "fenced"), [(1, True), (-1, False)])
+def test_of_several_brokers_every_one_must_be_out_of_charge(second: int, fenced: bool) -> None:
+    other = changed(second).replace("broker 1", "broker 2")
+    assert is_fenced([REGISTERED, REGISTERED.replace("broker 1", "broker 2"), ACTIVE, other, changed(1)]) is fenced
+
+
 def test_a_controller_that_ends_or_says_nothing_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     talks = [sys.executable, "-c", "print('no space left')"]
-    with pytest.raises(NotFenced, match="no space left"):
-        fence(talks, tmp_path, tmp_path / "fence.out", time.monotonic() + 60, ())
+    log = tmp_path / "fence.out"
+    with lone_controller(talks, tmp_path, log, ()) as one, pytest.raises(NotFenced, match="no space left"):
+        await_fenced([one], time.monotonic() + 60)
     waits = [sys.executable, "-c", "import signal; signal.pause()"]
-    with pytest.raises(NotFenced):
-        fence(waits, tmp_path, tmp_path / "fence.out", time.monotonic(), ())
+    with lone_controller(waits, tmp_path, log, ()) as one, pytest.raises(NotFenced):
+        await_fenced([one], time.monotonic())
