@@ -31,7 +31,8 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
 
     loops counts turns of the worker's loop; decided is the offset of the last assignment it has read. cpu is the
     process's CPU seconds so far, rss_bytes its resident memory. hosts: which units it takes, those of the kernel
-    or those of Spark (`spark`).
+    or those of Spark (`spark`). host: of its supervisor, which its name begins with; address: machine and directory
+    it runs in, so that two workers of one name can be told apart.
     """
 
     worker: str
@@ -48,6 +49,8 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     versions: dict[str, str] = {}
     copies: tuple[CopyState, ...] = ()
     hosts: str = ""
+    host: str = ""
+    address: str = ""
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):

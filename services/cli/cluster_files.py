@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +28,8 @@ class Cluster(msgspec.Struct, frozen=True):
     """state: starting, ready or stopping. prefix: of every topic. kafka_pids: of the brokers that run, none where Kafka
     is not ours; kafka_pid: the first of them.
 
-    plugins: modules that python operators may come from, comma separated.
+    plugins: modules that python operators may come from, comma separated. host: as its processes are named, empty
+    beside an embedded Kafka.
     """
 
     state: str
@@ -40,6 +43,7 @@ class Cluster(msgspec.Struct, frozen=True):
     recovery_pids: tuple[int, ...] = ()
     started_ms: int = 0
     plugins: str = ""
+    host: str = ""
 
 
 class WorkerProcess(msgspec.Struct, frozen=True):
@@ -84,6 +88,17 @@ class ClusterFiles:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def identity(self) -> str:
+        """Of this directory, the same for ever; where it cannot be kept, of this call."""
+        file = self.data_dir / "identity"
+        with suppress(OSError):
+            if known := file.read_text().strip():
+                return known
+        made = secrets.token_hex(4)
+        with suppress(OSError):
+            file.write_text(f"{made}\n")
+        return made
 
     def supervisor(self) -> int | None:
         """The process number of the supervisor, None if none runs."""
@@ -131,6 +146,7 @@ class ClusterFiles:
         for name in OURS:
             shutil.rmtree(self.data_dir / name, ignore_errors=True)
         self._lock_file.unlink(missing_ok=True)
+        (self.data_dir / "identity").unlink(missing_ok=True)
         if self.data_dir.is_dir() and not any(self.data_dir.iterdir()):
             self.data_dir.rmdir()
 

@@ -70,7 +70,10 @@ class UnitLine(msgspec.Struct, frozen=True):
 
 
 class WorkerLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast workers`. state: live, silent or exited; copies: how many of `units` it holds."""
+    """A line of `holdfast workers`. state: live, silent or exited; copies: how many of `units` it holds.
+
+    host: of its supervisor. address: machine and directory that it runs in.
+    """
 
     worker: str
     pid: int
@@ -82,6 +85,8 @@ class WorkerLine(msgspec.Struct, frozen=True):
     incarnation: str
     cpu_s: float
     rss_bytes: int
+    host: str = ""
+    address: str = ""
 
 
 class UnitProgress(msgspec.Struct, frozen=True):
@@ -318,6 +323,8 @@ class ClusterView:
                 incarnation=worker.beat.incarnation,
                 cpu_s=worker.beat.cpu,
                 rss_bytes=worker.beat.rss_bytes,
+                host=worker.beat.host,
+                address=worker.beat.address,
             )
             for name, worker in sorted(self._workers.items(), key=lambda item: natural(item[0]))
         ]

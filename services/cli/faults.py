@@ -93,6 +93,7 @@ def _held(worker: str, data_dir: Path | None) -> Iterator[tuple[WorkerProcess, i
     Raises CommandFailed if there is none, also when it ends meanwhile.
     """
     from services.cli.cluster_files import ClusterFiles
+    from services.cli.processes import parent_of
 
     files = ClusterFiles(data_directory(data_dir))
     if files.running() is None:
@@ -109,7 +110,8 @@ def _held(worker: str, data_dir: Path | None) -> Iterator[tuple[WorkerProcess, i
     except ProcessLookupError:
         raise ended from None
     try:
-        if one not in files.workers():  # the number may be another's by now
+        # The number may be another's by now; the file may be old, where there was no room for a new one.
+        if one not in files.workers() or parent_of(one.pid) != files.supervisor():
             raise ended
         yield one, process
     except ProcessLookupError:

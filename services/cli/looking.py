@@ -124,12 +124,12 @@ def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = Fal
         return
     rows = [
         (
-            one.worker, str(one.pid), one.zone, coloured(one.state), f"{one.copies}/{one.slots}", f"{one.cpu_s:.1f}",
-            f"{one.rss_bytes >> 20:,}",
+            one.worker, str(one.pid), one.host, one.zone, coloured(one.state), f"{one.copies}/{one.slots}",
+            f"{one.cpu_s:.1f}", f"{one.rss_bytes >> 20:,}", one.address,
         )
         for one in found
     ]  # fmt: skip
-    columns = ("worker", "process", "zone", "state", "copies/slots", "CPU s", "MiB")
+    columns = ("worker", "process", "host", "zone", "state", "copies/slots", "CPU s", "MiB", "address")
     print_table(columns, rows, empty="no worker was heard of in the last minute")
 
 

@@ -105,6 +105,15 @@ def service_command(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", module, *arguments)
 
 
+def parent_of(pid: int) -> int | None:
+    """The process that started it, None if it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(status.rpartition(b")")[2].split()[1])
+
+
 def tail(log: Path, lines: int = 20) -> str:
     """The last lines of a log, for a message that says why a child failed."""
     if not log.exists():

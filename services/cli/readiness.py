@@ -1,6 +1,7 @@
 """Readiness: a cluster can take jobs once its controller answers and each of its workers has given a sign of life.
 
-The controller is asked by a command for a job that cannot be, because of its name; the refusal is the answer.
+The controller is asked by a command for a job that cannot be, because of its name; the refusal is the answer. One who
+listens may hear that a worker elsewhere has a name of ours.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from schemas import commands, events, heartbeats
 from schemas.commands import Command
 from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics, Partition
+from services.cli.clashes import Neighbours
 from services.log.protocol import Log
 
 CONTROLLER = "controller"
@@ -20,9 +22,15 @@ ANSWER_S = 5.0
 
 
 class Readiness:
-    """Listens from now on, and asks the controller. probe: unique, for the name in question."""
+    """Listens from now on, and asks the controller.
 
-    def __init__(self, log: Log, topics: ClusterTopics, probe: str) -> None:
+    Args:
+        probe: unique, for the name in question. neighbours: told of all heartbeats.
+    """
+
+    def __init__(self, log: Log, topics: ClusterTopics, probe: str, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+        self.stranger: Heartbeat | None = None
         self._heartbeats, self._events = Partition(topics.heartbeats, 0), Partition(topics.events, 0)
         self._name = NO_JOB + probe
         self._reader = log.reader("readiness")
@@ -52,6 +60,7 @@ class Readiness:
             if partition == self._events:
                 self._heard |= {CONTROLLER} if events.decode(value).job == self._name else set()
             elif isinstance(beat := heartbeats.decode(value), Heartbeat):
+                self.stranger = self._neighbours.read(value) or self.stranger
                 self._heard.add(beat.worker)
         except msgspec.DecodeError:
             pass  # not ours

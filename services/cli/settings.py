@@ -47,7 +47,17 @@ class Settings(BaseSettings):
         1, ge=1, le=15, description="replicas that must have a record before it counts; 2 of 3 when deployed"
     )
     slots: int = Field(8, ge=1, le=1024, description="units a worker takes before it counts as full")
-    zone: str = Field("", description="failure domain of the workers started here")
+    host: str = Field(
+        "",
+        pattern=r"^([a-z0-9][a-z0-9_-]{0,62})?$",
+        description="with a Kafka of your own, what the names of all processes started here begin with, and another on "
+        "each host; empty: the machine's name",
+    )
+    zone: str = Field(
+        "",
+        description="failure domain of the workers started here; empty: with a Kafka of your own the host, else one of "
+        "three for each worker",
+    )
     recoveries: int = Field(1, ge=1, le=16, description="recovery replicas started here; all but one can be lost")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="time between two heartbeats of a worker")
     exit_notices: bool = Field(

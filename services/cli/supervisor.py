@@ -10,6 +10,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -22,13 +23,16 @@ from types import FrameType
 
 import msgspec
 
+from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics
 from services.cli.artifacts import ArtifactSet, ArtifactsMissing, ensure
 from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
 from services.cli.brokers import Brokers, brokers_in
+from services.cli.clashes import Clash, Neighbours, living_stranger
 from services.cli.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
 from services.cli.java import JavaMissing
 from services.cli.members import Member
+from services.cli.naming import Naming, machine_name
 from services.cli.notices import Notices
 from services.cli.readiness import Readiness
 from services.cli.restarts import Restarts
@@ -50,7 +54,6 @@ YIELD_S = 0.3
 from it need more."""
 LINGER_S = 300.0
 """A Spark driver that no job needs any more stays for so long: the next job need not wait for a JVM."""
-ZONES = 3
 
 EXPECTED = (AlreadyRunning, ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
 """Why a cluster does not start; the message says what to do."""
@@ -89,7 +92,9 @@ class Supervisor:
         self.brokers = None if settings.kafka else self._embedded()
         self.topics = ClusterTopics(settings.cluster)
         self.state = "starting"
-        self.controller = self._member("controller", "services.controller", lambda run: {}, new_incarnation)
+        self.naming = Naming((settings.host or machine_name()) if settings.kafka else "", settings.zone)
+        self._machine = settings.host or machine_name()
+        self.controller = self._controller()
         self.recoveries = [self._recovery(number) for number in range(1, settings.recoveries + 1)]
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
         for worker in self.workers:
@@ -106,6 +111,7 @@ class Supervisor:
         self._noticed: dict[str, str] = {}
         self._broker_restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
         self._started_ms = int(time.time() * 1000)
+        self._identity = ""
 
     # -- what a person does -------------------------------------------------------------------------------------------
 
@@ -183,24 +189,32 @@ class Supervisor:
             recovery_pids=tuple(one.pid for one in self.recoveries if one.pid is not None),
             started_ms=self._started_ms,
             plugins=self.settings.plugins,
+            host=self.naming.host,
         )
+
+    @property
+    def address(self) -> str:
+        """Where its processes run: machine and directory, whatever the host is called."""
+        return f"{socket.gethostname()}:{self.files.data_dir}#{self._identity}"
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
     def _start(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         former = {worker.worker: worker.incarnation for worker in self.files.workers()}
+        self._identity = self.files.identity()
         self.files.forget()
         shutil.rmtree(self.files.data_dir / "state", ignore_errors=True)
         if self.brokers is not None:
             self._start_brokers(self.brokers)
         log = self._log = KafkaLog(self._servers, client_settings(), "supervisor")
         log.create(self._durability().of(self.topics.specs()))
+        known = self._neighbours(log)
         self._notices = Notices(log, self.topics)
         self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
         for worker in self.workers:
-            worker.run = former.get(worker.name, "")
-        readiness = Readiness(log, self.topics, new_incarnation())
+            worker.run = max(former.get(worker.name, ""), known.get(worker.name, ""))
+        readiness = Readiness(log, self.topics, new_incarnation(), Neighbours(self.naming, self.address))
         try:
             self._await(readiness, deadline)
         finally:
@@ -218,11 +232,26 @@ class Supervisor:
             failing = next((m for m in self.members if m.restarts > 2), None)
             if failing is not None:
                 raise StartFailed(f"{failing.name} ends as soon as it starts: see {failing.log}\n{_tail(failing.log)}")
+            if self.settings.kafka and readiness.stranger is not None:
+                raise self._clash(readiness.stranger)
             if time.monotonic() > deadline:
                 silent = ", ".join(readiness.missing({worker.name for worker in self.workers}))
                 raise StartFailed(f"no sign of life of {silent} in time: see {self.files.logs}")
             self._turn(0)
             readiness.poll(0.02)
+
+    def _neighbours(self, log: KafkaLog) -> dict[str, str]:
+        """The newest incarnations of our names on a Kafka that others share. Raises Clash."""
+        if not self.settings.kafka:
+            return {}
+        neighbours = Neighbours(self.naming, self.address)
+        stranger = living_stranger(log, self.topics, neighbours, self.settings.heartbeat_interval_ms)
+        if stranger is not None:
+            raise self._clash(stranger)
+        return neighbours.incarnations
+
+    def _clash(self, stranger: Heartbeat) -> Clash:
+        return Clash(stranger, self.naming.host, os.getpid(), self.address)
 
     def _embedded(self) -> Brokers:
         return brokers_in(self.files.data_dir / "kafka", self.settings.brokers, self.settings.kafka_port)
@@ -350,11 +379,17 @@ class Supervisor:
     def _state_dir(self) -> Path:
         return self.files.data_dir / "state"
 
+    def _controller(self) -> Member:
+        name = self.naming.name("controller")
+        return self._member(
+            name, "services.controller", lambda run: {"HOLDFAST_CONTROLLER": f"{name}-{run}"}, new_incarnation
+        )
+
     def _worker(self, number: int) -> Member:
-        name = f"worker-{number}"
+        name = self.naming.name(f"worker-{number}")
         own = {
             "HOLDFAST_WORKER": name,
-            "HOLDFAST_ZONE": self._zone(number),
+            "HOLDFAST_ZONE": self.naming.zone(number),
             "HOLDFAST_SLOTS": str(self.settings.slots),
             "HOLDFAST_STATE_DIR": str(self._state_dir),
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
@@ -362,7 +397,7 @@ class Supervisor:
         return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run}, new_incarnation)
 
     def _recovery(self, number: int) -> Member:
-        name = f"recovery-{number}"
+        name = self.naming.name(f"recovery-{number}")
         port = self.settings.metrics_port
         own = {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
@@ -373,11 +408,11 @@ class Supervisor:
         )
 
     def _driver(self, number: int, jars: ArtifactSet) -> Member:
-        name = f"spark-{number}"
+        name = self.naming.name(f"spark-{number}")
         own = {
             "HOLDFAST_DRIVER": name,
-            "HOLDFAST_ZONE": self._zone(number),
-            "HOLDFAST_SPARK_DIR": str(self.files.data_dir / "spark"),
+            "HOLDFAST_ZONE": self.naming.zone(number),
+            "HOLDFAST_SPARK_DIR": os.environ.get("HOLDFAST_SPARK_DIR") or str(self.files.data_dir / "spark"),
             "HOLDFAST_SPARK_JARS": ",".join(str(jars.directory / jar) for jar in sorted(jars.sums)),
             "HOLDFAST_SPARK_MASTER": self.settings.spark_master,
             "HOLDFAST_SPARK_MEMORY": self.settings.spark_memory,
@@ -390,16 +425,14 @@ class Supervisor:
     ) -> Member:
         def environment(run: str) -> dict[str, str]:
             shared = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.settings.cluster}
-            return {**shared, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
+            where = {"HOLDFAST_HOST": self._machine, "HOLDFAST_ADDRESS": self.address}
+            return {**shared, **where, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
 
         log = self.files.logs / f"{name}.log"
         return Member(name, module, log, environment=environment, new_run=new_run, ended=self._ended)
 
-    def _zone(self, number: int) -> str:
-        return self.settings.zone or f"zone-{(number - 1) % ZONES + 1}"
-
     def zone_of(self, worker: Member) -> str:
-        return self._zone(int(worker.name.rpartition("-")[2]))
+        return self.naming.zone(int(worker.name.rpartition("-")[2]))
 
     def _process(self, worker: Member) -> WorkerProcess:
         return WorkerProcess(worker.name, worker.run, worker.pid, self.zone_of(worker), worker.restarts)

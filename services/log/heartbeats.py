@@ -9,6 +9,7 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from schemas.heartbeats import CopyState, Heartbeat, encode
@@ -59,6 +60,14 @@ class Host(Protocol):
     def copies(self) -> tuple[CopyState, ...]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs. host: of its supervisor; address: machine and directory, the same after a restart."""
+
+    host: str = ""
+    address: str = ""
+
+
 class HeartbeatThread:
     """Sends a heartbeat every interval until stopped."""
 
@@ -70,7 +79,9 @@ class HeartbeatThread:
         interval_ms: int,
         versions: Mapping[str, str],
         time_ms: Callable[[], int],
+        place: Place = Place(),
     ) -> None:
+        self._place = place
         self._host, self._appender, self._partition = host, appender, partition
         self._interval_s = interval_ms / 1000
         self._versions = dict(versions)
@@ -109,4 +120,6 @@ class HeartbeatThread:
             versions=self._versions,
             copies=self._host.copies(),
             hosts=identity.hosts,
+            host=self._place.host,
+            address=self._place.address,
         )

@@ -126,8 +126,20 @@ class Replica:
         if not isinstance(record, Echo):
             self._observe(BeatRead(record))
             self._signs_ms[record.worker] = record.time_ms
+            self._tell_clash(record.worker)
         elif record.replica == self._name:
             self._observe(EchoRead())
+
+    def _tell_clash(self, worker: str) -> None:
+        """Two workers have one name, which retires the older one: their people must be told."""
+        clash = self.core.detector.clashes.pop(worker, None)
+        if clash is None:
+            return
+        newer, older = (f"process {beat.pid} at {beat.address or 'an unknown address'}" for beat in clash)
+        detail = f"{newer} has taken the place of {older}, which still runs: give each host its own HOLDFAST_HOST"
+        _log.warning("two workers have one name", worker=worker, detail=detail)
+        told = Happened(_now_ms(), "name-clash", worker=worker, detail=detail)
+        self._appender.append(Partition(self._topics.events, 0), encode_event(told))
 
     def _assignment(self, offset: int, value: bytes) -> None:
         record = assignments.decode(value)

@@ -14,7 +14,7 @@ import structlog
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.versions import library_versions
 from services.log.client_settings import client_settings
-from services.log.heartbeats import HeartbeatThread
+from services.log.heartbeats import HeartbeatThread, Place
 from services.log.kafka import KafkaLog
 from services.spark.host import Host, Identity
 from services.spark.session import open_session
@@ -64,6 +64,7 @@ def main() -> int:
         settings.heartbeat_interval_ms,
         library_versions(),
         _time_ms,
+        Place(settings.host, settings.address),
     )
     beats.start()
     signal.signal(signal.SIGTERM, stop)

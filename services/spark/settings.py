@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import time
 from pathlib import Path
 
@@ -27,6 +28,10 @@ class SparkSettings(BaseSettings):
         default_factory=new_incarnation, description="of this process; its parent names it in exit notices"
     )
     zone: str = Field("", description="failure domain")
+    host: str = Field("", description="of the supervisor; the names of its processes begin with it on a shared Kafka")
+    address: str = Field(
+        default_factory=socket.gethostname, description="machine and directory, to tell two of one name apart"
+    )
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_jars: str = Field("", description="the connector's jars, comma separated")

@@ -17,7 +17,7 @@ from services.kernel.errors import WorkerUnfit
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
 from services.log.client_settings import client_settings
-from services.log.heartbeats import HeartbeatThread
+from services.log.heartbeats import HeartbeatThread, Place
 from services.log.kafka import KafkaLog
 from services.worker.blocking import BlockingThread
 from services.worker.collector import Collector
@@ -86,6 +86,7 @@ def main() -> int:
         settings.heartbeat_interval_ms,
         library_versions(),
         _time_ms,
+        Place(settings.host, settings.address),
     )
     beats.start()
     status = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import time
 from pathlib import Path
 
@@ -29,6 +30,10 @@ class WorkerSettings(BaseSettings):
         default_factory=new_incarnation, description="of this process; its parent names it in exit notices"
     )
     zone: str = Field("", description="failure domain")
+    host: str = Field("", description="of the supervisor; the names of its processes begin with it on a shared Kafka")
+    address: str = Field(
+        default_factory=socket.gethostname, description="machine and directory, to tell two of one name apart"
+    )
     slots: int = Field(8, ge=1, le=1024, description="units this worker takes before it counts as full")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
     state_dir: Path = Field(

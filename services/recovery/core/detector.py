@@ -31,6 +31,9 @@ REJOIN_US = 5_000_000
 first one, that is: where the own heartbeat is late again and again, who is dead must still be found out.
 """
 
+OVERHEARD = 10
+"""So many heartbeats of a former incarnation at another address, and it is no former one: two workers have one name."""
+
 ALIVE_MISSES = 3
 """After more misses a worker gets no new copies."""
 
@@ -41,7 +44,8 @@ class Pulse:
 
     beat: its last heartbeat, None before the first. heard_us: when, in attentive time. fresh: heard since this replica
     began to act. row: offsets of `assignments` that its last heartbeats in a row carried. late_us, spread_us: how late
-    its heartbeats are, and how unevenly. accused: its silence made another copy take over.
+    its heartbeats are, and how unevenly. accused: its silence made another copy take over. overheard: heartbeats since
+    of an older incarnation elsewhere.
     """
 
     worker: str
@@ -57,10 +61,11 @@ class Pulse:
     factor: int = 1
     wary_until_us: int = 0
     accused: bool = False
+    overheard: int = 0
 
 
 class Detector:
-    """What one replica knows of the workers.
+    """What one replica knows of the workers. clashes: two that have one name, the newer one first, until told.
 
     Args:
         beat_us: interval of the workers' heartbeats.
@@ -72,6 +77,7 @@ class Detector:
         self._attention = attention
         self._pulses: dict[str, Pulse] = {}
         self.false_switches: Counter[str] = Counter()
+        self.clashes: dict[str, tuple[Heartbeat, Heartbeat]] = {}
 
     # -- what was read ------------------------------------------------------------------------------------------------
 
@@ -91,11 +97,21 @@ class Detector:
         self.expect(record.worker, record.incarnation)
         pulse = self._pulses[record.worker]
         if pulse.incarnation != record.incarnation or pulse.exited:
+            self._overhear(pulse, record)
             return
         if isinstance(record, Exit):
             pulse.exited = True
         else:
             self._hear(pulse, record)
+
+    def _overhear(self, pulse: Pulse, record: HeartbeatRecord) -> None:
+        """A heartbeat or two may have been on their way while a host was set up anew; not many."""
+        newest = pulse.beat
+        if newest is None or pulse.exited or isinstance(record, Exit) or newest.address in ("", record.address):
+            return
+        pulse.overheard += 1
+        if pulse.overheard == OVERHEARD:
+            self.clashes[pulse.worker] = (newest, record)
 
     def accuse(self, worker: str, incarnation: str) -> None:
         """Its missing heartbeats have made another copy take over."""

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat
 from services.recovery.core.attention import LOOP_US, RECONNECT_US, Attention
-from services.recovery.core.detector import MIN_GRACE_US, REJOIN_US, WARY_US, Detector
+from services.recovery.core.detector import MIN_GRACE_US, OVERHEARD, REJOIN_US, WARY_US, Detector
 
 BEAT_US, ECHO_US = 100_000, 20_000
 FAIL_STOP_US = 30_000_000
@@ -221,3 +221,22 @@ def test_the_wait_for_the_next_miss_ends_when_it_is_missed() -> None:
     assert ears.wait(wait_us - 1).misses() == 0
     assert ears.wait(1).misses() == 1
     assert ears.detector.wait_us("w", "1", FAIL_STOP_US) == 100_000
+
+
+def test_two_workers_of_one_name_at_two_addresses_are_noticed_and_a_host_set_up_anew_is_not() -> None:
+    detector = Ears().detector
+    newer, older = (Heartbeat("w", number, 0, 0, address=f"m{number}:/d") for number in ("2", "1"))
+    detector.read(newer)
+    for _ in range(OVERHEARD - 1):
+        detector.read(older)
+        detector.read(newer)
+    assert not detector.clashes, "so many may have been on their way"
+    detector.read(older)
+    assert detector.clashes == {"w": (newer, older)}
+
+
+def test_late_heartbeats_of_our_former_incarnation_are_no_clash() -> None:
+    detector = Ears().detector
+    for incarnation in ("2", *["1"] * 2 * OVERHEARD):
+        detector.read(Heartbeat("w", incarnation, 0, 0, address="m:/d"))
+    assert not detector.clashes

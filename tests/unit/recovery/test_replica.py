@@ -15,6 +15,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.cli.ports import choose_pair
 from services.log.backlog import Backlog
 from services.log.memory import MemoryLog
+from services.recovery.core.detector import OVERHEARD
 from services.recovery.core.schemes import Rung
 from services.recovery.replica import Replica
 from tests.unit.recovery.world import UNIT, plan
@@ -154,3 +155,13 @@ def test_a_worker_that_was_never_heard_is_given_up_all_the_same(shell: Shell) ->
     decided = next(one for one in shell.events() if one.kind == "decided")
     assert "both copies are gone" in decided.detail
     assert decided.phases_ms == {}
+
+
+def test_two_workers_of_one_name_are_told_with_both_addresses(shell: Shell) -> None:
+    newer, older = (Heartbeat("w9", one, NOW_MS, 1, pid=int(one), address=f"m{one}:/d") for one in ("2", "1"))
+    for beat_ in (newer, *[older] * OVERHEARD, newer, older):
+        shell.append(TOPICS.heartbeats, heartbeats.encode(beat_))
+    (told,) = [event for event in shell.events() if event.kind == "name-clash"]
+    assert told.worker == "w9"
+    assert "process 2 at m2:/d" in told.detail
+    assert "process 1 at m1:/d" in told.detail
