@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -37,21 +38,21 @@ def test_on_a_kafka_that_others_share_every_name_begins_with_the_host(tmp_path: 
 
 
 def test_the_host_is_the_machine_unless_it_is_given_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(naming.socket, "gethostname", lambda: "DB-1.example.ORG")
+    monkeypatch.setattr(socket, "gethostname", lambda: "DB-1.example.ORG")
     assert named(tmp_path, kafka="k:1")[0] == "db-1-example-org-controller"
 
 
 def test_a_machine_with_a_long_name_keeps_a_unique_one(monkeypatch: pytest.MonkeyPatch) -> None:
     made = set()
     for last in "ab":
-        monkeypatch.setattr(naming.socket, "gethostname", lambda last=last: "x" * 60 + last)
+        monkeypatch.setattr(socket, "gethostname", lambda last=last: "x" * 60 + last)
         made.add(machine_name())
     assert len(made) == 2
     assert {len(name) for name in made} == {naming.MAX_HOST}
 
 
 def test_a_machine_whose_name_has_nothing_to_offer_is_called_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(naming.socket, "gethostname", lambda: "..")
+    monkeypatch.setattr(socket, "gethostname", lambda: "..")
     assert machine_name() == "host"
 
 
@@ -155,7 +156,7 @@ def test_an_older_one_that_lives_beside_our_own_newer_run_is_found(
 
 
 def test_a_clock_that_goes_ahead_hides_nobody(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clashes.time, "time", lambda: 10.0**9)
+    monkeypatch.setattr(time, "time", lambda: 10.0**9)
     Goes(around, beat("a-worker-1", "5", THERE), monkeypatch)
     assert around.stranger() is not None
 

@@ -1,0 +1,176 @@
+"""Two supervisors on one Kafka, as two hosts have them: each is the standby of the other, and does it no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.topics import ClusterTopics
+from services.cli.bench.failover.observer import Observer
+from services.cli.cluster_files import ClusterFiles
+from services.log.kafka import KafkaLog
+from tests.campaign.cluster import RunningJob
+from tests.support.commands import run, until
+from tests.support.kafka import running_kafka
+from tests.support.processes import Watched
+from tests.support.struck import tolerant
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+LOAD = 10
+SILENT_S = 10.0
+"""Without an exit notice a host is missed by its heartbeats: 0.15 s on a machine with nothing else to do."""
+ENDS_S = 10.0
+"""What a supervisor started dies with it; a machine that is busy takes a moment."""
+
+
+class Host:
+    """A supervisor with two workers in a directory of its own."""
+
+    def __init__(self, name: str, kafka: str, folder: Path) -> None:
+        self.name, self.folder, self._kafka = name, folder, kafka
+        self.files = ClusterFiles(folder)
+
+    def up(self, *words: str, host: str = "", status: int = 0) -> str:
+        """What it said; host: its name, if it claims another's."""
+        command = ("up", "--detach", "--kafka", self._kafka, "--workers", "2", *words)
+        _, said = run(self.folder, *command, status=status, environment={"HOLDFAST_HOST": host or self.name})
+        return " ".join(said.split())
+
+    def down(self) -> None:
+        run(self.folder, "down")
+
+    def processes(self) -> list[int]:
+        """The supervisor first, then all that it started."""
+        cluster = self.files.running()
+        assert cluster is not None
+        workers = [one.pid for one in self.files.workers() if one.pid is not None]
+        assert cluster.controller_pid is not None
+        return [cluster.pid, cluster.controller_pid, *cluster.recovery_pids, *workers]
+
+    def kill(self) -> None:
+        """SIGKILL to each, all at the same moment; returns when they are gone."""
+        watched = [Watched(pid) for pid in self.processes()]
+        for one in watched:
+            one.kill()
+        assert all(one.ended_within(ENDS_S) for one in watched)
+
+    def workers(self) -> dict[str, dict[str, Any]]:
+        """Of the whole cluster, as this host lists them."""
+        out, _ = run(self.folder, "workers", "--json", "--kafka", self._kafka)
+        return {one["worker"]: one for one in json.loads(out)}
+
+
+class Hosts:
+    """What RunningJob needs of a cluster, and both hosts."""
+
+    def __init__(self, kafka: str, folder: Path) -> None:
+        self.log, self.topics = KafkaLog(kafka, {}, "hosts"), ClusterTopics()
+        self.appender = self.log.appender("hosts")
+        self.a, self.b = (Host(name, kafka, folder / name) for name in ("a", "b"))
+
+    def close(self) -> None:
+        for host in (self.a, self.b):
+            host.down()
+        self.appender.close()
+        self.log.close()
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    folder = tmp_path_factory.mktemp("hosts")
+    with running_kafka(folder / "kafka") as kafka:
+        made = Hosts(kafka.bootstrap_servers, folder)
+        try:
+            made.a.up()
+            made.b.up()
+            yield made
+        finally:
+            made.close()
+
+
+def begun(hosts: Hosts, observer: Observer, name: str) -> RunningJob:
+    """A hybrid job of which every unit has its standby on the other host."""
+    job = RunningJob(hosts, tolerant("hybrid"), name)  # type: ignore[arg-type]
+    job.submit()
+    job.until(lambda: observer.workers() == 4 and observer.protected(), "every unit is protected", load=LOAD)
+    for unit in job._units:
+        assert {worker[0] for worker in observer.copies(name, unit)} == {"a", "b"}, "its copies lie on both hosts"
+    return job
+
+
+def ended_exact(job: RunningJob) -> None:
+    job.feed()
+    job.drain()
+    job.await_end()
+    report = job.replayed()
+    assert report.rows.results > 0
+    assert report.exact, report
+    assert job.problems() == []
+    job.forget()
+
+
+def test_names_zones_and_addresses_tell_the_hosts_apart(hosts: Hosts) -> None:
+    found = hosts.a.workers()
+    assert sorted(found) == ["a-worker-1", "a-worker-2", "b-worker-1", "b-worker-2"]
+    assert hosts.b.workers().keys() == found.keys(), "each lists all"
+    for name, one in found.items():
+        assert (one["host"], one["zone"]) == (name[0], name[0])
+        assert str(hosts.a.folder if name[0] == "a" else hosts.b.folder) in one["address"]
+
+
+def test_a_second_host_of_the_same_name_is_refused_with_both_addresses(hosts: Hosts, tmp_path: Path) -> None:
+    third = Host("a", hosts.a._kafka, tmp_path / "third")
+    before = {name: one["incarnation"] for name, one in hosts.a.workers().items()}
+    said = third.up(status=1)
+    for part in (str(hosts.a.folder), str(third.folder), "HOLDFAST_HOST"):
+        assert part.replace(" ", "") in said.replace(" ", ""), said
+    assert third.files.supervisor() is None
+    assert {name: one["incarnation"] for name, one in hosts.a.workers().items()} == before, "nobody was retired"
+
+
+def test_down_on_one_host_leaves_the_other_and_the_job_alone(hosts: Hosts) -> None:
+    with Observer(hosts.log, hosts.topics) as observer:
+        job = begun(hosts, observer, "down")
+        others = hosts.b.processes()
+        hosts.a.down()
+        job.until(lambda: observer.workers() == 2, "one host is left", load=LOAD)
+        job.feed()
+        job.until(job.caught_up, "all that was fed is processed")
+        assert hosts.b.processes() == others
+        hosts.a.up()
+        job.until(lambda: observer.workers() == 4 and observer.protected(), "both are back", load=LOAD)
+        ended_exact(job)
+
+
+def test_a_host_dies_with_all_that_it_started_and_the_other_goes_on(hosts: Hosts) -> None:
+    with Observer(hosts.log, hosts.topics) as observer:
+        job = begun(hosts, observer, "dies")
+        job.feed()
+        job.until(job.caught_up, "all that was fed is processed")
+        hosts.a.kill()
+        began = time.monotonic()
+        job.feed()
+        job.until(job.caught_up, "all that was fed since is processed")
+        silence_s = time.monotonic() - began
+        print(f"host killed: what was fed since was processed after {silence_s * 1000:.0f} ms")
+        assert silence_s < SILENT_S
+        assert {observer.in_charge("dies", unit)[0] for unit in job._units} == {"b"}
+        hosts.a.up()
+        job.until(lambda: observer.workers() == 4 and observer.protected(), "it is back, and protects", load=LOAD)
+        ended_exact(job)
+
+
+def test_what_a_supervisor_started_dies_with_it(hosts: Hosts) -> None:
+    first, *others = hosts.b.processes()
+    watched = [Watched(pid) for pid in others]
+    os.kill(first, signal.SIGKILL)
+    assert all(one.ended_within(ENDS_S) for one in watched)
+    until(lambda: hosts.b.files.supervisor() is None, "its directory is free")
+    hosts.b.up()
