@@ -1,26 +1,27 @@
-"""`./scripts/campaign kills`: kills at every record that a worker writes, and at random; every row checked."""
+"""`./scripts/campaign kills | brokers`: faults without end, every row checked."""
 
 from __future__ import annotations
 
 import argparse
 import random
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from services.cli.supervisor import EXPECTED
 from services.cli.terminal import console
+from tests.campaign import brokers
+from tests.campaign.broker_faults import FAULTS
+from tests.campaign.brokers import OutOfTime
 from tests.campaign.cluster import cluster_of
 from tests.campaign.kills import Strike, known_points, left_of, rounds_of, run_round, strikes
-from tests.campaign.record import Record, problems, summary, table
+from tests.campaign.record import Record, problems, scratch, summary, table
 from tests.support.doomed_worker import POINTS
 
 STATE = Path(".holdfast") / "campaign-kills.jsonl"
@@ -31,18 +32,18 @@ INTERRUPTED = 130
 _err = console(stderr=True)
 
 
-class OutOfTime(Exception):
-    """The minutes that were given are over."""
-
-
 def main(words: Sequence[str] | None = None) -> int:
     options = _options(words)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     record = Record(options.state, restart=options.restart)
-    wanted = strikes(options.points, options.times, options.random)
+    of_brokers = options.campaign == "brokers"
+    if of_brokers:
+        wanted = brokers.wanted(_possible(options.faults), options.times)
+    else:
+        wanted = strikes(options.points, options.times, options.random)
     status = 0
     try:
-        _run(record, wanted, options)
+        (brokers.run if of_brokers else _run)(record, wanted, options)
     except KeyboardInterrupt:
         _err.print("stopped; started again it goes on from here")
         status = INTERRUPTED
@@ -52,11 +53,19 @@ def main(words: Sequence[str] | None = None) -> int:
         _err.print(f"the cluster does not start: {error}", markup=False)
         status = 1
     if record.outcomes:
-        _err.print(table(record.outcomes))
+        _err.print((brokers.table if of_brokers else table)(record.outcomes))
     for text in problems(record.outcomes):
         _err.print(text, markup=False, soft_wrap=True)
-    sys.stdout.buffer.write(msgspec.json.encode(summary(record.outcomes, wanted)) + b"\n")
+    found: dict[str, Any] = brokers.summary(record.outcomes) if of_brokers else summary(record.outcomes, wanted)
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     return status or int(not record.exact or bool(left_of(wanted, record.outcomes)))
+
+
+def _possible(faults: list[str]) -> list[str]:
+    if "partition-one" in faults and not brokers.can_partition():
+        _err.print("partition-one is left out: it needs root and iptables")
+        faults = [fault for fault in faults if fault != "partition-one"]
+    return faults
 
 
 def _run(record: Record, wanted: list[Strike], options: argparse.Namespace) -> None:
@@ -87,7 +96,7 @@ def _in_one_cluster(
     upcoming = next(rounds, None)
     if upcoming is None:
         return False
-    with _folder() as (folder, keep), cluster_of(WORKERS, folder) as cluster:
+    with scratch(_err) as (folder, keep), cluster_of(WORKERS, folder) as cluster:
         while upcoming is not None:
             if time.monotonic() > ends:
                 raise OutOfTime
@@ -104,19 +113,6 @@ def _in_one_cluster(
     return False
 
 
-@contextmanager
-def _folder() -> Iterator[tuple[Path, list[str]]]:
-    """Removed at the end, unless something in the list is to be looked at."""
-    folder, keep = Path(tempfile.mkdtemp(prefix="holdfast-campaign-")), list[str]()
-    try:
-        yield folder, keep
-    finally:
-        if keep:
-            _err.print(f"{', '.join(keep)} is not exact: its cluster is kept in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="campaign", description="Long runs that look for what is not exact.")
     campaigns = parser.add_subparsers(dest="campaign", required=True)
@@ -129,16 +125,33 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     kills.add_argument("--points", nargs="+", default=[], metavar="POINT", help="default: all")
     kills.add_argument("--times", type=int, default=5, help="kills at each point, before, during and after it in turn")
     kills.add_argument("--random", type=int, default=100, help="kills at any time")
-    kills.add_argument("--seed", type=int, default=0)
-    kills.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long, to go on another time")
-    kills.add_argument("--restart", action="store_true", help="forget what was done before")
-    kills.add_argument("--state", type=Path, default=STATE, metavar="FILE", help=f"default: {STATE}")
+    _add_common(kills, STATE)
+    of_brokers = campaigns.add_parser(
+        "brokers",
+        description="Kills, freezes, restarts and cuts off brokers of a Kafka of three, and workers with them, and "
+        "checks every row of every job by the job's own check and by replay. Started again it goes on where it was. "
+        "Exit status 1 if anything is not exact.",
+        epilog="faults: " + "; ".join(f"{name}: {what}" for name, what in FAULTS.items()),
+    )
+    of_brokers.add_argument("--faults", nargs="+", default=[], metavar="FAULT", help="default: all")
+    of_brokers.add_argument("--times", type=int, default=500, help="faults in all")
+    _add_common(of_brokers, brokers.STATE)
     options = parser.parse_args(words)
     try:
-        options.points = known_points(options.points)
+        if options.campaign == "kills":
+            options.points = known_points(options.points)
+        else:
+            options.faults = brokers.known_faults(options.faults)
     except ValueError as error:
         parser.error(str(error))
     return options
+
+
+def _add_common(parser: argparse.ArgumentParser, state: Path) -> None:
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long, to go on another time")
+    parser.add_argument("--restart", action="store_true", help="forget what was done before")
+    parser.add_argument("--state", type=Path, default=state, metavar="FILE", help=f"default: {state}")
 
 
 if __name__ == "__main__":

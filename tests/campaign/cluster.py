@@ -175,6 +175,11 @@ class RunningJob:
         sources = {source.operator for source in plan.sources}
         self._sources = {unit.name for unit in plan.units if sources & set(unit.operators)}
 
+    @property
+    def root(self) -> str:
+        """What the names of its own topics begin with."""
+        return f"{self._own.root}."
+
     # -- input --------------------------------------------------------------------------------------------------------
 
     def feed(self, count: int = CHUNK) -> None:
@@ -257,7 +262,7 @@ class RunningJob:
 
     def forget(self) -> None:
         """Its topics go, those kept for the replay, too."""
-        mine = [name for name in self.cluster.log.topics() if name.startswith((f"{self.name}-", f"{self._own.root}."))]
+        mine = [name for name in self.cluster.log.topics() if name.startswith((f"{self.name}-", self.root))]
         self.cluster.log.delete(mine)
 
     def _rows(self, query: str) -> list[Row]:

@@ -44,7 +44,10 @@ class Strike:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a strike. first, last: batches meanwhile. back_ms: until all that was fed was processed again."""
+    """What came of a strike. first, last: batches meanwhile. back_ms: until all that was fed was processed again.
+
+    silence_ms: the longest time without a result; plain_ms: without a record of a plain producer that ran beside it.
+    """
 
     point: str
     moment: str
@@ -54,6 +57,8 @@ class Outcome(msgspec.Struct, frozen=True):
     first: int = 0
     last: int = 0
     back_ms: int = 0
+    silence_ms: int = 0
+    plain_ms: int = 0
     lost: int = 0
     duplicated: int = 0
     wrong: int = 0
@@ -129,7 +134,7 @@ def run_round(
             job.feed()
             job.drain()
         job.await_end()
-        outcomes = _charged(outcomes, job.replayed(), job.problems())
+        outcomes = charged(outcomes, job.replayed(), job.problems())
     except (NotReached, CommandFailed) as error:
         known = outcomes or [Outcome(ordered[0].point, ordered[0].moment, kind, name, fired=False)]
         return [*known[:-1], msgspec.structs.replace(known[-1], problem=f"{error}; units {job.where()}")]
@@ -189,7 +194,7 @@ def _at_any_time(job: RunningJob, chance: random.Random, seconds: float, load: i
     return killed
 
 
-def _charged(outcomes: list[Outcome], report: Report, problems: list[str]) -> list[Outcome]:
+def charged(outcomes: list[Outcome], report: Report, problems: list[str]) -> list[Outcome]:
     """Differences by the batch they are in; what has no batch is the last one's."""
     found = {kind: [0] * len(outcomes) for kind in ("lost", "duplicated", "wrong")}
     for difference in report.differences:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 
 from tests.campaign.kills import Outcome, Strike, left_of
@@ -39,6 +43,19 @@ class Record:
         return all(one.exact for one in self.outcomes)
 
 
+@contextmanager
+def scratch(says: Console) -> Iterator[tuple[Path, list[str]]]:
+    """A folder that is removed at the end, unless something in the list is to be looked at."""
+    folder, keep = Path(tempfile.mkdtemp(prefix="holdfast-campaign-")), list[str]()
+    try:
+        yield folder, keep
+    finally:
+        if keep:
+            says.print(f"{', '.join(keep)} is not exact: its cluster is kept in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def table(outcomes: Sequence[Outcome]) -> Table:
     """A row for each point."""
     columns = ("point", "times", "fired", "lost", "duplicated", "wrong", "other", "back, median s")
@@ -46,9 +63,9 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     for point in sorted({one.point for one in outcomes}):
         some = [one for one in outcomes if one.point == point]
         back = median(one.back_ms for one in some) / 1000
-        drawn.add_row(point, *(str(count) for count in _counts(some).values()), f"{back:.1f}")
+        drawn.add_row(point, *(str(count) for count in counts(some).values()), f"{back:.1f}")
     drawn.add_section()
-    drawn.add_row("all", *(str(count) for count in _counts(outcomes).values()), "")
+    drawn.add_row("all", *(str(count) for count in counts(outcomes).values()), "")
     return drawn
 
 
@@ -61,13 +78,14 @@ def problems(outcomes: Sequence[Outcome]) -> list[str]:
 def summary(outcomes: Sequence[Outcome], wanted: Sequence[Strike]) -> dict[str, Any]:
     """The last line of output."""
     points = {
-        point: _counts([one for one in outcomes if one.point == point]) for point in sorted({o.point for o in outcomes})
+        point: counts([one for one in outcomes if one.point == point]) for point in sorted({o.point for o in outcomes})
     }
     missed = Counter(f"{strike.point} {strike.moment}" for strike in left_of(wanted, outcomes))
-    return {**_counts(outcomes), "points": points, "not_reached": dict(missed), "problems": problems(outcomes)}
+    return {**counts(outcomes), "points": points, "not_reached": dict(missed), "problems": problems(outcomes)}
 
 
-def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """How often, and what was found."""
     return {
         "times": len(outcomes),
         "fired": sum(one.fired for one in outcomes),
