@@ -34,7 +34,10 @@ class Range(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_defaults=True):
-    """Batch `batch` of source task `task`; one Range for each partition the task owns."""
+    """Batch `batch` of source task `task`; one Range for each partition the task owns.
+
+    A partition that has appeared since the last cut joins behind the others, with the empty range [0, 0).
+    """
 
     task: str
     batch: int

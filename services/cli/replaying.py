@@ -10,7 +10,7 @@ a later one is admitted only then. Another job that writes the same query name t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ from services.cli.recorded import Recorded
 from services.cli.terminal import USAGE, CommandFailed
 from services.kernel.admitted import Admitted
 from services.kernel.comparing import Comparison, Counts, Difference
-from services.kernel.cuts import CutLog, beginning
+from services.kernel.cuts import of_plan
 from services.kernel.errors import StateCorrupted
 from services.kernel.planning.suggestions import suggest
 from services.kernel.replaying import Outcome, Records, Replay, Row, Taken
@@ -228,7 +228,7 @@ class _Cuts:
         self._partition = Partition(recording.topics.cuts, 0)
         ends = log.offsets([self._partition], "end")
         self._recorded = Recorded(log, "replay-cuts", {self._partition: 0}, ends)
-        self._log = CutLog(beginning(_first_offsets(recording.plan)))
+        self._log = of_plan(recording.plan)
         self._waiting: dict[tuple[str, int], Cut] = {}
 
     def close(self) -> None:
@@ -253,14 +253,6 @@ class _Cuts:
             self._waiting[record.task, record.batch] = record
 
 
-def _first_offsets(plan: Plan) -> Mapping[str, Mapping[int, int]]:
-    return {
-        f"{source.operator}-{index}": {partition: source.first[partition] for partition in owned}
-        for source in plan.sources
-        for index, owned in enumerate(source.owners)
-    }
-
-
 class _Sources:
     """The user's records that the cuts name, each source with a reader of its own: two may share a topic."""
 
@@ -273,7 +265,9 @@ class _Sources:
         for source in recording.plan.sources:
             if source.topic not in present:
                 raise CommandFailed(f"topic {source.topic}, which source {source.operator} reads, is gone")
-            first = {Partition(source.topic, index): offset for index, offset in source.first.items()}
+            first = {
+                Partition(source.topic, index): source.first.get(index, 0) for index in range(present[source.topic])
+            }
             starts, ends = log.offsets(first, "start"), log.offsets(first, "end")
             self._first |= first
             self._starts |= starts

@@ -23,6 +23,7 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
+from services.kernel.cuts import owned
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.planning.layout import commit_logs, data_topics, task_name
 from services.log.durability import Durability
@@ -221,13 +222,14 @@ class Conductor:
                 self._appending.append(action, Partition(self.cluster.events, 0), events.encode(event))
 
     def _ends(self, plan: Plan) -> dict[str, dict[int, int]]:
-        """End offset of each partition of each source task."""
-        ends = {}
+        """End offset of each partition that each source task reads; one that has just appeared is read, too."""
+        counts = {name: topic.partitions for name, topic in self._log.describe({s.topic for s in plan.sources}).items()}
+        own, ends = owned(plan, counts), {}
         for source in plan.sources:
-            found = self._log.offsets([Partition(source.topic, p) for owned in source.owners for p in owned], "end")
-            for index, owned in enumerate(source.owners):
+            for index in range(len(source.owners)):
                 name = task_name(source.operator, index)
-                ends[name] = {p: found[Partition(source.topic, p)] for p in owned}
+                found = self._log.offsets([Partition(source.topic, p) for p in own[name]], "end")
+                ends[name] = {partition.index: offset for partition, offset in found.items()}
         return ends
 
     def _names(self, plan: Plan) -> JobTopics:

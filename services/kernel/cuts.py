@@ -5,11 +5,14 @@ Source: PROTOCOL 3.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from schemas.checkpoints import CutsSnapshot, TaskCuts
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord, Range
+from schemas.plans import Plan
 from services.kernel.decided import LastValid
+from services.kernel.planning.layout import commit_logs, task_name
 
 
 def beginning(first: Mapping[str, Mapping[int, int]]) -> CutsSnapshot:
@@ -28,11 +31,74 @@ def beginning(first: Mapping[str, Mapping[int, int]]) -> CutsSnapshot:
     return CutsSnapshot(upto=0, tasks=tasks)
 
 
-class CutLog:
-    """Folds the records of one job's cut log in offset order."""
+def of_plan(plan: Plan, known: CutsSnapshot | None = None) -> CutLog:
+    """The cut log of a job. known: its state as of some offset; default: before its first record."""
+    first = {
+        task_name(source.operator, index): {partition: source.first[partition] for partition in owned}
+        for source in plan.sources
+        for index, owned in enumerate(source.owners)
+    }
+    return CutLog(known or beginning(first), growing(plan))
 
-    def __init__(self, start: CutsSnapshot) -> None:
+
+def growing(plan: Plan) -> dict[str, Share]:
+    """By source task, its share of a topic whose new partitions are read, too.
+
+    No table grows: rows of one key would lie in two partitions, and nobody knows their order. Nor does a commit log.
+    """
+    fixed = {name for name, source in plan.spec["sources"].items() if source.get("table")}
+    logs = commit_logs(plan)
+    return {
+        task_name(source.operator, index): Share(index, len(source.owners))
+        for source in plan.sources
+        if source.operator not in fixed and source.topic not in logs
+        for index in range(len(source.owners))
+    }
+
+
+def owned(plan: Plan, partitions: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The partitions of each source task, by topics that have so many now."""
+    shares, found = growing(plan), {}
+    for source in plan.sources:
+        for index, own in enumerate(source.owners):
+            name = task_name(source.operator, index)
+            new = shares[name].joining(len(own), partitions.get(source.topic, 0)) if name in shares else ()
+            found[name] = (*own, *(r.partition for r in new))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Task `index` of `tasks`: of a topic it owns the partitions index, index + tasks, index + 2 tasks, ..."""
+
+    index: int
+    tasks: int
+
+    def joining(self, owned: int, partitions: int) -> tuple[Range, ...]:
+        """Of a topic with so many partitions, those that a task which owns `owned` of them does not have yet.
+
+        A partition joins at offset 0, its first record; nothing of it can have been cut before.
+        """
+        return tuple(Range(p, 0, 0) for p in range(self._nth(owned), partitions, self.tasks))
+
+    def adds(self, owned: int, added: Sequence[Range]) -> bool:
+        """Whether these are the next partitions of the task, none left out, each at its start."""
+        return all(new == Range(self._nth(owned + at), 0, 0) for at, new in enumerate(added))
+
+    def _nth(self, owned: int) -> int:
+        return self.index + self.tasks * owned
+
+
+class CutLog:
+    """Folds the records of one job's cut log in offset order.
+
+    Args:
+        growing: by source task, its share of a topic that may grow; the others keep the partitions they have.
+    """
+
+    def __init__(self, start: CutsSnapshot, growing: Mapping[str, Share] | None = None) -> None:
         self._tasks = dict(start.tasks)
+        self._growing = growing or {}
         self._last = LastValid({task: cuts.last for task, cuts in start.tasks.items()})
         self._loaded = {task: cuts.batch for task, cuts in start.tasks.items() if _is_loaded(cuts)}
         self._control_offset = start.control_offset
@@ -62,6 +128,15 @@ class CutLog:
             return None
         return max((self._loaded[table] for table in tables), default=0)
 
+    def joining(self, task: str, partitions: int) -> tuple[Range, ...]:
+        """What the task's next cut must add to its ranges when its topic has so many partitions."""
+        share = self._growing.get(task)
+        return () if share is None else share.joining(len(self._tasks[task].ranges), partitions)
+
+    def grows(self, task: str) -> bool:
+        """Whether new partitions of its topic join the task."""
+        return task in self._growing
+
     def read(self, offset: int, record: CutRecord) -> bool:
         """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing."""
         if offset < self.upto:
@@ -81,7 +156,9 @@ class CutLog:
 
     def _cut(self, cut: Cut) -> bool:
         before = self._tasks.get(cut.task)
-        if before is None or self.paused or not self._last.fits(cut.task, cut.prev) or not _follows(before, cut):
+        if before is None or self.paused or not self._last.fits(cut.task, cut.prev):
+            return False
+        if not _follows(before, cut) or not self._adds(before, cut):
             return False
         if cut.final and self.ends is None:
             return False
@@ -90,6 +167,15 @@ class CutLog:
         if _is_loaded(self._tasks[cut.task]):
             self._loaded.setdefault(cut.task, cut.batch)
         return True
+
+    def _adds(self, before: TaskCuts, cut: Cut) -> bool:
+        """Whether what the cut adds to the ranges of the last one are the task's next partitions.
+
+        Which partition is whose follows from its number alone, so no two tasks can take the same.
+        """
+        added = cut.ranges[len(before.ranges) :]
+        share = self._growing.get(cut.task)
+        return not added or (share is not None and share.adds(len(before.ranges), added))
 
     def _control(self, control: Control) -> bool:
         if control.offset <= self._control_offset or self.ends is not None:
@@ -107,14 +193,17 @@ def _is_loaded(cuts: TaskCuts) -> bool:
 
 
 def _follows(before: TaskCuts, cut: Cut) -> bool:
-    """The local condition: the next batch, every partition from where the last cut ended, no step back in time."""
+    """The local condition: the next batch, every partition from where the last cut ended, no step back in time.
+
+    Partitions that the last cut did not have come behind the others.
+    """
     return (
         not before.final
         and cut.batch == before.batch + 1
         and cut.watermark >= before.watermark
-        and len(cut.ranges) == len(before.ranges)
+        and len(cut.ranges) >= len(before.ranges)
         and all(
             new.partition == old.partition and new.start == old.stop and new.stop >= new.start
-            for new, old in zip(cut.ranges, before.ranges, strict=True)
+            for new, old in zip(cut.ranges, before.ranges, strict=False)
         )
     )

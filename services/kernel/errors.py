@@ -47,6 +47,10 @@ class PositionGone(StateCorrupted):
         super().__init__(f"{partition}: position {position} is not in the log (any more): {held}")
 
 
+class TopicChanged(HoldfastError):
+    """A user's topic is no longer what the job was planned for: stop, and let a person decide."""
+
+
 class WorkerUnfit(HoldfastError):
     """This process cannot hold copies, as when its disk is full: end it; its units go on elsewhere."""
 

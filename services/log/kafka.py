@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import EarliestSpec, LatestSpec, OffsetSpec, TimestampSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -23,7 +30,7 @@ from services.log.kafka_client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, erro
 from services.log.kafka_reader import KafkaReader
 from services.log.kafka_scan import Scanner
 from services.log.kafka_transactor import KafkaTransactor
-from services.log.protocol import At, Message
+from services.log.protocol import At, Described, Message
 
 SETTLED_S = 20.0
 """How long topics may take to be led, or to be gone, on a broker that answers."""
@@ -54,6 +61,7 @@ _TORN = (
     "kafka-transactions.sh (find-hanging, abort), compare the last rows of the job's sinks, and submit the job again"
 )
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+_NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _T = TypeVar("_T")
 _Asked = dict[TopicPartition, Future[Any]]
 
@@ -107,6 +115,19 @@ class KafkaLog:
     def topics(self) -> dict[str, int]:
         found = self._metadata().items()
         return {name: len(topic.partitions) for name, topic in found if not name.startswith("__")}
+
+    def describe(self, topics: Iterable[str]) -> dict[str, Described]:
+        """Raises Retriable."""
+        names = sorted(set(topics))
+        if not names:
+            return {}
+        found = {}
+        asked = self._admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_S)
+        for name, future in asked.items():
+            topic = self._answer(f"describe {name}", future, *_NO_TOPIC)
+            if topic is not None:
+                found[name] = Described(_id(topic), len(topic.partitions))
+        return found
 
     def config(self, topic: str) -> dict[str, str]:
         """Every setting, also those at their default; empty if there is no such topic."""
@@ -274,3 +295,9 @@ class KafkaLog:
             if time.monotonic() > deadline:
                 raise Retriable(f"Kafka at {self._cluster.bootstrap_servers} took over {SETTLED_S:g} s to {what}")
             time.sleep(_LOOK_AGAIN_S)
+
+
+def _id(topic: Any) -> str:
+    """Of a described topic; empty if the broker names none."""
+    id = topic.topic_id
+    return "" if id is None or id.get_most_significant_bits() == id.get_least_significant_bits() == 0 else str(id)

@@ -54,7 +54,7 @@ class KafkaReader:
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._errors: dict[Partition, HoldfastError] = {}
-        self._known: set[str] = set()
+        self._known: dict[str, int] = {}
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         """Moving is taking away and giving anew: the library then drops what it has fetched for the former position."""
@@ -65,7 +65,7 @@ class KafkaReader:
             self._generations[partition] = next(self._generation)
             self._positions[partition] = offset
         self._consumer.incremental_assign([TopicPartition(p.topic, p.index, o) for p, o in positions.items()])
-        self._look_up({p.topic for p in positions})
+        self._look_up(positions)
 
     def unassign(self, partitions: Iterable[Partition]) -> None:
         gone = [p for p in partitions if p in self._generations]
@@ -111,11 +111,17 @@ class KafkaReader:
         self._generations.clear()
         self._consumer.close()
 
-    def _look_up(self, topics: set[str]) -> None:
-        """Asks who leads topics that are new to the consumer; left to itself it does so once a second."""
-        new = topics - self._known
+    def _look_up(self, partitions: Iterable[Partition]) -> None:
+        """Asks who leads partitions that are new to the consumer; left to itself it does so once a second.
+
+        What it knows of a topic may be minutes old: partitions that have appeared since are unknown to it.
+        """
+        highest: dict[str, int] = {}
+        for partition in partitions:
+            highest[partition.topic] = max(highest.get(partition.topic, 0), partition.index)
+        new = {topic for topic, index in highest.items() if index > self._known.get(topic, -1)}
         if new:
-            self._known |= new
+            self._known |= {topic: highest[topic] for topic in new}
             with contextlib.suppress(KafkaException):  # not answered: then it asks later by itself
                 self._consumer.list_topics(new.pop() if len(new) == 1 else None, timeout=LOOK_UP_S)
 

@@ -13,7 +13,7 @@ from confluent_kafka import murmur2
 
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
-from services.log.protocol import At, Chunk, Delivered, Headers, Message, Rows
+from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
 
 _CREATE_TIME = 1
 
@@ -88,6 +88,8 @@ class MemoryLog:
         self._time_ms = time_ms
         self._topics: dict[str, list[_Stored]] = {}
         self._configs: dict[str, dict[str, str]] = {}
+        self._ids: dict[str, str] = {}
+        self._made = 0
         self._holders: dict[str, MemoryTransactor] = {}
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
@@ -95,6 +97,13 @@ class MemoryLog:
             if spec.name not in self._topics:
                 self._topics[spec.name] = [_Stored() for _ in range(spec.partitions)]
                 self._configs[spec.name] = dict(spec.config)
+                self._made += 1
+                self._ids[spec.name] = f"id-{self._made}"
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Adds partitions until it has so many, as an operator of Kafka may."""
+        stored = self._topics[topic]
+        stored += [_Stored() for _ in range(partitions - len(stored))]
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
@@ -103,6 +112,10 @@ class MemoryLog:
 
     def topics(self) -> dict[str, int]:
         return {name: len(partitions) for name, partitions in self._topics.items()}
+
+    def describe(self, topics: Iterable[str]) -> dict[str, Described]:
+        present = [name for name in topics if name in self._topics]
+        return {name: Described(self._ids[name], len(self._topics[name])) for name in present}
 
     def config(self, topic: str) -> dict[str, str]:
         return dict(self._configs.get(topic, {}))

@@ -131,6 +131,17 @@ At = Literal["start", "end"] | int
 """An end of the log (for "end": the last stable offset), or the first offset at or after a time in milliseconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A topic as a broker knows it. id: of this topic and no other, also of one that had the same name before.
+
+    A broker that lags behind the others may still tell of fewer partitions, or of the topic that was there before.
+    """
+
+    id: str
+    partitions: int
+
+
 class Log(Protocol):
     """A Kafka cluster, or what stands in for one."""
 
@@ -144,6 +155,10 @@ class Log(Protocol):
 
     def topics(self) -> dict[str, int]:
         """Partition counts by topic name, internal topics left out."""
+        ...
+
+    def describe(self, topics: Iterable[str]) -> dict[str, Described]:
+        """Of these topics those that exist."""
         ...
 
     def config(self, topic: str) -> dict[str, str]:

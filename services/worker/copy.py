@@ -111,6 +111,7 @@ class UnitCopy:
             return False
         worked = due and self._guard(lambda: running.step(now_ms))
         if self._receiving:
+            self._around.data.add(self, running.joined())
             self._leave(running.overfed(), now_ms)
         if worked:
             self._rebuilds = 0
@@ -180,6 +181,7 @@ class UnitCopy:
             self._stay()
         elif self.core.flags.receive and not self._receiving:
             self._around.data.add(self, self.running.data_positions())
+            self.running.joined()
         elif not self.running.asleep:
             self._return()
         self._receiving = self.core.flags.receive

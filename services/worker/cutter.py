@@ -15,7 +15,8 @@ from schemas.checkpoints import CutsSnapshot, Marker, TaskCuts
 from schemas.cuts import Control, Cut, CutRecord, Range
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
-from services.kernel.cuts import CutLog, beginning
+from services.kernel.cuts import of_plan
+from services.kernel.errors import TopicChanged
 from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, task_name
 from services.kernel.watermark import while_idle
 from services.worker.core.cutting import Sight, due, wait_ms
@@ -28,15 +29,24 @@ from services.worker.rows_source import RowsFeed
 from services.worker.source import SourceFeed
 from services.worker.surroundings import Surroundings
 
+_GROWN_TABLE = (
+    "topic {topic} of a table has grown from {planned} to {now} partitions: rows of one key may lie in two of them, "
+    "and nobody knows which is newer. Submit the job again, with a topic into which the table was written anew"
+)
+
 
 class Cutter:
-    """The cut log as this copy reads it, and the feeds of its source tasks."""
+    """The cut log as this copy reads it, and the feeds of its source tasks.
+
+    grown: a feed has got partitions since it was last set to False.
+    """
 
     def __init__(self, job: JobView, layout: UnitLayout, marker: Marker | None, around: Surroundings) -> None:
         self._job, self._around = job, around
         self._partition = Partition(job.topics.cuts, 0)
         known = None if marker is None else marker.cuts
-        self._log = CutLog(known or beginning(_first_offsets(job)))
+        self._log = of_plan(job.plan, known)
+        self.grown = False
         self._tables = frozenset(_table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
@@ -81,6 +91,7 @@ class Cutter:
         valid = self._log.read(offset, record)
         self._look(record, valid)
         if valid:
+            self.grown |= any(r.partition not in feed.positions() for r in record.ranges)
             feed.read_cut(record, self._around.clock_ms())
         if valid or self._around.author.wrote(record.id):
             self._deciding.discard(record.task)
@@ -137,7 +148,27 @@ class Cutter:
             paused=self._log.paused,
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
+            grown=not held and bool(self._joining(feed, ends, now_ms)),
         )
+
+    def _joining(self, feed: Feed, ends: Mapping[int, int] | None, now_ms: float) -> tuple[Range, ...]:
+        """New partitions of the feed's topic, for its next cut. A drain names the last that are read.
+
+        Raises TopicChanged when the topic of a table has grown.
+        """
+        name, source = feed.task.name, feed.task.source
+        if source is None or not (self._log.grows(name) or name in self._tables):
+            return ()
+        if ends is not None:
+            return self._log.joining(name, max(ends, default=-1) + 1)
+        topic = self._around.topics.of(source.topic, now_ms)
+        if topic is None:
+            return ()
+        if name in self._tables and topic.partitions > (
+            planned := len(self._job.source(feed.task.operator.name).first)
+        ):
+            raise TopicChanged(_GROWN_TABLE.format(topic=source.topic, now=topic.partitions, planned=planned))
+        return self._log.joining(name, topic.partitions)
 
     def _look(self, record: CutRecord, valid: bool) -> None:
         """What a record of the log says of how soon the next empty cut is needed."""
@@ -150,21 +181,23 @@ class Cutter:
         return None if self._log.ends is None else self._log.ends.get(feed.task.name, {})
 
     def _append(self, name: str, feed: Feed, now_ms: float) -> None:
-        rhythm, before = self._job.rhythm, self._log.task(name)
+        rhythm, before, joining = self._job.rhythm, self._log.task(name), tuple[Range, ...]()
         if self._held(name):
             ranges, final = tuple(Range(r.partition, r.stop, r.stop, r.newest_us) for r in before.ranges), False
         else:
-            ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, self._ends(feed))
+            ends = self._ends(feed)
+            joining = self._joining(feed, ends, now_ms)
+            ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, ends)
         idle = feed.idle(now_ms)
         cut = Cut(
             task=name,
             batch=before.batch + 1,
-            ranges=ranges,
+            ranges=(*ranges, *joining),
             watermark=max(before.watermark, self._watermark(name, feed, ranges, idle, now_ms)),
             id=self._around.author.next(),
             prev=before.last,
             idle=idle,
-            final=final,
+            final=final and not joining,
             time_ms=self._around.time_ms(),
         )
         self._deciding.add(name)
@@ -193,12 +226,3 @@ def _table_tasks(job: JobView) -> list[str]:
     return [
         task_name(s.operator, index) for s in job.plan.sources if s.operator in tables for index in range(len(s.owners))
     ]
-
-
-def _first_offsets(job: JobView) -> Mapping[str, Mapping[int, int]]:
-    """Of every source task of the job: the fold needs them all."""
-    return {
-        f"{source.operator}-{index}": {partition: source.first[partition] for partition in owned}
-        for source in job.plan.sources
-        for index, owned in enumerate(source.owners)
-    }

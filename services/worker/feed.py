@@ -45,7 +45,7 @@ class Feed(Protocol):
         ...
 
     def read_cut(self, cut: Cut, now_ms: float) -> None:
-        """Takes a valid cut of this task, ours or another copy's."""
+        """Takes a valid cut of this task, ours or another copy's, and the partitions that join with it."""
         ...
 
     def at_end(self, ends: Mapping[int, int]) -> bool:

@@ -24,11 +24,12 @@ from services.kernel.assigned import Assigned
 from services.kernel.decided import Author
 from services.kernel.image import Image
 from services.log.protocol import Chunk, Log
-from services.worker.blocking import Blocking
+from services.worker.blocking import Blocking, Inline
 from services.worker.copy import UnitCopy
 from services.worker.job import JobView
 from services.worker.subscriptions import SharedReader
 from services.worker.surroundings import Surroundings
+from services.worker.topic_watch import TopicWatch
 
 MAX_WAIT_MS = 100.0
 SOON_MS = 2.0
@@ -61,6 +62,7 @@ class Worker:
         clock_ms: monotonic. time_ms: time of day. cpu_ms: CPU time of the thread that turns.
         versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
+        watch: asks about the users' topics; default: at once.
 
     Raises Retriable, and has opened nothing then.
     """
@@ -77,6 +79,7 @@ class Worker:
         image: Callable[[str], Image],
         deliveries: Blocking,
         restores: Blocking,
+        watch: Blocking | None = None,
         cpu_ms: Callable[[], float] | None = None,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
@@ -85,6 +88,7 @@ class Worker:
         self._data = SharedReader(log.reader(f"worker-{identity.worker}-data"))
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
         self._blocking = (deliveries, restores)
+        self._watch = TopicWatch(log, watch or Inline())
         self._around = Surroundings(
             log=log,
             appender=self._appender,
@@ -98,6 +102,7 @@ class Worker:
             image=image,
             data=self._data,
             control=self._control,
+            topics=self._watch,
             read_decisions=self._read_decisions,
             happened=self._happened,
         )
@@ -133,6 +138,7 @@ class Worker:
         for blocking in self._blocking:
             came |= blocking.poll()
         now, due = self._clock_ms(), math.inf
+        self._watch.turn(now)
         for copy in list(self._copies.values()):
             came |= copy.step(now)
             due = min(due, copy.next_deadline)
@@ -154,6 +160,7 @@ class Worker:
 
     def close(self) -> None:
         """Leaves every copy as it is: a restart finds all in the log."""
+        self._watch.close()
         self._data.close()
         self._control.close()
         self._appender.close()

@@ -77,6 +77,7 @@ def main() -> int:
         image=lambda name: RocksImage(root / name.replace("/", "_")),
         deliveries=BlockingThread("deliveries"),
         restores=BlockingThread("restores"),
+        watch=BlockingThread("topics"),
         cpu_ms=_thread_cpu_ms,
     )
     beats = HeartbeatThread(

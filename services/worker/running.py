@@ -7,7 +7,7 @@ Source: PROTOCOL 3, 4, 6, 7 and 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker
@@ -69,6 +69,7 @@ class Running:
         self._cutter = Cutter(job, layout, marker, around)
         self._feeds = self._cutter.feeds
         self._fed = _by_partition(self._feeds.values())
+        self._feeding = _counts(self._fed)
         checkpoints_of_unit = Partition(job.topics.checkpoints, layout.unit.partition)
         self._checkpointer = Checkpointer(
             checkpoints_of_unit,
@@ -92,6 +93,7 @@ class Running:
         self._still = True
         self._steps = Steps(around.clock_ms, around.cpu_ms)
         self._stirred = True
+        self._described = 0
         self._answered: tuple[int, int] | None = None
         self._deadline_ms = -math.inf
 
@@ -106,6 +108,14 @@ class Running:
         for partition, feeds in self._fed.items():
             positions[partition] = min(feed.positions()[partition.index] for feed in feeds)
         return positions
+
+    def joined(self) -> dict[Partition, int]:
+        """The users' partitions that have joined since the last call, or feed one source more."""
+        if not self._cutter.grown:
+            return {}
+        self._cutter.grown = False
+        positions, before, self._feeding = self.data_positions(), self._feeding, _counts(self._fed)
+        return {partition: positions[partition] for partition, _ in self._feeding.items() - before.items()}
 
     def control_positions(self) -> dict[Partition, int]:
         """The unit's checkpoints and, with source tasks, the job's cuts."""
@@ -125,6 +135,8 @@ class Running:
         elif self._cutter.reads(chunk.partition):
             for message in chunk.messages:
                 self._cutter.read(message.offset(), message.value() or b"", self.batch)
+            if self._cutter.grown:
+                self._fed = _by_partition(self._feeds.values())
         else:
             self._offer_records(chunk)
 
@@ -190,6 +202,8 @@ class Running:
 
     def due(self, now_ms: float) -> bool:
         """Whether a turn would find anything to do."""
+        if self._flags.commit and self._described != self._around.topics.changes:
+            self._described, self._stirred = self._around.topics.changes, True
         if self._stirred or now_ms >= self._deadline_ms or self._outbox.error is not None:
             return True
         return self._answered is not None and self._answered != self._answers
@@ -465,6 +479,10 @@ def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:
     fed: dict[Partition, list[Feed]] = {}
     for feed in feeds:
         assert feed.task.source is not None
-        for index in feed.task.source.partitions:
+        for index in feed.positions():
             fed.setdefault(Partition(feed.task.source.topic, index), []).append(feed)
     return fed
+
+
+def _counts(fed: Mapping[Partition, list[Feed]]) -> dict[Partition, int]:
+    return {partition: len(feeds) for partition, feeds in fed.items()}

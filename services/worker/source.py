@@ -167,6 +167,8 @@ class SourceFeed:
         """Takes a valid cut of this task, ours or another copy's."""
         self.last_cut_ms = now_ms
         for r in cut.ranges:
+            if r.partition not in self._waiting:
+                self._waiting[r.partition] = _Waiting(r.start, r.start, r.start, self._table)
             self._waiting[r.partition].cut = r.stop
             self._newest[r.partition] = r.newest_us
             if cut.batch <= self.batch:
@@ -181,20 +183,29 @@ class SourceFeed:
 
     def at_end(self, ends: Mapping[int, int]) -> bool:
         """Whether everything below the drain's end offsets has been fetched."""
-        return all(self._waiting[partition].holds(end) for partition, end in ends.items())
+        return all(
+            partition in self._waiting and self._waiting[partition].holds(end) for partition, end in ends.items()
+        )
 
     def propose(
         self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
-        """Ranges of the next cut, decoded and kept until it is read back, and whether they reach the drain's ends."""
+        """Ranges of the next cut, decoded and kept until it is read back, and whether they reach the drain's ends.
+
+        A partition that a drain does not name joined after it, and nothing more is read of it.
+        """
         share = max(1, max_records // max(1, len(self._waiting)))
         spans = [
-            (partition, waiting.cut, self._stop(waiting, share, max_bytes, None if ends is None else ends[partition]))
+            (
+                partition,
+                waiting.cut,
+                self._stop(waiting, share, max_bytes, None if ends is None else ends.get(partition, 0)),
+            )
             for partition, waiting in sorted(self._waiting.items())
         ]
         read = self._decode([Range(partition, start, stop) for partition, start, stop in spans])
         self._prepared[batch] = read
-        final = ends is not None and all(r.stop >= ends[r.partition] for r in read.ranges)
+        final = ends is not None and all(r.stop >= ends.get(r.partition, 0) for r in read.ranges)
         return read.ranges, final
 
     def _stop(self, waiting: _Waiting, share: int, max_bytes: int, end: int | None) -> int:

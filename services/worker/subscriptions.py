@@ -31,7 +31,9 @@ class SharedReader:
         """Positions already read past are read again. Of an end met before it is told too: it is met only once."""
         moved = {}
         for partition, offset in positions.items():
-            self._subscribers.setdefault(partition, []).append(subscriber)
+            subscribers = self._subscribers.setdefault(partition, [])
+            if all(one is not subscriber for one in subscribers):
+                subscribers.append(subscriber)
             if partition not in self._next or offset < self._next[partition]:
                 moved[partition] = self._next[partition] = offset
                 self._ends.pop(partition, None)

@@ -12,6 +12,7 @@ from services.kernel.decided import Author
 from services.kernel.image import Image
 from services.log.protocol import Appender, Chunk, Log
 from services.worker.blocking import Blocking
+from services.worker.topic_watch import TopicWatch
 
 
 class Subscriber(Protocol):
@@ -57,5 +58,6 @@ class Surroundings:
     image: Callable[[str], Image]
     data: Subscriptions
     control: Subscriptions
+    topics: TopicWatch
     read_decisions: Callable[[Callable[[], None]], None]
     happened: Callable[[Event], None]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.cimpl import NewPartitions
 
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, Retriable, StateCorrupted, Torn
@@ -170,6 +171,60 @@ def test_internal_topics_are_not_listed(log: Log) -> None:
     transactor.start()  # on Kafka this makes one
     transactor.close()
     assert not [name for name in log.topics() if name.startswith("__")]
+
+
+def test_describe_tells_which_topic_it_is_and_how_many_partitions_it_has(log: Log) -> None:
+    name, other = new_topic(log, 2), new_topic(log)
+    found = log.describe([name, other, "no-such-topic"])
+    assert {topic: one.partitions for topic, one in found.items()} == {name: 2, other: 1}
+    assert found[name].id
+    assert found[name].id != found[other].id
+    assert log.describe([name, name]) == {name: found[name]}
+    assert log.describe([]) == {}
+
+
+def test_a_topic_created_anew_is_another_one(log: Log) -> None:
+    name = new_topic(log, 3)
+    fill(log, Partition(name, 0), b"old")
+    before = log.describe([name])[name]
+    log.delete([name])
+    assert log.describe([name]) == {}
+    log.create([TopicSpec(name, 1)])
+    after = log.describe([name])[name]
+    assert (before.partitions, after.partitions) == (3, 1)
+    assert before.id != after.id
+    assert scanned(log, Partition(name, 0)) == []
+
+
+def test_a_topic_that_has_grown_is_the_same_and_its_new_partitions_can_be_read(log: Log) -> None:
+    name = new_topic(log, 2)
+    before = log.describe([name])[name]
+    collector = Collector(log.reader("grown"))
+    collector.reader.assign({Partition(name, 0): 0})
+    fill(log, Partition(name, 0), b"0")
+    collector.until(lambda: collector.values(Partition(name, 0)) == [b"0"])
+    grow(log, name, 4)
+    deadline = time.monotonic() + DEADLINE_S
+    while (after := log.describe([name])[name]).partitions < 4:
+        assert time.monotonic() < deadline
+    assert (after.id, after.partitions) == (before.id, 4)
+    partition = Partition(name, 3)
+    fill(log, partition, b"a", b"b")
+    collector.reader.assign({partition: 0})
+    asked = time.monotonic()
+    collector.until(lambda: collector.values(partition) == [b"a", b"b"])
+    assert time.monotonic() - asked < 20, "and not minutes later"
+    assert collector.offsets(partition) == [0, 1]
+    collector.reader.close()
+
+
+def grow(log: Log, topic: str, partitions: int) -> None:
+    if isinstance(log, MemoryLog):
+        log.grow(topic, partitions)
+        return
+    assert isinstance(log, KafkaLog)
+    (done,) = log._admin.create_partitions([NewPartitions(topic, partitions)]).values()
+    done.result(DEADLINE_S)
 
 
 def test_delete_removes_what_is_there_and_ignores_the_rest(log: Log) -> None:

@@ -25,10 +25,10 @@ from services.cli.terminal import CommandFailed
 from services.kernel.admitted import Admitted
 from services.kernel.assigned import Assigned
 from services.kernel.checkpoint_log import CheckpointLog, Run, restore
-from services.kernel.cuts import CutLog, beginning
+from services.kernel.cuts import CutLog, of_plan
 from services.kernel.errors import HoldfastError
 from services.kernel.image import MemoryImage
-from services.kernel.planning.layout import readers, unit_layouts
+from services.kernel.planning.layout import readers, task_name, unit_layouts
 from services.recovery.core import switching
 from services.worker import running
 from tests.simulation.broker import Trimmed, Written
@@ -181,12 +181,7 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
 
     And what joins a table comes once the table is there (JOBS "A job file").
     """
-    first = {
-        f"{source.operator}-{index}": {partition: source.first[partition] for partition in owned}
-        for source in generation.plan.sources
-        for index, owned in enumerate(source.owners)
-    }
-    log = CutLog(beginning(first))
+    log = of_plan(generation.plan)
     brought: dict[str, int] = {}
     for one in cluster.broker.written:
         if one.partition.topic == generation.topics.cuts:
@@ -198,7 +193,8 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
                     brought.setdefault(record.task, record.batch)
             if isinstance(record, Control) and record.kind == "drain" and log.ends is None:
                 yield f"drain: the drain at {record.offset} is not valid"
-    tables = {task for task in first if generation.plan.spec["sources"][task.rpartition("-")[0]].get("table")}
+    yield from _every_partition_is_read(cluster, generation, log)
+    tables = {task for task in log.tasks if generation.plan.spec["sources"][task.rpartition("-")[0]].get("table")}
     loaded = log.loaded(tables)
     for task, batch in brought.items():
         if task not in tables and (loaded is None or batch < loaded):
@@ -206,7 +202,7 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
     if generation.ended == "drained":
         for task, ends in (log.ends or {}).items():
             reached = {r.partition: r.stop for r in log.task(task).ranges}
-            short = {partition: end for partition, end in ends.items() if reached[partition] < end}
+            short = {partition: end for partition, end in ends.items() if reached.get(partition, -1) < end}
             if short:
                 yield f"not cut: {task} ended at {reached}, short of {short}"
 
@@ -337,6 +333,24 @@ class _CheckpointCheck:
             yield f"restore: {trim.partition} trimmed to {trim.upto} restores another image"
         if folded.last_id != self._generation.folds[trim.partition].last_id:
             yield f"restore: {trim.partition} trimmed to {trim.upto} ends at another marker"
+
+
+def _every_partition_is_read(cluster: Cluster, generation: Generation, log: CutLog) -> Iterator[str]:
+    """Once the job has run out, also those that appeared while it ran, each by one task and from its first record."""
+    if log.ends is None or not all(task.final for task in log.tasks.values()):
+        return
+    for source in generation.plan.sources:
+        own = [log.task(task_name(source.operator, index)) for index in range(len(source.owners))]
+        read = sorted(r.partition for task in own for r in task.ranges)
+        count = cluster.broker.topics()[source.topic]
+        if read != list(range(count)):
+            yield f"partitions: {source.operator} reads {read} of {source.topic}, which has {count}"
+    first: dict[tuple[str, int], int] = {}
+    for one in cluster.broker.written:
+        record = cuts.decode(one.value) if one.partition.topic == generation.topics.cuts else None
+        for r in record.ranges if isinstance(record, Cut) else ():
+            first.setdefault((record.task, r.partition), r.start)  # type: ignore[union-attr]
+    yield from (f"partitions: {task} begins partition {p} at {at}" for (task, p), at in first.items() if at > 0)
 
 
 @dataclass(slots=True)

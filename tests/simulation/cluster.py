@@ -144,6 +144,12 @@ class Cluster:
         """Something that the user has submitted is not answered yet."""
         return self._hand.waiting
 
+    def grow(self, topic: str, more: int) -> list[int]:
+        """Adds partitions to a topic; the new ones."""
+        count = self.broker.topics()[topic]
+        self.broker.grow(topic, count + more)
+        return list(range(count, count + more))
+
     def feed(self, one: Feed) -> None:
         """Appends records; in a transaction they come with a marker behind them."""
         if not self.broker.available:

@@ -13,7 +13,7 @@ from schemas.topics import Partition
 from services.recovery.core.schemes import SCHEMES
 from tests.simulation import midway
 from tests.simulation.cluster import Cluster
-from tests.simulation.jobs import NAME
+from tests.simulation.jobs import NAME, draw_growth
 from tests.simulation.names import kind_of
 from tests.simulation.processes import Process, WorkerProcess
 from tests.simulation.profiles import Profile
@@ -41,12 +41,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Whom a fault can hit."""
+    """Whom a fault can hit. topics: of the user, which may grow."""
 
     workers: tuple[str, ...]
     replicas: tuple[str, ...]
     controllers: tuple[str, ...]
     units: tuple[str, ...]
+    topics: tuple[str, ...]
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -259,6 +260,14 @@ def _commits(process: WorkerProcess) -> list[str]:
     return [unit for unit, copy in copies.items() if copy.core.flags.commit]
 
 
+def _grown(cluster: Cluster, fault: Fault) -> None:
+    """detail: a user's topic, which gets count partitions more; for ms records come to them."""
+    made = cluster.grow(fault.detail, fault.count)
+    random = Random(f"{cluster.seed}/grown/{fault.at_ms}")
+    for one in draw_growth(random, fault.detail, made, fault.at_ms, fault.at_ms + fault.ms):
+        cluster.timeline.at(max(one.at_ms * 1000, cluster.timeline.now_us), lambda one=one: cluster.feed(one))  # type: ignore[misc]
+
+
 STRIKES: Mapping[str, Callable[[Cluster, Fault, Partition, bytes], None]] = {
     "dies": lambda cluster, fault, *_: cluster.crash(fault.target[0], fault.ms, notice=True),
     "stalls": lambda cluster, fault, *_: _stall(cluster, fault),
@@ -286,6 +295,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "usurped": _usurped,
     "dies-behind": _dies_behind,
     "half-pasted": _half_pasted,
+    "grown": _grown,
     "outrun": midway.outrun,
     "unserved": midway.unserved,
     "mind-changed": midway.mind_changed,
@@ -375,6 +385,7 @@ def _aimed(
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
         (0, "half-pasted", lambda kind: of(kind, (), ms)),
+        (0, "grown", lambda kind: of(kind, (), ms, random.choice(roles.topics), random.choice((1, 1, 2, 3)))),
         (
             0,
             "outrun",

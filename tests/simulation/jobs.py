@@ -294,6 +294,16 @@ def draw_feed(random: Random, job: DrawnJob, until_ms: int) -> list[Feed]:
     return sorted(feed, key=lambda one: one.at_ms)
 
 
+def draw_growth(random: Random, topic: str, partitions: Sequence[int], from_ms: int, until_ms: int) -> list[Feed]:
+    """What the user appends to new partitions: at once, and then for a while."""
+    feed, at_ms = [], from_ms
+    while at_ms <= until_ms:
+        values = tuple(_record(random, ["k0", "k1", "new"], at_ms) for _ in range(random.randint(1, 5)))
+        feed.append(Feed(at_ms, topic, random.choice(partitions), values, random.random() < 0.2))
+        at_ms += random.randint(1, 200)
+    return feed
+
+
 def _entry(random: Random, keys: list[str], at_ms: int) -> bytes:
     """A row of the table, or what is none."""
     if random.random() < 0.02:

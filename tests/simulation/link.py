@@ -15,7 +15,7 @@ from typing import Any
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, Indefinite, Retriable
 from services.log.memory import MemoryReader, MemoryTransactor
-from services.log.protocol import At, Chunk, Delivered, Headers, Message, Rows
+from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
 from services.worker.blocking import Call, Done
 from tests.simulation.broker import Broker
 from tests.simulation.names import kind_of
@@ -163,6 +163,9 @@ class Link:
 
     def topics(self) -> dict[str, int]:
         return self._ask("topics").topics()
+
+    def describe(self, topics: Iterable[str]) -> dict[str, Described]:
+        return self._ask("topics").describe(topics)
 
     def config(self, topic: str) -> dict[str, str]:
         return self._ask().config(topic)

@@ -23,7 +23,7 @@ from schemas.heartbeats import Exit
 from services.kernel.admitted import Admitted
 from services.kernel.assigned import Assigned
 from services.kernel.checkpoint_log import CheckpointLog, Run
-from services.kernel.cuts import CutLog
+from services.kernel.cuts import CutLog, Share
 from services.kernel.errors import Indefinite
 from services.kernel.merging import InputPartition
 from services.kernel.state import StateTable
@@ -152,6 +152,31 @@ def cut_not_read_back(true: Any, self: Cutter, name: str, feed: SourceFeed, now_
     for value in sent:
         self._around.appender.append(partition, value)
         self.read(self._log.upto, value, feed.batch)
+
+
+@_method(Share, "_nth")
+def taken_by_two_owners(true: Any, self: Share, owned: int) -> int:
+    """A new partition joins every source task."""
+    return int(replace(self, tasks=1).index + owned)
+
+
+def joined_in_the_middle() -> AbstractContextManager[object]:
+    """A new partition joins where the task met it, and not at its first record."""
+
+    def late(self: Share, owned: int, partitions: int) -> Any:
+        return tuple(structs.replace(r, start=1, stop=1) for r in true_joining(self, owned, partitions))
+
+    def adds(self: Share, owned: int, added: Any) -> bool:
+        return bool(true_adds(self, owned, [structs.replace(r, start=0, stop=0) for r in added]))
+
+    true_joining, true_adds = Share.joining, Share.adds
+    return mock.patch.multiple(Share, joining=late, adds=adds)
+
+
+@_method(Share, "joining")
+def new_partitions_ignored(true: Any, self: Share, owned: int, partitions: int) -> Any:
+    """Of a topic that has grown only the first partitions are read."""
+    return ()
 
 
 @_method(Cutter, "_held")
@@ -500,6 +525,9 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (marker_with_newest_cuts, 21, "runs"),
     (parts_of_two_copies_mixed, 2, "runs"),
     (tables_not_waited_for, 12, "table"),
+    (taken_by_two_owners, 0, "growth"),
+    (joined_in_the_middle, 0, "growth"),
+    (new_partitions_ignored, 0, "growth"),
     (capture_sees_later_values, 13, "half-pasted"),
     (paste_left_half_done, 20, "half-pasted"),
     (cut_not_read_back, 1, "takeovers"),

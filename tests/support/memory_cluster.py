@@ -20,6 +20,7 @@ from schemas.dead_letters import decode as decode_dead
 from schemas.decided import Id
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from services.kernel.cuts import owned
 from services.kernel.image import MemoryImage
 from services.kernel.operators import catalogue
 from services.kernel.planning.checking import Describe
@@ -139,10 +140,11 @@ class MemoryCluster:
         """Appends pause, resume or drain to the cut log, as the controller does."""
         ends: dict[str, dict[int, int]] = {}
         if kind == "drain":
-            for source in self.plan.sources:
-                for index, owned in enumerate(source.owners):
-                    found = self.log.offsets([Partition(source.topic, p) for p in owned], "end")
-                    ends[f"{source.operator}-{index}"] = {p.index: offset for p, offset in found.items()}
+            counts = self.log.topics()
+            for task, partitions in owned(self.plan, counts).items():
+                topic = next(s.topic for s in self.plan.sources if s.operator == task.rpartition("-")[0])
+                found = self.log.offsets([Partition(topic, p) for p in partitions], "end")
+                ends[task] = {p.index: offset for p, offset in found.items()}
         self._controls += 1
         self._append(Partition(self.topics.cuts, 0), cuts.encode(Control(kind, self._controls, ends)))
 

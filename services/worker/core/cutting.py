@@ -34,7 +34,8 @@ class Sight:
     batch: its last valid cut; newest: the highest batch any source task has cut; slowest: the lowest batch that a unit
     of the job has processed. records, bytes: waiting, uncut. last_ms: when its last cut was read back; stirred_ms: when
     the last cut of the job that brings records was, or the copy was put in charge. settled: nothing waits for time.
-    at_end: the drain's end offsets are reached by what waits. deciding: a proposal has not been read back.
+    at_end: the drain's end offsets are reached by what waits. grown: partitions are to join. deciding: a proposal has
+    not been read back.
     """
 
     batch: int
@@ -50,6 +51,7 @@ class Sight:
     paused: bool = False
     final: bool = False
     at_end: bool = False
+    grown: bool = False
 
 
 class Reason(Enum):
@@ -59,6 +61,7 @@ class Reason(Enum):
     DUE = "data wait and the interval has passed"
     BEHIND = "another source task is ahead"
     END = "the end offsets of a drain are reached"
+    GROWN = "the topic has new partitions"
     IDLE = "nothing came for a while"
 
 
@@ -79,6 +82,8 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
         return Reason.BEHIND
     if sight.at_end:
         return Reason.END
+    if sight.grown:
+        return Reason.GROWN
     if sight.records >= rhythm.max_records or sight.bytes >= rhythm.max_bytes:
         return Reason.FULL
     if sight.records and since_ms >= rhythm.interval_ms:
@@ -92,5 +97,7 @@ def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
         return math.inf
     if sight.batch - sight.slowest >= MAX_LEAD_BATCHES:
         return LOOK_MS
+    if sight.grown:
+        return 0.0
     limit = rhythm.interval_ms if sight.records else idle_cut_ms(sight)
     return max(0.0, limit - (sight.now_ms - sight.last_ms))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from schemas.checkpoints import CutsSnapshot
 from schemas.cuts import LOADED_WATERMARK, Control, Cut, Range, decode, encode
 from schemas.decided import Id
-from services.kernel.cuts import CutLog, beginning
+from services.kernel.cuts import CutLog, Share, beginning
 
 
 def start() -> CutsSnapshot:
@@ -124,3 +126,67 @@ def test_a_table_that_has_ended_is_loaded() -> None:
     log.read(0, Control("drain", offset=1, ends={"t-0": {0: 10}}))
     log.read(1, cut(log, "t-0", "a", 1, final=True))
     assert log.loaded(["t-0"]) == 1
+
+
+# -- partitions that appear --------------------------------------------------------------------------------------------
+
+
+GROWING = {"flights-0": Share(0, 2), "flights-1": Share(1, 2)}
+
+
+def grown(log: CutLog, task: str, counter: int, *joining: Range) -> Cut:
+    good = cut(log, task, "a", counter)
+    return structs.replace(good, ranges=(*good.ranges, *joining))
+
+
+def two_tasks() -> CutLog:
+    """Of a topic with three partitions: 0 and 2, and 1."""
+    return CutLog(beginning({"flights-0": {0: 100, 2: 5}, "flights-1": {1: 0}}), GROWING)
+
+
+def test_a_partition_that_appears_joins_its_task_at_its_first_record() -> None:
+    log = two_tasks()
+    assert log.joining("flights-1", 3) == ()
+    assert log.joining("flights-1", 4) == (Range(3, 0, 0),)
+    assert log.joining("flights-0", 4) == (), "partition 3 is the other's"
+    assert log.joining("flights-0", 9) == (Range(4, 0, 0), Range(6, 0, 0), Range(8, 0, 0))
+    assert log.read(0, grown(log, "flights-1", 1, Range(3, 0, 0)))
+    assert log.read(1, cut(log, "flights-1", "a", 2))
+    assert log.task("flights-1").ranges[-1] == Range(3, 0, 10)
+    assert CutLog(log.snapshot(), GROWING).task("flights-1") == log.task("flights-1")
+
+
+@pytest.mark.parametrize(
+    ("task", "joining"),
+    [
+        ("flights-1", (Range(3, 7, 7),)),  # not at its first record
+        ("flights-1", (Range(3, 0, 7),)),  # with records that no copy can have read yet
+        ("flights-1", (Range(3, 0, 0, 5),)),  # with a time though nothing was cut
+        ("flights-1", (Range(5, 0, 0),)),  # leaves one out
+        ("flights-1", (Range(3, 0, 0), Range(3, 0, 0))),
+        ("flights-1", (Range(5, 0, 0), Range(3, 0, 0))),
+        ("flights-1", (Range(1, 10, 10),)),  # has it
+        ("flights-0", (Range(3, 0, 0),)),  # is another's
+        ("flights-0", (Range(4, 0, 0), Range(5, 0, 0))),
+        ("flights-0", (Range(-2, 0, 0),)),
+    ],
+)
+def test_nothing_else_may_join(task: str, joining: tuple[Range, ...]) -> None:
+    log = two_tasks()
+    before = log.snapshot()
+    assert not log.read(0, grown(log, task, 1, *joining))
+    assert log.task(task) == before.tasks[task]
+    assert log.read(1, cut(log, task, "a", 2))
+
+
+def test_a_table_and_a_commit_log_keep_their_partitions() -> None:
+    log = CutLog(beginning({"flights-0": {0: 0}}))
+    assert log.joining("flights-0", 8) == ()
+    assert not log.read(0, grown(log, "flights-0", 1, Range(1, 0, 0)))
+
+
+def test_a_partition_that_joins_does_not_hide_a_hole_in_another() -> None:
+    log = two_tasks()
+    good = grown(log, "flights-1", 1, Range(3, 0, 0))
+    assert not log.read(0, structs.replace(good, ranges=(Range(1, 1, 5), Range(3, 0, 0))))
+    assert not log.read(1, structs.replace(good, ranges=(Range(3, 0, 0),)))
