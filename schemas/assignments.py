@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from schemas.reading import Strict
+from schemas.reading import Count, Strict, Whole
 
 
 class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,11 +47,11 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     unit: UnitKey
-    epoch: int
+    epoch: Count
     copies: tuple[Copy, ...] = ()
     scheme: str = "none"
     reason: str = ""
-    asked: int = -1
+    asked: Whole = -1
 
     @property
     def committer(self) -> Copy | None:
@@ -68,7 +68,10 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
         """Unplaced, or one copy a worker and `commit` at exactly one of them, which does all that the others may do."""
         workers = {copy.worker for copy in self.copies}
         in_charge = [copy.flags for copy in self.copies if copy.flags.commit]
-        at_work = all(flags.receive and flags.process and flags.send for flags in in_charge)
+        at_work = all(
+            flags.deployed and flags.state == "live" and flags.receive and flags.process and flags.send
+            for flags in in_charge
+        )
         return len(workers) == len(self.copies) and len(in_charge) == bool(self.copies) and at_work
 
 
@@ -76,7 +79,7 @@ class Assignment(msgspec.Struct, frozen=True):
     """One record: changes that are each valid or not on their own."""
 
     author: str
-    time_ms: int
+    time_ms: Whole
     changes: tuple[Change, ...]
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.cuts import Range
 from schemas.decided import Id
-from schemas.reading import Strict
+from schemas.reading import Count, Micros, Strict, Whole
 
 Entry = tuple[bytes, bytes | None]
 """A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""
@@ -19,7 +19,7 @@ class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
     """Some of a run's entries, packed by `pack`: of a delta the changed keys, of a sweep the next slice of keys."""
 
     run: Id
-    index: int
+    index: Count
     sweep: bool
     entries: bytes
 
@@ -28,9 +28,9 @@ class TaskCuts(msgspec.Struct, frozen=True):
     """The cut log's state for one source task: its last valid cut."""
 
     last: Id | None
-    batch: int
+    batch: Count
     ranges: tuple[Range, ...]
-    watermark: int
+    watermark: Micros
     idle: bool
     final: bool
 
@@ -38,11 +38,11 @@ class TaskCuts(msgspec.Struct, frozen=True):
 class CutsSnapshot(msgspec.Struct, frozen=True):
     """The cut log's state after all records below offset `upto`."""
 
-    upto: int
+    upto: Count
     tasks: dict[str, TaskCuts]
-    control_offset: int = -1
+    control_offset: Whole = -1
     paused: bool = False
-    ends: dict[str, dict[int, int]] | None = None
+    ends: dict[str, dict[Count, Count]] | None = None
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
@@ -52,9 +52,9 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     """
 
     topic: str
-    partition: int
-    offset: int
-    ended: tuple[int, ...] = ()
+    partition: Count
+    offset: Count
+    ended: tuple[Count, ...] = ()
 
 
 class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
@@ -67,17 +67,17 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
 
     id: Id
     prev: Id | None
-    parts: int
-    a: int
-    b: int
+    parts: Count
+    a: Count
+    b: Count
     sweep_from: bytes
     sweep_to: bytes | None
     tables: list[str]
-    watermarks: dict[str, int]
+    watermarks: dict[str, Micros]
     positions: list[Position]
-    delivered: int
+    delivered: Count
     cuts: CutsSnapshot | None = None
-    counts: dict[str, int] = {}
+    counts: dict[str, Count] = {}
     ended: bool = False
 
 
@@ -87,9 +87,9 @@ class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):
     id and b are those of the last valid marker below upto.
     """
 
-    upto: int
+    upto: Count
     id: Id | None
-    b: int
+    b: Count
 
 
 CheckpointRecord = Part | Marker | Anchor

@@ -5,10 +5,13 @@ Source: PROTOCOL 3.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from schemas.decided import Id
-from schemas.reading import Strict
+from schemas.reading import Count, Micros, Strict, Whole
 
 NO_WATERMARK = -(2**63)
 """Before any event time was seen."""
@@ -26,11 +29,11 @@ class Range(msgspec.Struct, frozen=True, array_like=True):
     lost counts records of the range that the log no longer held.
     """
 
-    partition: int
-    start: int
-    stop: int
-    newest_us: int | None = None
-    lost: int = 0
+    partition: Count
+    start: Count
+    stop: Count
+    newest_us: Micros | None = None
+    lost: Count = 0
 
 
 class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_defaults=True):
@@ -40,14 +43,17 @@ class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_default
     """
 
     task: str
-    batch: int
+    batch: Count
     ranges: tuple[Range, ...]
-    watermark: int
+    watermark: Micros
     id: Id
     prev: Id | None = None
     idle: bool = False
     final: bool = False
-    time_ms: int = 0
+    time_ms: Whole = 0
+
+
+Kind = Annotated[str, Meta(pattern="^(pause|resume|drain)$")]
 
 
 class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit_defaults=True):
@@ -56,9 +62,9 @@ class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit
     ends: for drain, the end offset of each partition of each source task at the time of the drain.
     """
 
-    kind: str
-    offset: int
-    ends: dict[str, dict[int, int]] = {}
+    kind: Kind
+    offset: Whole
+    ends: dict[str, dict[Count, Count]] = {}
 
 
 CutRecord = Cut | Control

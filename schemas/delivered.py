@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.reading import Strict
+from schemas.reading import Count, Strict
 
 
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -17,9 +17,9 @@ class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     unit: str
-    batch: int
-    epoch: int
-    aside: int = 0
+    batch: Count
+    epoch: Count
+    aside: Count = 0
 
 
 _decoder = Strict(msgspec.json.Decoder(Delivered).decode)

@@ -11,7 +11,10 @@ from schemas.reading import Strict
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output."""
+    """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output.
+
+    topic, partition, offset: of the record that a reader refused.
+    """
 
     time_ms: int
     kind: str
@@ -21,6 +24,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     worker: str = ""
     detail: str = ""
     phases_ms: dict[str, float] = {}
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
 
 
 _decoder = Strict(msgspec.json.Decoder(Event).decode)

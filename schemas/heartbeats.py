@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.reading import Strict
+from schemas.reading import Count, Strict, Whole
 
 
 class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,11 +19,11 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     unit: str
-    epoch: int
+    epoch: Count
     state: str
-    batch: int = 0
+    batch: Count = 0
     error: str = ""
-    durable: int = 0
+    durable: Count = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", omit_defaults=True):
@@ -37,15 +37,15 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
 
     worker: str
     incarnation: str
-    time_ms: int
-    sequence: int
-    pid: int = 0
+    time_ms: Whole
+    sequence: Count
+    pid: Count = 0
     zone: str = ""
-    slots: int = 0
-    loops: int = 0
-    decided: int = -1
+    slots: Count = 0
+    loops: Count = 0
+    decided: Whole = -1
     cpu: float = 0.0
-    rss_bytes: int = 0
+    rss_bytes: Count = 0
     versions: dict[str, str] = {}
     copies: tuple[CopyState, ...] = ()
     hosts: str = ""
@@ -58,15 +58,15 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
 
     worker: str
     incarnation: str
-    time_ms: int
-    status: int = 0
+    time_ms: Whole
+    status: Whole = 0
 
 
 class Echo(msgspec.Struct, frozen=True, tag="echo", tag_field="type", omit_defaults=True):
     """A recovery replica's word to itself: when it comes late, the broker or the replica is slow, and not a worker."""
 
     replica: str
-    sequence: int
+    sequence: Count
 
 
 HeartbeatRecord = Heartbeat | Exit

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.checkpoints import Position
-from schemas.reading import Strict
+from schemas.reading import Count, Micros, Strict
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -21,14 +21,14 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     unit: str
-    processed: int
-    acked: int
+    processed: Count
+    acked: Count
     positions: tuple[Position, ...] = ()
-    watermark: int = -(2**63)
-    records: int = 0
-    late: int = 0
-    dead: int = 0
-    lost: int = 0
+    watermark: Micros = -(2**63)
+    records: Count = 0
+    late: Count = 0
+    dead: Count = 0
+    lost: Count = 0
     step_ms: float = 0.0
     step_cpu_ms: float = 0.0
     ended: bool = False

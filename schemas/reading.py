@@ -6,11 +6,19 @@ msgspec lets two errors of Python through: a text that is not UTF-8, and what is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 _T = TypeVar("_T")
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+"""A batch, an offset, an epoch, a number of things: no arithmetic on it runs over."""
+Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+"""A count, or a number below zero that stands for none; a time of day in milliseconds."""
+Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Microseconds since 1970, with both ends of time."""
 
 
 class Strict(Generic[_T]):

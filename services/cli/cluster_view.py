@@ -6,8 +6,8 @@ What `--json` prints are the structs here. Source: JOBS "Details that scripts re
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from schemas.plans import Plan, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
 from services.kernel.admitted import Admitted
+from services.kernel.admitted import decode as decode_decision
 from services.kernel.assigned import Assigned
 from services.kernel.planning.layout import task_name
 
@@ -30,6 +31,7 @@ SILENT_MS = 1000
 """A worker not heard for so long is shown as silent."""
 
 OVER = ("ended", "rejected")
+_GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]+")
 UP = ("running", "ended")
 """States of a copy that serves its unit; what it says of an error then is how its last attempt ended."""
 
@@ -134,7 +136,7 @@ class Worker(msgspec.Struct):
 
 
 class ClusterView:
-    """Folds records as they are read; one that cannot be read is left out."""
+    """Folds records as they are read; one that cannot be read is left out. refused: so many by topic."""
 
     def __init__(self, topics: ClusterTopics) -> None:
         self._admitted, self._assigned = Admitted(), Assigned()
@@ -142,6 +144,7 @@ class ClusterView:
         self._statuses: dict[str, Status] = {}
         self._workers: dict[str, Worker] = {}
         self._progress: dict[tuple[str, str], Progress] = {}
+        self.refused: Counter[str] = Counter()
         self._folds = {
             topics.plans: self._read_decision,
             topics.status: self._read_status,
@@ -153,25 +156,30 @@ class ClusterView:
 
     def read(self, topic: str, value: bytes | None) -> None:
         """A record of one of the cluster's topics."""
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):  # the readers that matter skip it, too
+        try:
             self._folds[topic](value or b"")
+        except msgspec.DecodeError:  # the readers that matter skip it, too, and tell of it
+            self.refused[topic] += 1
 
     def read_progress(self, generation: str, value: bytes | None) -> None:
         try:
             record = progresses.decode(value or b"")
         except msgspec.DecodeError:
+            self.refused["progress"] += 1
             return
         known = self._progress.get((generation, record.unit))
         if known is None or (record.processed, record.acked) >= (known.processed, known.acked):
             self._progress[generation, record.unit] = record
 
     def _read_decision(self, value: bytes) -> None:
-        decision = plans.decode(value)
+        decision = decode_decision(value)
         if self._admitted.read(decision) and isinstance(decision, Plan):
             self._plans[decision.generation] = decision
 
     def _read_status(self, value: bytes) -> None:
         status = plans.decode_status(value)
+        if _GENERATION.fullmatch(status.generation) is None:
+            raise msgspec.ValidationError(f"{status.generation!r} is no generation")
         self._statuses[status.generation] = status
 
     def _read_heartbeat(self, value: bytes) -> None:
@@ -339,7 +347,7 @@ class ClusterView:
 
 def natural(name: str) -> list[str | int]:
     """Sorts worker-2 before worker-10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def _number(generation: str) -> int:

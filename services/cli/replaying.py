@@ -16,15 +16,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas import cuts, dead_letters, delivered, plans
+from schemas import cuts, dead_letters, delivered
 from schemas.cuts import Cut
 from schemas.dead_letters import DeadLetter
-from schemas.plans import OperatorPlan, Plan
+from schemas.plans import Decision, OperatorPlan, Plan
 from schemas.progress import decode as decode_progress
 from schemas.topics import ClusterTopics, JobTopics, Partition
 from services.cli.recorded import Recorded
 from services.cli.terminal import USAGE, CommandFailed
 from services.kernel.admitted import Admitted
+from services.kernel.admitted import decode as decode_decision
 from services.kernel.comparing import Comparison, Counts, Difference
 from services.kernel.cuts import of_plan
 from services.kernel.errors import StateCorrupted
@@ -159,15 +160,24 @@ def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:
     """Every admitted job and when it was admitted, in that order."""
     admitted = Admitted()
     for message in log.scan(Partition(topics.plans, 0)):
-        decision = plans.decode(message.value() or b"")
-        if admitted.read(decision) and isinstance(decision, Plan):
+        decision = _decision(message)
+        if decision is not None and admitted.read(decision) and isinstance(decision, Plan):
             yield decision, message.timestamp()[1]
+
+
+def _decision(message: Message) -> Decision | None:
+    """None for a record that is none: no reader takes it."""
+    try:
+        return decode_decision(message.value() or b"")
+    except msgspec.DecodeError:
+        return None
 
 
 def _ended(log: Log, topics: ClusterTopics, generation: str) -> bool:
     admitted = Admitted()
     for message in log.scan(Partition(topics.plans, 0)):
-        admitted.read(plans.decode(message.value() or b""))
+        if (decision := _decision(message)) is not None:
+            admitted.read(decision)
     return admitted.ended(generation) is not None
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas import plans
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.admitted import Admitted
+from services.kernel.admitted import Admitted, decode
 from services.log.protocol import Log
 
 ALONE = frozenset({"none", "passive"})
@@ -30,7 +29,7 @@ class SparkDemand:
         for chunk in self._reader.poll(0):
             for message in chunk.messages:
                 try:
-                    self._admitted.read(plans.decode(message.value() or b""))
+                    self._admitted.read(decode(message.value() or b""))
                 except msgspec.DecodeError:
                     continue
         return max((needed(plan) for plan in self._admitted.running().values()), default=0)

@@ -6,8 +6,6 @@ another thread, one at a time. `run` does all of it at once: for memory, where n
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -17,15 +15,18 @@ import structlog
 
 from schemas import assignments, cuts, events, heartbeats, plans, progress
 from schemas.cuts import Control
-from schemas.plans import Decision, Plan
+from schemas.events import Event
+from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
+from services.kernel.admitted import decode as decode_decision
 from services.kernel.cuts import owned
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.planning.layout import commit_logs, data_topics, task_name
+from services.kernel.refusals import Refusals
 from services.log.durability import Durability
 from services.log.protocol import Log
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 _BLOCKING = (do.Draft, do.CreateTopics, do.DeleteTopics, do.FenceIds)
-_GENERATION = re.compile(r"\d+-[0-9a-f]{6}")
 
 
 class Kind(Enum):
@@ -73,7 +73,7 @@ class Conductor:
         self._drafter: Drafter | None = None
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
-        self.malformed: Counter[str] = Counter()
+        self.refusals = Refusals(self._tell, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
         """What is to be fed, from the start of the log."""
@@ -96,7 +96,7 @@ class Conductor:
         try:
             event = _event(kind, offset, timestamp_ms, value or b"")
         except msgspec.DecodeError as error:
-            self._skip(kind.value, offset, error)
+            self._refuse(Partition(self._topic(kind), 0), offset, error)
             return
         if event is None:
             return
@@ -107,7 +107,9 @@ class Conductor:
         try:
             event = happened.ProgressRead(generation, progress.decode(value or b""))
         except msgspec.DecodeError as error:
-            self._skip("progress", offset, error)
+            plan = self.core.jobs[generation].plan if generation in self.core.jobs else None
+            if plan is not None:
+                self._refuse(Partition(self._names(plan).progress, 0), offset, error)
             return
         self._handle(event, self._time_ms())
 
@@ -128,11 +130,18 @@ class Conductor:
     def _handle(self, event: happened.Event, now_ms: int) -> None:
         self._pending += self.core.handle(event, now_ms)
 
-    def _skip(self, kind: str, offset: int, error: Exception) -> None:
-        self.malformed[kind] += 1
-        if self.malformed[kind] == 1:
-            _log.warning("malformed record skipped; more of this kind are only counted", kind=kind, offset=offset,
-                         error=str(error))  # fmt: skip
+    def _refuse(self, partition: Partition, offset: int, error: Exception) -> None:
+        _log.debug("record refused", at=f"{partition} {offset}", error=str(error))
+        self.refusals.refuse(partition, offset, error)
+
+    def _topic(self, kind: Kind) -> str:
+        return next(partition.topic for partition, found in self.topics().items() if found is kind)
+
+    def _tell(self, event: Event) -> None:
+        """Of what was met in the log before the start, another replica, or this one in its last life, has told."""
+        if self.core.acting:
+            _log.warning(event.kind, detail=event.detail)
+            self._pending.append(do.Tell(event))
 
     # -- what goes out ------------------------------------------------------------------------------------------------
 
@@ -255,15 +264,9 @@ def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened
         case Kind.SUBMIT:
             return happened.Submitted(offset, timestamp_ms, value)
         case Kind.PLANS:
-            return happened.DecisionRead(_of_a_generation(plans.decode(value)))
+            return happened.DecisionRead(decode_decision(value))
         case Kind.ASSIGNMENTS:
             return happened.AssignmentRead(assignments.decode(value))
         case Kind.HEARTBEATS:
             record = heartbeats.decode(value)
             return None if isinstance(record, heartbeats.Echo) else happened.BeatRead(record)
-
-
-def _of_a_generation(decision: Decision) -> Decision:
-    if _GENERATION.fullmatch(decision.generation) is None:
-        raise msgspec.ValidationError(f"{decision.generation!r} is no generation")
-    return decision

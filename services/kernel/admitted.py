@@ -1,12 +1,25 @@
 """Which jobs are admitted, rejected or ended, as every reader of `jobs.plans` folds it.
 
-Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan.
+Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan. A plan that
+nobody could act on is none (services/kernel/planning/soundness.py).
 """
 
 from __future__ import annotations
 
+import msgspec
+
+from schemas import plans
 from schemas.plans import Decision, Ended, Plan, Rejection
 from services.kernel.decided import LastValid
+from services.kernel.planning.soundness import unsound
+
+
+def decode(value: bytes) -> Decision:
+    """A decision that can be acted on. Raises msgspec.DecodeError on anything else."""
+    decision = plans.decode(value)
+    if problem := unsound(decision):
+        raise msgspec.ValidationError(problem)
+    return decision
 
 
 class Admitted:
@@ -22,7 +35,7 @@ class Admitted:
         """False if the record is invalid and changes nothing."""
         g = decision.generation
         follows = isinstance(decision, Ended) == (g in self._plans) and g not in {**self._rejections, **self._ended}
-        if not follows or not self._last.fits(g, decision.prev):
+        if not follows or not self._last.fits(g, decision.prev) or unsound(decision):
             return False
         self._last.accept(g, decision.id)
         if isinstance(decision, Plan):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 import structlog
 
-from schemas import assignments, commands, heartbeats, plans
+from schemas import assignments, commands, heartbeats
 from schemas.assignments import Assignment, Change, split_unit_key, unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
@@ -20,6 +20,9 @@ from schemas.events import encode as encode_event
 from schemas.heartbeats import Echo
 from schemas.plans import Ended, Plan
 from schemas.topics import ClusterTopics, Partition
+from services.kernel.admitted import decode as decode_decision
+from services.kernel.refusals import KIND as REFUSED
+from services.kernel.refusals import Refusals
 from services.log.backlog import Backlog
 from services.log.protocol import Appender
 from services.recovery.core.recovery import (
@@ -73,6 +76,7 @@ class Replica:
         self._signs_ms: dict[str, int] = {}
         self._echoes = 0
         self.meters = Meters(self.core, _now_ms())
+        self.refusals = Refusals(self._tell, lambda: now_us() / 1000, _now_ms)
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
             Partition(topics.heartbeats, 0): self._beat,
             Partition(topics.assignments, 0): self._assignment,
@@ -91,7 +95,7 @@ class Replica:
             self._readers[partition](offset, value or b"")
         except msgspec.DecodeError as error:
             self.meters.skipped.labels(partition.topic).inc()
-            _log.warning("malformed record skipped", at=f"{partition} {offset}", error=str(error))
+            self.refusals.refuse(partition, offset, error)
         self._backlog.read(partition, offset)
         self._begin()
         self.turn()
@@ -150,7 +154,7 @@ class Replica:
                 self._decided(before[change.unit], change)
 
     def _decision(self, offset: int, value: bytes) -> None:
-        decision = plans.decode(value)
+        decision = decode_decision(value)
         if isinstance(decision, Plan):
             self._generations[decision.job] = decision.generation
         elif isinstance(decision, Ended):
@@ -199,5 +203,10 @@ class Replica:
         failed = None if before is None or not follows_failure(change) else before.committer
         if failed is not None and failed.worker in self._signs_ms:  # else it was never heard
             phases["detection"] = float(max(now_ms - self._signs_ms[failed.worker], 0))
-        told = Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases)
-        self._appender.append(Partition(self._topics.events, 0), encode_event(told))
+        self._tell(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+
+    def _tell(self, event: Happened) -> None:
+        """Of records met in the log before the start, another replica, or this one in its last life, has told."""
+        if event.kind == REFUSED and not self.core.acting:
+            return
+        self._appender.append(Partition(self._topics.events, 0), encode_event(event))

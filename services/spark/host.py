@@ -6,6 +6,7 @@ Source: PROTOCOL 5 and 8. It takes only units that a plan gives to Spark.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 import structlog
 from pyspark.sql import SparkSession
 
-from schemas import assignments, plans
+from schemas import assignments
 from schemas.assignments import Change, split_unit_key
 from schemas.events import Event
 from schemas.events import encode as encode_event
@@ -22,7 +23,9 @@ from schemas.heartbeats import CopyState
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.admitted import Admitted
+from services.kernel.admitted import decode as decode_decision
 from services.kernel.assigned import Assigned
+from services.kernel.refusals import Refusals
 from services.log.protocol import Chunk, Log
 from services.spark.driver import Around, Driver
 
@@ -82,6 +85,7 @@ class Host:
         self._reader.assign({Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
         self._admitted, self._assigned = Admitted(), Assigned()
         self._drivers: dict[str, Driver] = {}
+        self._refusals = Refusals(self._tell, lambda: time.monotonic() * 1000, time_ms)
         self.turns, self.decided = 0, -1
 
     def turn(self, timeout_s: float) -> None:
@@ -111,16 +115,18 @@ class Host:
         for message in chunk.messages:
             try:
                 if chunk.partition.topic == self._cluster.plans:
-                    changed |= self._admitted.read(plans.decode(message.value() or b""))
+                    changed |= self._admitted.read(decode_decision(message.value() or b""))
                 else:
                     self.decided = message.offset()
                     changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
             except msgspec.DecodeError as error:
-                _log.warning("malformed record skipped", at=f"{chunk.partition} {message.offset()}", error=str(error))
+                self._refusals.refuse(chunk.partition, message.offset(), error)
         return changed
 
     def _reconcile(self) -> None:
-        wanted = self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation)
+        named = self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation)
+        ended = self._admitted.ended
+        wanted = {key: change for key, change in named.items() if ended(split_unit_key(key)[1]) is None}
         for key in [key for key in self._drivers if key not in wanted]:
             self._drivers.pop(key).close()
         for key, change in wanted.items():
@@ -129,7 +135,7 @@ class Host:
     def _place(self, key: str, change: Change) -> None:
         _, generation, unit = split_unit_key(key)
         plan = self._admitted.plan(generation)
-        if plan is None or self._admitted.ended(generation) is not None:
+        if plan is None:
             return
         if key not in self._drivers:
             if unit not in {one.unit for one in plan.spark}:
@@ -145,7 +151,10 @@ class Host:
 
     def _happened(self, job: str, unit: str, epoch: int, kind: str, phases_ms: dict[str, float]) -> None:
         _log.info(kind, job=job, unit=unit, epoch=epoch, **phases_ms)
-        event = Event(self._time_ms(), kind, job, unit, epoch, self.identity.worker, phases_ms=phases_ms)
+        self._tell(Event(self._time_ms(), kind, job, unit, epoch, phases_ms=phases_ms))
+
+    def _tell(self, event: Event) -> None:
+        event = msgspec.structs.replace(event, worker=self.identity.worker)
         with self._telling:
             self._appender.append(Partition(self._cluster.events, 0), encode_event(event))
             self._appender.poll()

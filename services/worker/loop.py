@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from schemas import assignments, plans, progress
+from schemas import assignments, progress
 from schemas.assignments import Change, Flags, split_unit_key
 from schemas.events import Event
 from schemas.events import encode as encode_event
@@ -20,9 +20,11 @@ from schemas.heartbeats import CopyState
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.admitted import Admitted
+from services.kernel.admitted import decode as decode_decision
 from services.kernel.assigned import Assigned
 from services.kernel.decided import Author
 from services.kernel.image import Image
+from services.kernel.refusals import Refusals
 from services.log.protocol import Chunk, Log
 from services.worker.blocking import Blocking, Inline
 from services.worker.copy import UnitCopy
@@ -89,6 +91,7 @@ class Worker:
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
         self._blocking = (deliveries, restores)
         self._watch = TopicWatch(log, watch or Inline())
+        self.refusals = Refusals(self._happened, clock_ms, time_ms)
         self._around = Surroundings(
             log=log,
             appender=self._appender,
@@ -105,6 +108,7 @@ class Worker:
             topics=self._watch,
             read_decisions=self._read_decisions,
             happened=self._happened,
+            refusals=self.refusals,
         )
         self._admitted = Admitted()
         self._assigned = Assigned()
@@ -202,12 +206,12 @@ class Worker:
         for message in chunk.messages:
             try:
                 if chunk.partition.topic == self._topics.plans:
-                    self._changed |= self._admitted.read(plans.decode(message.value() or b""))
+                    self._changed |= self._admitted.read(decode_decision(message.value() or b""))
                 else:
                     self.decided = message.offset()
                     self._changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
             except msgspec.DecodeError as error:
-                _log.warning("malformed record skipped", at=f"{chunk.partition} {message.offset()}", error=str(error))
+                self.refusals.refuse(chunk.partition, message.offset(), error)
         self._tell_decisions()
 
     def broken(self, cause: str) -> None:
@@ -215,7 +219,8 @@ class Worker:
 
     def _reconcile(self) -> None:
         """Makes the copies here those that the assignments name."""
-        wanted = self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation)
+        named = self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation)
+        wanted = {key: change for key, change in named.items() if not self._over(key)}
         for key, copy in list(self._copies.items()):
             if key not in wanted:
                 copy.unplace()
@@ -224,10 +229,14 @@ class Worker:
             self._place(key, change)
         self._forget_jobs()
 
+    def _over(self, key: str) -> bool:
+        """Its job has ended, whatever `assignments` says."""
+        return self._admitted.ended(split_unit_key(key)[1]) is not None
+
     def _place(self, key: str, change: Change) -> None:
         job, generation, unit = split_unit_key(key)
         plan = self._admitted.plan(generation)
-        if plan is None or plan.job != job or self._admitted.ended(generation) is not None:
+        if plan is None or plan.job != job:
             return
         if key not in self._copies:
             view = self._job(plan)
@@ -244,7 +253,7 @@ class Worker:
     def _job(self, plan: Plan) -> JobView:
         if plan.generation not in self._jobs:
             job = self._jobs[plan.generation] = JobView.of(plan, self._topics, self._assigned)
-            reader = self._progress_readers[plan.generation] = _ProgressReader(job)
+            reader = self._progress_readers[plan.generation] = _ProgressReader(job, self.refusals)
             self._control.add(reader, {Partition(job.topics.progress, 0): 0})
         return self._jobs[plan.generation]
 
@@ -320,15 +329,15 @@ class _Ignored:
 class _ProgressReader:
     """Keeps a job's view of everybody's progress up to date."""
 
-    def __init__(self, job: JobView) -> None:
-        self._job = job
+    def __init__(self, job: JobView, refusals: Refusals) -> None:
+        self._job, self._refusals = job, refusals
 
     def offer(self, chunk: Chunk) -> None:
         for message in chunk.messages:
             try:
                 self._job.read_progress(progress.decode(message.value() or b""))
             except msgspec.DecodeError as error:
-                _log.warning("malformed progress skipped", offset=message.offset(), error=str(error))
+                self._refusals.refuse(chunk.partition, message.offset(), error, self._job.plan.job)
 
     def broken(self, cause: str) -> None:
         _log.warning("progress cannot be read", cause=cause)

@@ -10,6 +10,7 @@ from schemas.events import Event
 from schemas.topics import Partition
 from services.kernel.decided import Author
 from services.kernel.image import Image
+from services.kernel.refusals import Refusals
 from services.log.protocol import Appender, Chunk, Log
 from services.worker.blocking import Blocking
 from services.worker.topic_watch import TopicWatch
@@ -61,3 +62,4 @@ class Surroundings:
     topics: TopicWatch
     read_decisions: Callable[[Callable[[], None]], None]
     happened: Callable[[Event], None]
+    refusals: Refusals

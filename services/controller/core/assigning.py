@@ -1,7 +1,8 @@
 """Which changes a job's units need now: a first place, another one, the worker's next incarnation, or none any more.
 
 Source: PROTOCOL 8, scheme `none`: one copy, restarted where its worker returns, else placed anew after the fail-stop
-time-out. A unit whose last change has no copies belongs to a job that is being taken down: nobody places it again.
+time-out. A unit whose last change has no copies is placed again unless a user has asked for the end of its job: the
+change names the command, and whoever has not read as far as that waits.
 """
 
 from __future__ import annotations
@@ -18,16 +19,25 @@ from services.kernel.placing import Candidate, place
 
 NO_WORKER = "no worker is alive: start one with `holdfast up --workers N`"
 
+UNASKED = "it was unplaced, and nobody asked for the end of its job"
+WAIT_MS = 30_000
+"""For so long a command that a change names, and that was not read yet, is waited for."""
+
 NO_DRIVER = "no Spark driver is alive yet: `holdfast up` starts one when a job needs it, which takes some seconds"
 
 
 @dataclass(slots=True)
 class Assigning:
-    """Folds `assignments`, and knows what this replica has proposed there and not read back yet."""
+    """Folds `assignments`, and knows what this replica has proposed there and not read back yet.
+
+    heard: offset of the last record of `jobs.submit` that was read.
+    """
 
     fleet: Fleet
     assigned: Assigned = field(default_factory=Assigned)
     proposed: dict[str, Change] = field(default_factory=dict)
+    heard: int = -1
+    _unplaced_ms: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, record: Assignment) -> list[Change]:
         """Takes one record; the valid changes. What we proposed at an epoch that is taken is decided."""
@@ -58,6 +68,10 @@ class Assigning:
         last = (self.assigned.of(unit) for unit in job.units)
         return next((change.reason for change in last if change is not None and not change.copies), None)
 
+    def all_unplaced(self, job: Job) -> bool:
+        last = [self.assigned.of(unit) for unit in job.units]
+        return bool(last) and all(change is not None and not change.copies for change in last)
+
     def all_gone(self, job: Job, now_ms: int) -> bool:
         """No unit is placed, and no living worker reports a copy."""
         last = {unit: self.assigned.of(unit) for unit in job.units}
@@ -70,7 +84,7 @@ class Assigning:
         """Units never placed are unplaced, too: then a slower replica cannot place them."""
         last = {unit: self.assigned.of(unit) for unit in job.units if unit not in self.proposed}
         return tuple(
-            Change(unit, self.assigned.epoch(unit) + 1, reason=reason)
+            Change(unit, self.assigned.epoch(unit) + 1, reason=reason, asked=job.stop_offset)
             for unit, change in last.items()
             if change is None or change.copies
         )
@@ -82,6 +96,9 @@ class Assigning:
             change = self.assigned.of(unit)
             if change is None:
                 homeless[unit] = "placed"
+            elif not change.copies:
+                if not self._awaits_command(change, now_ms):
+                    homeless[unit] = UNASKED
             elif change.scheme == "none" and change.copies:
                 if (returned := self._next(unit, change.copies[0], now_ms)) is not None:
                     changes.append(returned)
@@ -97,6 +114,16 @@ class Assigning:
             changes += [self._change(unit, to.worker, to.incarnation, homeless[unit]) for unit, to in places.items()]
             missing += [] if places else [waiting]
         return tuple(changes), "; ".join(missing)
+
+    def _awaits_command(self, change: Change, now_ms: int) -> bool:
+        """Whether the command that it names may still come: no order holds between topics."""
+        if change.asked <= self.heard:
+            return False
+        epoch, since_ms = self._unplaced_ms.get(change.unit, (0, 0))
+        if epoch != change.epoch:
+            since_ms = now_ms
+            self._unplaced_ms[change.unit] = change.epoch, now_ms
+        return now_ms - since_ms < WAIT_MS
 
     def _next(self, unit: str, copy: Copy, now_ms: int) -> Change | None:
         """To the worker's next incarnation, if it has returned."""

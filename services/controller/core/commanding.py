@@ -43,7 +43,7 @@ def apply(asked: Asked, job: Job) -> str:
     if kind == "scheme":
         return _scheme_refused(asked.command, job)
     if kind == "cancel":
-        job.cancelled = True
+        job.cancel_offset = asked.offset if job.cancel_offset is None else job.cancel_offset
     elif job.drain_offset is not None and kind != "drain":
         return f"{job.label} is draining"
     elif kind == "drain":

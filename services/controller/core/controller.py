@@ -117,6 +117,7 @@ class Controller:
         return True
 
     def _submitted(self, event: Submitted, now_ms: int) -> None:
+        self.assigning.heard = max(self.assigning.heard, event.offset)
         match parse(event.value):
             case NamedJob(name):
                 g = generation(event.offset, event.timestamp_ms, event.value)

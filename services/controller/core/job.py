@@ -44,7 +44,7 @@ class Job:
     problems: tuple[Problem, ...] = ()
     proposal: Decision | None = None
     # What users asked for.
-    cancelled: bool = False
+    cancel_offset: int | None = None
     drain_offset: int | None = None
     control: Control | None = None
     # What is under way.
@@ -80,6 +80,12 @@ class Job:
     def settled(self) -> bool:
         """Nothing is left to do or to say."""
         return self.over and self.asked is None and self.published is not None and self.published.state in SETTLED
+
+    @property
+    def stop_offset(self) -> int:
+        """Of the command, in `jobs.submit`, that asked for its end; -1: nobody did."""
+        asked = self.cancel_offset if self.cancel_offset is not None else self.drain_offset
+        return -1 if asked is None else asked
 
     @property
     def all_ran_out(self) -> bool:

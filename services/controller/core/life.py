@@ -42,7 +42,7 @@ class Step(Enum):
     PLACED = "every unit has a copy"
     DRAIN_ASKED = "it is to run out"
     RAN_OUT = "every unit has processed its end"
-    STOP_ASKED = "it is cancelled, or somebody began to unplace it"
+    STOP_ASKED = "it is cancelled, or drains and somebody has unplaced it"
     STOPPED = "no unit is placed, and no living worker reports a copy"
     FENCED = "no holder of its transactional ids can write any more"
     DELETED = "its topics are gone"

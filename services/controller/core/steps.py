@@ -53,7 +53,10 @@ def _has_turn(job: Job, jobs: Iterable[Job]) -> bool:
 
 
 def _to_stop(job: Job, assigning: Assigning) -> bool:
-    return job.cancelled or assigning.unplaced_by(job) is not None
+    """What `assignments` says is not enough: a record there that takes units from a job can be anybody's mistake."""
+    if job.cancel_offset is not None:
+        return True
+    return job.drain_offset is not None and assigning.all_unplaced(job)
 
 
 def reason(job: Job, assigning: Assigning) -> str:

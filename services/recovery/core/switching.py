@@ -232,7 +232,7 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
     change = msgspec.structs.replace(
         situation.change,
         epoch=situation.change.epoch + 1,
-        copies=copies,
+        copies=tuple(_known(copy, situation) for copy in copies),
         reason=f"{sign.value}: {move.value}",
         scheme=situation.change.scheme if newest is None else newest.scheme,
         asked=situation.change.asked if newest is None else newest.offset,
@@ -240,6 +240,15 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
     return change
+
+
+def _known(copy: Copy, situation: Situation) -> Copy:
+    """Flags that nobody here knows, another version's or a mistake, are led back with the first record that follows."""
+    if copy.flags.commit:
+        return _in_charge(copy)
+    if Rung.of(copy.flags) is None:
+        return Copy(copy.worker, copy.incarnation, situation.target_flags)
+    return copy
 
 
 # -- what must always hold, and how it reads --------------------------------------------------------------------------

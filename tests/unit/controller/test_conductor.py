@@ -93,7 +93,11 @@ def test_malformed_records_are_counted_and_skipped() -> None:
     cluster.submit(job())
     cluster.start("w1")
     cluster.pass_s(0.3)
-    assert cluster.replicas["c0"].conductor.malformed == {"jobs.plans": 4, "assignments": 4, "heartbeats": 4}
+    assert cluster.replicas["c0"].conductor.refusals.counts == {
+        CLUSTER.plans: 4,
+        CLUSTER.assignments: 4,
+        CLUSTER.heartbeats: 4,
+    }
     assert cluster.states()[-1] == "running"
     for _ in range(2):
         cluster.append(cluster.names().progress, b"{")
@@ -101,7 +105,7 @@ def test_malformed_records_are_counted_and_skipped() -> None:
     cluster.pass_s(0.2)
     cluster.run_out()
     cluster.pass_s(0.2)
-    assert cluster.replicas["c0"].conductor.malformed["progress"] == 2
+    assert cluster.replicas["c0"].conductor.refusals.counts[cluster.names().progress] == 2
     assert isinstance(cluster.decisions()[-1], Ended)
 
 
@@ -126,7 +130,7 @@ def test_a_decision_on_a_generation_that_cannot_be_is_malformed() -> None:
     rejection = Rejection("x", "latest", cluster.plan().id, ())
     cluster.append(CLUSTER.plans, encode(rejection))
     cluster.settle()
-    assert cluster.replicas["c0"].conductor.malformed == {"jobs.plans": 1}
+    assert cluster.replicas["c0"].conductor.refusals.counts == {CLUSTER.plans: 1}
 
 
 def test_a_defect_in_the_planner_rejects_the_job_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

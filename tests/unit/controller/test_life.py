@@ -52,7 +52,7 @@ class Core:
         self.core = Controller("mine")
         self.asked: list[do.Action] = []
         self._epoch = 0
-        self._offset = 0
+        self.offset = 0
 
     def handle(self, *events: happened.Event) -> Core:
         for event in events:
@@ -74,14 +74,14 @@ class Core:
     def read(self, decision: Decision) -> Core:
         return self.handle(happened.DecisionRead(decision))
 
-    def assign(self, *copies: Copy) -> Core:
+    def assign(self, *copies: Copy, asked: int = -1) -> Core:
         self._epoch += 1
-        changes = tuple(Change(unit, self._epoch, copies, reason="cancelled") for unit in UNITS)
+        changes = tuple(Change(unit, self._epoch, copies, reason="cancelled", asked=asked) for unit in UNITS)
         return self.handle(happened.AssignmentRead(Assignment("other", 0, changes)))
 
     def command(self, command: str) -> Core:
-        self._offset += 1
-        return self.handle(happened.Submitted(self._offset, 0, encode(Command(command, "job"))))
+        self.offset += 1
+        return self.handle(happened.Submitted(self.offset, 0, encode(Command(command, "job"))))
 
     def run_out(self) -> Core:
         return self.handle(*(happened.ProgressRead(G, Progress(u.name, 1, 1, ended=True)) for u in PLAN.units))
@@ -160,8 +160,13 @@ def test_every_row_of_the_table_is_taken(phase: Phase, step: Step) -> None:
 
 
 @pytest.mark.parametrize("phase", [P.PLACING, P.RUNNING, P.DRAINING])
-def test_a_job_that_another_replica_takes_down_is_taken_down_here_too(phase: Phase) -> None:
-    core = at(phase).assign()
+def test_a_job_that_another_replica_takes_down_is_taken_down_here_too_once_the_command_is_read(phase: Phase) -> None:
+    core = at(phase)
+    core.assign(asked=3)
+    assert core.phase is (P.FENCING if phase is P.DRAINING else phase)
+    assert not any(isinstance(action, do.AppendAssignment) for action in core.asked), "it waits for the command"
+    while core.offset < 3:
+        core.command("cancel")
     assert core.phase is P.FENCING
 
 

@@ -146,6 +146,37 @@ def test_a_record_with_flags_and_a_scheme_of_another_version_is_led_back() -> No
     assert world.change().copies == last.copies
 
 
+ODD = [Flags(state="warm", commit=False), Flags(state="warm"), Flags(checkpoint_target=True), Flags(deployed=False)]
+
+
+@pytest.mark.parametrize("scheme", ["active-replication", "none", "passive-cold", "hybrid"])
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_flags_that_no_version_knows_stop_no_replica_whatever_follows(odd: Flags, scheme: str) -> None:
+    """Both replicas failed on the record that one of them made of it, and again after every start."""
+    world = cluster()
+    first, second = world.change().copies
+    make = type(first)
+    copies = (make("w1", "1", odd), second) if odd.commit else (first, make("w2", "1", odd))
+    world.append("stranger", [Change(UNIT, world.change().epoch + 1, copies, "hybrid", "strange")])
+    world.add_replica()
+    world.ask(scheme)
+    world.settle()
+    world.kill("w1")
+    world.settle()
+    assert world.change().scheme == scheme
+    agree(world)
+
+
+def test_a_scheme_and_copies_that_nobody_knows_stop_no_replica() -> None:
+    world = cluster()
+    copies = world.change().copies
+    world.append("stranger", [Change(UNIT, world.change().epoch + 1, copies, "by-magic", "strange")])
+    world.run(1.0)
+    world.ask("passive-hot")
+    world.settle()
+    assert world.change().scheme == "passive-hot"
+
+
 def test_many_units_are_taken_over_in_one_record_and_spread_over_the_others() -> None:
     workers = [Worker(f"w{number}", f"z{number}", slots=4) for number in (1, 2, 3, 4)]
     units = {f"u-{index}": "hybrid" for index in range(6)}

@@ -1,0 +1,148 @@
+"""Whether a decision of `jobs.plans` can be acted on: its parts refer to each other, and it can be laid out.
+
+A plan that is not sound is no plan, to any reader: whoever acted on it would fail, and again after each restart. The
+rule looks at nothing but the record, so that every reader says the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.plans import Decision, Edge, OperatorPlan, Plan, SourcePlan, UnitPlan
+from schemas.topics import JobTopics
+from services.kernel.planning.layout import data_topics, readers
+
+KINDS = frozenset({"source", "filter", "select", "aggregate", "join", "top", "union", "python", "spark", "sink"})
+ROUTINGS = frozenset({"forward", "merge", "spread", "keyed"})
+MAX_TASKS = 10_000
+"""Of one operator; beyond it a plan would fill the memory of whoever lays it out."""
+MAX_OFFSET = 2**53
+_GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]{6}")
+_NAME = re.compile(r"[^@/\s]+")
+
+
+def unsound(decision: Decision) -> str:
+    """What is wrong with it, or nothing."""
+    if _GENERATION.fullmatch(decision.generation) is None:
+        return f"{decision.generation!r} is no generation"
+    if not isinstance(decision, Plan):
+        return ""
+    if _NAME.fullmatch(decision.job) is None:
+        return f"{decision.job!r} is no name of a job"
+    return next(_problems(decision), "") or _underivable(decision)
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    operators = {one.name: one for one in plan.operators}
+    if len(operators) < len(plan.operators):
+        yield "two operators have one name"
+    for one in plan.operators:
+        yield from _of_operator(one)
+    for edge in plan.edges:
+        yield from _of_edge(plan, edge, operators)
+    yield from _of_units(plan, operators)
+    for source in plan.sources:
+        yield from _of_source(source, operators)
+    for spark in plan.spark:
+        if spark.unit not in {unit.name for unit in plan.units}:
+            yield f"Spark operator {spark.operator}: there is no unit {spark.unit}"
+    yield from _of_settings(plan)
+
+
+def _of_operator(one: OperatorPlan) -> Iterator[str]:
+    if one.kind not in KINDS:
+        yield f"operator {one.name}: unknown kind {one.kind!r}"
+    if not 1 <= one.parallelism <= MAX_TASKS:
+        yield f"operator {one.name}: parallelism {one.parallelism}"
+    if one.kind == "sink":
+        if not isinstance(one.params.get("topic"), str) or not isinstance(one.params.get("query"), str):
+            yield f"sink {one.name}: names no topic or no query"
+        if not isinstance(one.params.get("partitions"), int):
+            yield f"sink {one.name}: does not say how many partitions its topic has"
+
+
+def _of_edge(plan: Plan, edge: Edge, operators: dict[str, OperatorPlan]) -> Iterator[str]:
+    name = f"edge {edge.producer} to {edge.consumer}"
+    for end in (edge.producer, edge.consumer):
+        if end not in operators:
+            yield f"{name}: there is no operator {end}"
+    if edge.routing not in ROUTINGS:
+        yield f"{name}: unknown routing {edge.routing!r}"
+    if edge.slot < 0:
+        yield f"{name}: slot {edge.slot}"
+    if edge.topic is not None and f".{plan.job}.{plan.generation}." not in edge.topic:
+        yield f"{name}: topic {edge.topic} is not of this job"
+
+
+def _of_units(plan: Plan, operators: dict[str, OperatorPlan]) -> Iterator[str]:
+    if len({unit.name for unit in plan.units}) < len(plan.units):
+        yield "two units have one name"
+    for unit in plan.units:
+        yield from _of_unit(unit, len(plan.units), operators)
+
+
+def _of_unit(unit: UnitPlan, units: int, operators: dict[str, OperatorPlan]) -> Iterator[str]:
+    if _NAME.fullmatch(unit.name) is None:
+        yield f"{unit.name!r} is no name of a unit"
+    if not 0 <= unit.partition < max(units, 1):
+        yield f"unit {unit.name}: partition {unit.partition} of {units}"
+    for name in unit.operators:
+        one = operators.get(name)
+        if one is None:
+            yield f"unit {unit.name}: there is no operator {name}"
+        elif not 0 <= unit.index < one.parallelism:
+            yield f"unit {unit.name}: task {unit.index} of {name}, which has {one.parallelism}"
+
+
+def _of_source(source: SourcePlan, operators: dict[str, OperatorPlan]) -> Iterator[str]:
+    one = operators.get(source.operator)
+    if one is None:
+        yield f"source {source.operator}: there is no such operator"
+    elif len(source.owners) != one.parallelism:
+        yield f"source {source.operator}: {one.parallelism} tasks, owners for {len(source.owners)}"
+    for partition in (p for owned in source.owners for p in owned):
+        if not 0 <= source.first.get(partition, -1) <= MAX_OFFSET:
+            yield f"source {source.operator}: no first offset of partition {partition}"
+
+
+def _of_settings(plan: Plan) -> Iterator[str]:
+    """What the services read of the job file."""
+    if not 0 < plan.interval_ms <= 86_400_000:
+        yield f"interval_ms {plan.interval_ms}"
+    tolerance = plan.spec.get("fault_tolerance") or {}
+    sources = plan.spec.get("sources") or {}
+    if not isinstance(tolerance, dict) or not isinstance(sources, dict):
+        yield "fault_tolerance or sources are no objects"
+        return
+    for name in ("hybrid", "checkpoint"):
+        if not isinstance(tolerance.get(name) or {}, dict):
+            yield f"fault_tolerance.{name} is no object"
+            return
+    if any(not isinstance(source, dict) for source in sources.values()):
+        yield "a source is no object"
+    numbers = {name: plan.spec.get(name) for name in ("max_batch_records", "max_batch_bytes")}
+    numbers |= {name: tolerance.get(name) for name in ("misses", "fail_stop_timeout_s")}
+    numbers["checkpoint.interval_ms"] = (tolerance.get("checkpoint") or {}).get("interval_ms")
+    for name, value in numbers.items():
+        if value is not None and not _is_setting(value):
+            yield f"{name} is {value!r}"
+
+
+def _is_setting(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_OFFSET
+
+
+def _underivable(plan: Plan) -> str:
+    """What services derive from a plan is derived once here; whatever that raises, others would meet, too."""
+    marker = f".{plan.job}.{plan.generation}."
+    prefixes = {edge.topic.partition(marker)[0] for edge in plan.edges if edge.topic is not None}
+    if len(prefixes) > 1:
+        return f"its topics are under several prefixes: {', '.join(sorted(prefixes))}"
+    try:
+        readers(plan, JobTopics(next(iter(prefixes), ""), plan.job, plan.generation))
+        data_topics(plan)
+    except Exception as error:
+        return f"cannot be laid out: {type(error).__name__}: {error}"
+    return ""

@@ -1,0 +1,57 @@
+"""Records that a reader refused, since they cannot be parsed or do not fit what is known: skipped, counted, told of.
+
+Every reader of a topic of ours reports here, so that people see in `events` which record it was and why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schemas.events import Event
+from schemas.topics import Partition
+
+KIND = "record-refused"
+QUIET_MS = 10_000.0
+"""Of one topic so often at most; what came in between is told of as a number."""
+CAUSE_CHARACTERS = 300
+
+
+@dataclass(slots=True)
+class _Topic:
+    """told_ms: when the last event went out; untold: records refused since."""
+
+    told_ms: float
+    untold: int = 0
+
+
+class Refusals:
+    """Of one process.
+
+    Args:
+        tell: publishes an event. clock_ms: monotonic. time_ms: time of day.
+    """
+
+    def __init__(
+        self, tell: Callable[[Event], None], clock_ms: Callable[[], float], time_ms: Callable[[], int]
+    ) -> None:
+        self._tell, self._clock_ms, self._time_ms = tell, clock_ms, time_ms
+        self._topics: dict[str, _Topic] = {}
+        self.counts: Counter[str] = Counter()
+        """Records refused by topic."""
+
+    def refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
+        """Counts a record, and tells of it unless its topic was told of a moment ago."""
+        self.counts[partition.topic] += 1
+        now_ms, topic = self._clock_ms(), self._topics.get(partition.topic)
+        if topic is not None and now_ms - topic.told_ms < QUIET_MS:
+            topic.untold += 1
+            return
+        more = f" (and {topic.untold} before it)" if topic is not None and topic.untold else ""
+        self._topics[partition.topic] = _Topic(now_ms)
+        detail = f"{partition} offset {offset}: {str(cause)[:CAUSE_CHARACTERS]}{more}"
+        event = Event(
+            self._time_ms(), KIND, job, detail=detail, topic=partition.topic, partition=partition.index, offset=offset
+        )
+        self._tell(event)
