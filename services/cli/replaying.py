@@ -191,7 +191,7 @@ def _unknown(log: Log, topics: ClusterTopics, job: str, generation: str) -> Comm
 
 def _check_own(log: Log, own: JobTopics, *, ended: bool) -> None:
     """The cut log must be there from its first record on."""
-    present = log.topics()
+    present = log.topics(own.recorded)
     for topic in sorted(own.recorded):
         if topic not in present:
             why = "the job has ended, and with it went its own topics" if ended else "somebody deleted it"
@@ -271,7 +271,7 @@ class _Sources:
         self._starts: dict[Partition, int] = {}
         self._first: dict[Partition, int] = {}
         self._recorded: dict[str, Recorded] = {}
-        present = log.topics()
+        present = log.topics({source.topic for source in recording.plan.sources})
         for source in recording.plan.sources:
             if source.topic not in present:
                 raise CommandFailed(f"topic {source.topic}, which source {source.operator} reads, is gone")
@@ -354,8 +354,9 @@ class _Found:
         self.aside = 0
         self._letters = Partition(recording.topics.dead_letters, 0)
         self._stretches: list[_Stretch] = []
-        present = log.topics()
-        for sink in (one for one in recording.plan.operators if one.kind == "sink"):
+        sinks = [one for one in recording.plan.operators if one.kind == "sink"]
+        present = log.topics({sink.params["topic"] for sink in sinks})
+        for sink in sinks:
             query, topic = sink.params["query"], sink.params["topic"]
             if topic not in present:
                 raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")

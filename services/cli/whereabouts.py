@@ -94,7 +94,8 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
 
     log = KafkaLog(where.bootstrap_servers, client_settings(), f"cli-{os.getpid()}")
     try:
-        topics, present = ClusterTopics(where.prefix), log.topics()
+        topics = ClusterTopics(where.prefix)
+        present = log.topics(() if any_kafka else [topics.submit])
         if not any_kafka and topics.submit not in present:
             message = f"there is no cluster '{where.prefix}' on Kafka at {where.bootstrap_servers}"
             raise CommandFailed(message, f"start one: `holdfast up --kafka {where.bootstrap_servers}`")

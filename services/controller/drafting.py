@@ -20,6 +20,7 @@ from schemas.plans import Plan, Problem
 from schemas.topics import Partition
 from services.controller.spark_analysis import Describer
 from services.kernel.errors import JobRejected, Retriable
+from services.kernel.planning import user_topics
 from services.kernel.planning.loading import interpret
 from services.kernel.planning.plan import make_plan
 from services.log.protocol import At, Log
@@ -42,7 +43,7 @@ class Drafter:
     def draft(self, value: bytes, generation: str, id: Id) -> Plan:
         """Raises JobRejected with every problem, and Retriable when the broker does not answer."""
         spec = interpret(_decoded(value))
-        topics = self._log.topics()
+        topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
         try:
             plan = make_plan(
                 spec,

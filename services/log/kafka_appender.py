@@ -9,6 +9,7 @@ import contextlib
 import functools
 from collections import deque
 from collections.abc import Mapping
+from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as KafkaMessage
@@ -39,7 +40,8 @@ class KafkaAppender:
         self._cluster = cluster
         self._due: deque[tuple[Delivered, KafkaError | None, int]] = deque()
         self._failure: KafkaError | None = None
-        self._placed: set[tuple[str | None, int | None]] = set()
+        self._placed: dict[Partition, int] = {}
+        cluster.known.opened(self._placed)
         self._producer = cluster.producer(name, {**_SETTINGS, "linger.ms": linger_ms}, on_delivery=self._answered)
         with contextlib.suppress(KafkaException):  # no broker: then records wait for it
             connect(self._producer, CONNECT_S)
@@ -85,13 +87,14 @@ class KafkaAppender:
         if self._producer.flush(CLOSE_S):
             self._producer.purge()
             self._producer.flush(CLOSE_S)
+        self._cluster.known.closed(self._placed)
         self._call_done()
 
     def _answered(self, error: KafkaError | None, message: KafkaMessage, done: Delivered | None = None) -> None:
         offset = message.offset()
-        where = message.topic(), message.partition()
+        where = cast(Partition, (message.topic(), message.partition()))  # equal to one, and made faster
         if offset is not None and offset >= 0:
-            self._placed.add(where)
+            self._placed[where] = offset
         elif error is None and where not in self._placed:
             error = KafkaError(KafkaError._FAIL, UNPLACED)
         if error is not None and self._failure is None:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from services.kernel.errors import Retriable
+from services.log.answers import Known
 from services.log.protocol import Headers
 
 Settings = dict[str, str | int | float | bool]
@@ -54,10 +55,12 @@ class Cluster:
     """Where a cluster is and how to reach it.
 
     settings: client settings of the user, such as security.protocol; a client's own settings go before them.
+    known: what the clients of one log have seen.
     """
 
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    known: Known = field(default_factory=Known, compare=False)
 
     def client(self, name: str, own: Mapping[str, str | int]) -> Settings:
         """Settings of a client: defaults, then the user's, then those that correctness rests on."""

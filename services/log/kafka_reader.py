@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Iterable, Mapping
 from typing import cast
 
@@ -15,7 +16,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from schemas.topics import Partition
 from services.kernel.errors import HoldfastError, PositionGone
-from services.log.kafka_client import Cluster
+from services.log.kafka_client import ANSWER_S, Cluster
 from services.log.protocol import Chunk, Message
 
 _SETTINGS: Mapping[str, str | int] = {
@@ -55,6 +56,7 @@ class KafkaReader:
         self._paused: set[Partition] = set()
         self._errors: dict[Partition, HoldfastError] = {}
         self._known: dict[str, int] = {}
+        self._doubtful: dict[Partition, tuple[float, int]] = {}
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         """Moving is taking away and giving anew: the library then drops what it has fetched for the former position."""
@@ -75,6 +77,7 @@ class KafkaReader:
         for partition in gone:
             del self._generations[partition], self._positions[partition]
             self._errors.pop(partition, None)
+            self._doubtful.pop(partition, None)
         self._consumer.incremental_unassign(_listed(gone))
 
     def pause(self, partitions: Iterable[Partition]) -> None:
@@ -95,11 +98,14 @@ class KafkaReader:
         self._raise_first()
         first = self._consumer.poll(timeout_s)
         if first is None:
-            return []
+            return self._believed()
         fetched = [first]
         if max_messages > 1:
             fetched += self._consumer.consume(max_messages - 1, 0)
-        chunks = self._chunks(fetched)
+        chunks = self._chunks(fetched) + self._believed()
+        for chunk in chunks:
+            position = self._positions[chunk.partition]
+            self._cluster.known.read(chunk.partition, position if chunk.end is None else chunk.end)
         if not chunks:
             self._raise_first()
         return chunks
@@ -171,13 +177,38 @@ class KafkaReader:
         code = error.code()
         partition = Partition(event.topic() or "", _UNSET if (index := event.partition()) is None else index)
         if code == KafkaError._PARTITION_EOF:
-            if (chunk := self._chunk(partition, chunks)) is not None:
-                chunk.end = event.offset()
+            self._end(partition, event.offset(), chunks)
         elif code in _GONE:
             if partition in self._generations:
                 self._errors[partition] = PositionGone(partition, self._positions[partition], error.str())
         elif code not in _ABSENT:
             self._errors[partition] = self._cluster.unanswered(f"read {partition}", error.str())
+
+    def _end(self, partition: Partition, end: int | None, chunks: dict[Partition, Chunk]) -> None:
+        """An end counts unless it cannot be one, or this process has seen a later one.
+
+        A leader that has just been chosen may say that there is no more before it knows what was committed.
+        """
+        if partition not in self._generations or end is None or end < self._positions[partition]:
+            return
+        if end < self._cluster.known.stable(partition):
+            self._doubtful[partition] = time.monotonic() + ANSWER_S, end
+        elif (chunk := self._chunk(partition, chunks)) is not None:
+            chunk.end = end
+
+    def _believed(self) -> list[Chunk]:
+        """Ends that were doubted for as long as a request may go unanswered, and behind which nothing came."""
+        if not self._doubtful:
+            return []
+        chunks: dict[Partition, Chunk] = {}
+        for partition, (until_s, end) in list(self._doubtful.items()):
+            if self._positions[partition] > end:
+                del self._doubtful[partition]
+            elif time.monotonic() > until_s:
+                del self._doubtful[partition]
+                self._cluster.known.forget({partition.topic})
+                self._end(partition, end, chunks)
+        return list(chunks.values())
 
     def _chunk(self, partition: Partition, chunks: dict[Partition, Chunk]) -> Chunk | None:
         """The chunk of a partition, None for one that is no longer assigned."""

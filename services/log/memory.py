@@ -110,7 +110,7 @@ class MemoryLog:
             self._topics.pop(name, None)
             self._configs.pop(name, None)
 
-    def topics(self) -> dict[str, int]:
+    def topics(self, needed: Iterable[str] = ()) -> dict[str, int]:
         return {name: len(partitions) for name, partitions in self._topics.items()}
 
     def describe(self, topics: Iterable[str]) -> dict[str, Described]:

@@ -153,12 +153,17 @@ class Log(Protocol):
         """Deletes those that exist."""
         ...
 
-    def topics(self) -> dict[str, int]:
-        """Partition counts by topic name, internal topics left out."""
+    def topics(self, needed: Iterable[str] = ()) -> dict[str, int]:
+        """Partition counts by topic name, internal topics left out; never 0.
+
+        Args:
+            needed: names whose absence is to be certain. Kafka's controller is asked for those that no broker listed.
+                Raises Retriable for one that is there all the same.
+        """
         ...
 
     def describe(self, topics: Iterable[str]) -> dict[str, Described]:
-        """Of these topics those that exist."""
+        """Of these topics those that exist; one is left out only if its absence is certain, see `topics`."""
         ...
 
     def config(self, topic: str) -> dict[str, str]:

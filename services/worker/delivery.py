@@ -17,7 +17,7 @@ from schemas.delivered import Delivered
 from schemas.delivered import decode as decode_delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
-from services.kernel.errors import HoldfastError, InvalidRecord
+from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
 from services.kernel.sink_records import for_spark, sink_records
 from services.kernel.unit import SinkRows
 from services.log.protocol import Log, Rows, Transactor
@@ -185,7 +185,10 @@ class Delivery:
         return rows, aside
 
     def _limit(self, topic: str) -> int:
-        return int(self._log.config(topic).get("max.message.bytes", DEFAULT_MAX_BYTES))
+        config = self._log.config(topic)
+        if not config:  # it has just refused a row, so it is there: who was asked does not know it
+            raise Retriable(f"the settings of {topic} are not known")
+        return int(config.get("max.message.bytes", DEFAULT_MAX_BYTES))
 
     def _committed(self, outcome: Any) -> None:
         if self._closed:

@@ -161,8 +161,8 @@ class Link:
     def delete(self, names: Iterable[str]) -> None:
         self._ask("delete").delete(names)
 
-    def topics(self) -> dict[str, int]:
-        return self._ask("topics").topics()
+    def topics(self, needed: Iterable[str] = ()) -> dict[str, int]:
+        return self._ask("topics").topics(needed)
 
     def describe(self, topics: Iterable[str]) -> dict[str, Described]:
         return self._ask("topics").describe(topics)

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
+from services.log.answers import Known
 from services.log.kafka_appender import KafkaAppender
 
 WHERE = Partition("t", 0)
@@ -37,6 +38,7 @@ class Library:
     def __init__(self) -> None:
         self.answered: list[Callable[[Any, Any], None]] = []
         self.offsets: list[int] = []
+        self.known = Known()
 
     def producer(self, name: str, own: object, on_delivery: object) -> Library:
         return self
@@ -95,3 +97,10 @@ def test_it_is_said_to_who_waits_for_it(appender: KafkaAppender, library: Librar
 def test_later_the_broker_would_have_refused_a_gap(appender: KafkaAppender, library: Library) -> None:
     assert append(appender, library, 7) == [(True, 7)]
     assert append(appender, library, -1, 9) == [(True, -1), (True, 9)]
+
+
+def test_what_was_acknowledged_is_known_until_the_appender_is_closed(appender: KafkaAppender, library: Library) -> None:
+    append(appender, library, 7, 8)
+    assert library.known.appended(WHERE) == 9
+    appender.close()
+    assert library.known.appended(WHERE) == 0

@@ -24,6 +24,12 @@ def sink_topic(spec: JobSpec, query: str) -> str:
     return sink.topic if sink is not None else f"query.{query}"
 
 
+def named(spec: JobSpec) -> set[str]:
+    """Every topic of the user that a job names."""
+    read = {source.topic for source in spec.sources.values() if source.topic}
+    return read | {query.sink.topic for query in spec.queries.values() if query.sink is not None}
+
+
 def conflicts(spec: JobSpec, prefix: str) -> Iterator[Problem]:
     """A job that reads what it writes, or writes where others do."""
     read = {source_topic(spec, name): name for name in spec.sources}
