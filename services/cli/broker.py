@@ -27,6 +27,7 @@ from confluent_kafka.admin import AdminClient
 
 from services.cli import fencing, ports
 from services.cli.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
+from services.cli.disk import put
 from services.cli.java import Java, JavaMissing, find_java
 from services.cli.processes import Child, tail
 
@@ -139,7 +140,7 @@ class EmbeddedKafka:
         """Chooses the port for the next start, so that other nodes can be told. Raises BrokerFailed."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         port = self._choose_port()
-        self._port_file.write_text(f"{port}\n")
+        put(self._port_file, f"{port}\n")
         return port
 
     def crashed(self) -> bool:
@@ -241,7 +242,7 @@ class EmbeddedKafka:
         log = self._log.with_name("format.out")
         if Child([*command, *storage_tool], log=log, directory=self.data_dir).wait(START_TIMEOUT_S) != 0:
             raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{tail(log)}")
-        self._formatted.write_text(f"{cluster}\n")
+        put(self._formatted, f"{cluster}\n")
 
     def _fence_former(self, deadline: float) -> None:
         """Where a broker has run that did not end by itself; of several, the others have taken over from it."""
@@ -256,14 +257,14 @@ class EmbeddedKafka:
     def _configure(self, port: int) -> None:
         """Write the configuration, which is anew with each start, and put the former log aside."""
         self._fill(port, "server.properties", "log4j2.properties")
-        self._port_file.write_text(f"{port}\n")
+        put(self._port_file, f"{port}\n")
         if self._log.exists():
             self._log.replace(self._log.with_name("broker.log.1"))
 
     def _fill(self, port: int, *names: str) -> None:
         for name in names:
             template = string.Template((INFRA / "kafka" / name).read_text())
-            (self.data_dir / name).write_text(template.safe_substitute(self._values(port)))
+            put(self.data_dir / name, template.safe_substitute(self._values(port)))
 
     def _values(self, port: int) -> Mapping[str, object]:
         quorum = self.quorum or Quorum({self.node: port}, "")

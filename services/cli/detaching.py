@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from services.cli.cluster_files import Cluster, ClusterFiles
-from services.cli.processes import LOG_BYTES, tail
+from services.cli.processes import open_log, tail
 from services.cli.settings import Settings
 from services.cli.supervisor import Told
 from services.cli.terminal import CommandFailed
@@ -37,11 +37,8 @@ def start_detached(settings: Settings, workers: int) -> Cluster:
 
 
 def _start(settings: Settings, workers: int, log: Path, writing: int) -> subprocess.Popen[bytes]:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    if log.exists() and log.stat().st_size > LOG_BYTES:
-        log.replace(log.with_name(log.name + ".1"))
     command = [sys.executable, "-m", "services.cli.supervisor", "--workers", str(workers), "--tell", str(writing)]
-    with log.open("ab") as output:
+    with open_log(log) as output:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from services.cli import ports
 from services.cli.artifacts import faults, read_set
+from services.cli.disk import shortage
 from services.cli.java import JavaMissing, find_java
 from services.cli.settings import Settings, unknown_variables
 from services.log.client_settings import client_settings
@@ -128,6 +129,8 @@ def disk(settings: Settings) -> Finding:
     existing = next(path for path in (home, *home.parents) if path.exists())
     free = shutil.disk_usage(existing).free / GIB
     advice = f"free some, or set HOLDFAST_HOME to another disk than that of {home}"
+    if short := shortage(existing):
+        return Finding("disk space", Verdict.FAIL, short, f"{advice}; a cluster there waits for room, and then goes on")
     return _at_least("disk space", free, "GiB free", warn_below=5, fail_below=1, advice=advice)
 
 

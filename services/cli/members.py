@@ -67,6 +67,14 @@ class Member:
         return self._due
 
     def start(self) -> None:
+        """Raises OSError when it cannot be started; it is due again some time later."""
+        try:
+            self._start()
+        except OSError:
+            self.settle()
+            raise
+
+    def _start(self) -> None:
         self.run = run = self._new_run(self.run)
         self._due, self._started = None, time.monotonic()
         line, dying = None if self.dying is None else lifeline(), self.dying
@@ -98,7 +106,15 @@ class Member:
             self._child.stop(STOP_S)
 
     def bound_log(self) -> None:
-        """Puts the log aside when it is full; the process goes on in the same file, which it appends to."""
-        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
-            shutil.copyfile(self.log, self.log.with_name(self.log.name + ".1"))
-            os.truncate(self.log, 0)
+        """Puts the log aside when it is full; the process goes on in the same file, which it appends to.
+
+        Where there is no room for two, what it has said is dropped. Raises OSError.
+        """
+        if not self.log.exists() or self.log.stat().st_size <= LOG_BYTES:
+            return
+        aside = self.log.with_name(self.log.name + ".1")
+        try:
+            shutil.copyfile(self.log, aside)
+        except OSError:
+            aside.unlink(missing_ok=True)
+        os.truncate(self.log, 0)

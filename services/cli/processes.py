@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 TETHER = Path(__file__).with_name("tether.py")
 LOG_BYTES = 16 * 1024 * 1024
@@ -130,10 +131,7 @@ def _start(
     directory: Path | None,
     keep_open: Sequence[int],
 ) -> subprocess.Popen[bytes]:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    if log.exists() and log.stat().st_size > LOG_BYTES:
-        log.replace(log.with_name(log.name + ".1"))
-    with log.open("ab") as output:
+    with open_log(log) as output:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
@@ -144,6 +142,17 @@ def _start(
             process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
             pass_fds=keep_open,
         )
+
+
+def open_log(log: Path) -> BinaryIO:
+    """To append to; the former one is put aside when it is full. Where no file can be made, what is said is dropped."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > LOG_BYTES:
+            log.replace(log.with_name(log.name + ".1"))
+        return log.open("ab")
+    except OSError:
+        return open(os.devnull, "ab")
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

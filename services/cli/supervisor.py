@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import queue
 import shutil
@@ -30,6 +31,7 @@ from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
 from services.cli.brokers import Brokers, brokers_in
 from services.cli.clashes import Clash, Neighbours, living_stranger
 from services.cli.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from services.cli.disk import Disk, shortage
 from services.cli.java import JavaMissing
 from services.cli.members import Member
 from services.cli.naming import Naming, machine_name
@@ -42,12 +44,14 @@ from services.kernel.errors import HoldfastError
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.kafka import KafkaLog
+from services.log.service_log import keep_printing
 from services.worker.settings import new_incarnation
 
 READY_S = 180.0
 """Who ends as soon as he starts is told before; who is only slow, on a machine with much to do, is waited for."""
 TICK_S = 0.25
-LOGS_S = 10.0
+LOGS_S = 5.0
+PUBLISH_AGAIN_S = 1.0
 AGAIN_S = 30.0
 YIELD_S = 0.3
 """A worker that ended stays down so long where there are others: a start takes a core, which the copies that take over
@@ -112,6 +116,9 @@ class Supervisor:
         self._broker_restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
         self._started_ms = int(time.time() * 1000)
         self._identity = ""
+        self.disk = Disk(self.files.data_dir, self._tell)
+        self._unpublished_s = math.inf
+        self._watched: dict[int, float] = {}
 
     # -- what a person does -------------------------------------------------------------------------------------------
 
@@ -126,12 +133,22 @@ class Supervisor:
         Raises:
             Stopped: asked to stop meanwhile. One of EXPECTED: it cannot start; nothing is left running.
         """
-        self.files.take()
+        try:
+            self.files.take()
+        except OSError as error:
+            raise self._unwritten(error) from error
         try:
             self._start(timeout_s)
+        except OSError as error:
+            self.stop()
+            raise self._unwritten(error) from error
         except BaseException:
             self.stop()
             raise
+
+    def _unwritten(self, error: OSError) -> StartFailed:
+        why = shortage(self.files.data_dir) or f"{error.filename or self.files.data_dir}: {error.strerror or error}"
+        return StartFailed(f"the cluster cannot be started: {why}")
 
     def run(self) -> None:
         """Keeps all running until asked to stop."""
@@ -140,8 +157,9 @@ class Supervisor:
             self._turn(TICK_S)
             if time.monotonic() - looked_at_logs > LOGS_S:
                 looked_at_logs = time.monotonic()
+                self.disk.look()
                 for member in self.members:
-                    member.bound_log()
+                    self.disk.tries(f"the log of {member.name}", member.bound_log)
 
     def stop(self) -> None:
         """Workers first, the broker last."""
@@ -161,7 +179,7 @@ class Supervisor:
             self._log.close()
         if self.brokers is not None:
             self.brokers.stop()
-        self.files.forget()
+        self.disk.tries("the cluster's files", self.files.forget)
         self.files.release()
 
     @property
@@ -264,7 +282,7 @@ class Supervisor:
         self._publish()
 
     def _watch(self, broker: EmbeddedKafka) -> None:
-        child = broker.child
+        child, self._watched[broker.node] = broker.child, time.monotonic()
         ended = threading.Thread(target=lambda: self._queue.put(_Ended(broker, child.wait())), daemon=True)
         ended.start()
 
@@ -282,14 +300,24 @@ class Supervisor:
         self._provide_drivers()
         for member in self.members:
             if member.due is not None and member.due <= time.monotonic() and not self._stopping.is_set():
-                member.start()
+                self._start_member(member)
                 self._publish()
+        if time.monotonic() > self._unpublished_s + PUBLISH_AGAIN_S:
+            self._publish()
         due = [member.due for member in self.members if member.due is not None]
         wait = max(0.0, min([timeout_s, *(at - time.monotonic() for at in due)]))
         with suppress(queue.Empty):
             ended = self._queue.get(timeout=wait) if wait else self._queue.get_nowait()
             if ended is not None and not self._stopping.is_set():
                 self._react(ended)
+
+    @staticmethod
+    def _start_member(member: Member) -> None:
+        """One that cannot be started, for want of memory or descriptors, is tried again like one that ended."""
+        try:
+            member.start()
+        except OSError as error:
+            _say(f"{member.name} cannot be started: {error}")
 
     def _provide_drivers(self) -> None:
         """As many Spark drivers as the jobs need; they end together, some time after the last job that needed one."""
@@ -300,7 +328,7 @@ class Supervisor:
         while len(self.drivers) < wanted:
             try:
                 self.drivers.append(self._driver(len(self.drivers) + 1, ensure("spark")))
-            except EXPECTED as error:
+            except (*EXPECTED, OSError) as error:
                 self._looked_at_plans += AGAIN_S
                 _say(f"no Spark driver can be started: {error}")
                 return
@@ -324,17 +352,25 @@ class Supervisor:
         self._publish()
 
     def _restart_broker(self, broker: EmbeddedKafka, status: int) -> None:
-        """In a thread of its own, again and again until it answers: everything else goes on meanwhile."""
-        delay = 0.0
+        """In a thread of its own, again and again until it answers: everything else goes on meanwhile.
+
+        A Kafka that keeps ending by itself, as one whose disk is full, gets ever longer pauses.
+        """
+        restarts, what = self._broker_restarts[broker.node], f"Kafka{self._which(broker)}"
+        lived_s = time.monotonic() - self._watched.get(broker.node, 0.0)
+        delay = 0.0 if status < 0 else restarts.delay_s(lived_s)
         while not self._stopping.wait(delay):
             try:
-                broker.start()
-            except EXPECTED as error:
-                _say(str(error))
-                delay = self._broker_restarts[broker.node].delay_s(0)
-                continue
-            self._queue.put(_Returned(broker, status))
+                if self.disk.has_room(what):
+                    broker.start()
+                    break
+            except Exception as error:  # whatever it is: nothing goes on without Kafka
+                _say(f"{type(error).__name__}: {error}")
+            delay = restarts.delay_s(0)
+        else:
             return
+        self.disk.succeeds(what)
+        self._queue.put(_Returned(broker, status))
 
     def _returned(self, broker: EmbeddedKafka, status: int) -> None:
         """If its port was taken meanwhile, everybody is started anew."""
@@ -369,9 +405,19 @@ class Supervisor:
             self._notices.ended(member.name, run, status)
 
     def _publish(self) -> None:
+        """Says what runs; where there is no room for that, until there is."""
+        written = self.disk.tries("the cluster's files", self._write_files)
+        self._unpublished_s = math.inf if written else time.monotonic()
+        self._changed()
+
+    def _write_files(self) -> None:
         self.files.write_workers([self._process(member) for member in self.hosts])
         self.files.write_cluster(self.cluster)
-        self._changed()
+
+    def _tell(self, kind: str, detail: str) -> None:
+        _say(f"{kind}: {detail}")
+        if self._notices is not None:
+            self._notices.tell(kind, detail=detail)
 
     # -- members ------------------------------------------------------------------------------------------------------
 
@@ -457,7 +503,8 @@ def _tail(log: Path) -> str:
 def _say(text: str) -> None:
     """Into the supervisor's log; in the foreground the live summary says it."""
     if not sys.stderr.isatty():
-        print(time.strftime("%Y-%m-%dT%H:%M:%S"), text, file=sys.stderr, flush=True)
+        with suppress(OSError):  # it is a file on a disk that may be full
+            print(time.strftime("%Y-%m-%dT%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -472,6 +519,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--tell", type=int, required=True, help="descriptor to tell on when it is ready")
     arguments = parser.parse_args()
+    keep_printing()
     supervisor = Supervisor(Settings(), arguments.workers)
     stop_on_signals(supervisor)
     try:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.topics import ClusterTopics
 from services.cli.cluster_files import ClusterFiles
+from services.cli.disk import shortage
 from services.cli.options import DEFAULT_DATA_DIR
 from services.cli.reaching import reach
-from services.cli.terminal import USAGE, CommandFailed
+from services.cli.terminal import USAGE, CommandFailed, note
 
 if TYPE_CHECKING:
     from services.cli.settings import Settings
@@ -86,6 +87,8 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
         CommandFailed: there is none. Retriable: Kafka does not answer, known within 5 s.
     """
     where = find(data_dir, kafka)
+    if where.local and (short := shortage(where.data_dir)):
+        note(f"{short}; the cluster waits for some, and then goes on")
     if not where.local:  # the local cluster's Kafka, when it is down, is being started again
         reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
 

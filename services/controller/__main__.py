@@ -25,6 +25,7 @@ from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.kafka import KafkaLog
 from services.log.recent import begin_recently
+from services.log.service_log import open_service_log
 
 HISTORY_MS = 60_000
 """A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
@@ -85,11 +86,7 @@ async def run(settings: ControllerSettings) -> int:
 
 def main() -> int:
     settings = ControllerSettings()
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    open_service_log(settings.log_level)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     return asyncio.run(run(settings))
 

@@ -6,7 +6,7 @@ was told where to begin (recent.py).
 
 from __future__ import annotations
 
-import tempfile
+import os
 from collections.abc import Callable, Mapping
 
 import faust
@@ -38,7 +38,7 @@ def make_app(
         broker_credentials=credentials(client_settings),
         # It keeps nothing, needs no topics of its own, and nobody calls it.
         store="memory://",
-        datadir=tempfile.gettempdir(),
+        datadir=os.curdir,  # it is only there; to ask for the directory of temporary files writes one
         topic_disable_leader=True,
         topic_allow_declare=False,
         web_enabled=False,

@@ -21,6 +21,7 @@ from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.kafka import KafkaLog
 from services.log.recent import begin_recently
+from services.log.service_log import open_service_log
 from services.recovery.replica import ECHO_MS, Replica
 from services.recovery.settings import RecoverySettings
 
@@ -88,10 +89,7 @@ async def run(settings: RecoverySettings) -> int:
 
 def main() -> int:
     settings = RecoverySettings()
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    open_service_log(settings.log_level)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     return asyncio.run(run(settings))
 

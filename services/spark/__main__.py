@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from services.kernel.versions import library_versions
 from services.log.client_settings import client_settings
 from services.log.heartbeats import HeartbeatThread, Place
 from services.log.kafka import KafkaLog
+from services.log.service_log import open_service_log
 from services.spark.host import Host, Identity
 from services.spark.session import open_session
 from services.spark.settings import SparkSettings
@@ -32,10 +32,7 @@ def _time_ms() -> int:
 def main() -> int:
     """Runs until SIGTERM or SIGINT. Nothing needs saving: all that counts is in the log and in the checkpoints."""
     settings = SparkSettings()
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    open_service_log(settings.log_level)
     stopping = False
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import gc
-import logging
 import shutil
 import signal
 import sys
 import time
 from types import FrameType
-
-import structlog
 
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import WorkerUnfit
@@ -19,6 +16,7 @@ from services.kernel.versions import library_versions
 from services.log.client_settings import client_settings
 from services.log.heartbeats import HeartbeatThread, Place
 from services.log.kafka import KafkaLog
+from services.log.service_log import open_service_log
 from services.worker.blocking import BlockingThread
 from services.worker.collector import Collector
 from services.worker.lifeline import hold
@@ -46,10 +44,7 @@ def main() -> int:
     """Runs until SIGTERM or SIGINT, or until its disk fails. Nothing needs saving: all that counts is in the log."""
     hold()
     settings = WorkerSettings()
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    open_service_log(settings.log_level)
     stopping = False
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

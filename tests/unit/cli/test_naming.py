@@ -15,6 +15,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.cli import clashes, naming
 from services.cli.clashes import Clash, Neighbours, living_stranger
 from services.cli.naming import Naming, machine_name
+from services.cli.readiness import Readiness
 from services.cli.settings import Settings
 from services.cli.supervisor import Supervisor
 from services.log.memory import MemoryLog
@@ -159,6 +160,16 @@ def test_a_clock_that_goes_ahead_hides_nobody(around: Around, monkeypatch: pytes
     monkeypatch.setattr(time, "time", lambda: 10.0**9)
     Goes(around, beat("a-worker-1", "5", THERE), monkeypatch)
     assert around.stranger() is not None
+
+
+def test_who_starts_at_the_same_time_is_heard_before_the_start_is_over(around: Around) -> None:
+    readiness = Readiness(around.log, TOPICS, "1-x", around.neighbours)
+    around.write(beat("a-worker-1", "5", HERE))
+    readiness.poll(0)
+    assert readiness.stranger is None
+    around.write(other := beat("a-worker-1", "6", THERE))
+    readiness.poll(0)
+    assert readiness.stranger == other
 
 
 def test_the_address_says_machine_and_directory(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""The disk under a cluster is full: Kafka ends, workers end, the supervisor stays, and later all goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.events import Event, decode
+from schemas.topics import Partition
+from services.cli.disk import shortage
+from tests.campaign.cluster import DoomedCluster, NotReached, RunningJob, cluster_of
+from tests.support.commands import run, until
+from tests.support.small_disk import SmallDisk, small_disk
+from tests.support.struck import tolerant
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+MEGABYTES = 200
+MANY = 2_000
+"""Records that are being processed as the disk gets full."""
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path_factory.mktemp("disk") / "small", MEGABYTES) as disk:
+        yield disk
+
+
+@pytest.fixture(scope="module")
+def cluster(disk: SmallDisk) -> Iterator[DoomedCluster]:
+    with cluster_of(2, disk.path / "home") as cluster:
+        yield cluster
+
+
+def kafka(cluster: DoomedCluster) -> int | None:
+    return cluster.supervisor.cluster.kafka_pid
+
+
+def told(cluster: DoomedCluster) -> list[Event]:
+    scan = cluster.log.scan(Partition(cluster.topics.events, 0))
+    return [decode(message.value() or b"") for message in scan]
+
+
+def goes_on(job: RunningJob) -> None:
+    try:
+        job.until(job.caught_up, "all that was fed is processed")
+    except NotReached as error:
+        events = [f"{one.time_ms} {one.kind} {one.unit} {one.worker} {one.detail}" for one in told(job.cluster)]
+        raise NotReached("\n".join([str(error), str(job.where()), *events[-80:]])) from None
+
+
+def test_kafka_and_workers_wait_for_room_and_go_on_exactly(
+    cluster: DoomedCluster, disk: SmallDisk, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = RunningJob(cluster, tolerant("hybrid"), "full")
+    job.submit()
+    job.feed()
+    job.until(job.caught_up, "all that was fed is processed")
+    job.feed(MANY)
+    disk.fill()
+    until(lambda: kafka(cluster) is None, "Kafka has ended")
+    until(lambda: cluster.supervisor.disk.trouble, "the supervisor has noticed")
+    assert "no room in" in shortage(cluster.supervisor.files.data_dir)
+    assert "no room in" in capfd.readouterr().err
+
+    worker = cluster.supervisor.workers[0]
+    former, before = worker.pid, worker.restarts
+    if former is not None:
+        os.kill(former, signal.SIGKILL)
+    until(lambda: worker.restarts > before, "a worker that ends is started again, whatever the disk")
+    _, said = run(Path(cluster.supervisor.files.data_dir), "workers", status=1)
+    assert "no room in" in " ".join(said.split())
+
+    disk.free()
+    until(lambda: kafka(cluster) is not None, "Kafka runs again")
+    until(lambda: not cluster.supervisor.disk.trouble, "all is written again")
+    job.feed()
+    goes_on(job)
+    job.drain()
+    job.await_end()
+    report = job.replayed()
+    assert report.exact, report
+    assert job.problems() == []
+    wanted = {"disk-full", "kafka-restarted", "disk-has-room"}
+    until(lambda: wanted <= {event.kind for event in told(cluster)}, "it is told")
