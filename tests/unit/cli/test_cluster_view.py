@@ -26,7 +26,7 @@ def plan(job: str, generation: str) -> Plan:
         spec={},
         operators=(
             OperatorPlan("late", "filter", 2, (), {}, {}),
-            OperatorPlan("sink-out", "sink", 2, (), {"query": "out", "topic": "out"}, {}),
+            OperatorPlan("sink-out", "sink", 2, (), {"query": "out", "topic": "out", "partitions": 1}, {}),
         ),
         edges=(),
         units=tuple(UnitPlan(f"late-{i}", i, ("late", "sink-out"), i) for i in range(2)),
