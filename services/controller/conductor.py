@@ -22,10 +22,10 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
+from services.controller.ends import ends_of_sources
 from services.kernel.admitted import decode as decode_decision
-from services.kernel.cuts import owned
 from services.kernel.errors import HoldfastError, JobRejected
-from services.kernel.planning.layout import commit_logs, data_topics, task_name
+from services.kernel.planning.layout import commit_logs, data_topics
 from services.kernel.refusals import Refusals
 from services.log.durability import Durability
 from services.log.protocol import Log
@@ -222,24 +222,14 @@ class Conductor:
             case do.AppendAssignment(record):
                 self._appending.append(action, Partition(self.cluster.assignments, 0), assignments.encode(record))
             case do.AppendControl(plan, kind, offset):
-                control = Control(kind, offset, self._ends(plan) if kind == "drain" else {})
-                self._appending.append(action, Partition(self._names(plan).cuts, 0), cuts.encode(control))
+                where = Partition(self._names(plan).cuts, 0)
+                ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
+                self._appending.append(action, where, cuts.encode(Control(kind, offset, ends)))
             case do.PublishStatus(status):
                 key = f"{status.job}@{status.generation}".encode()
                 self._appending.append(action, Partition(self.cluster.status, 0), plans.encode(status), key)
             case do.Tell(event):
                 self._appending.append(action, Partition(self.cluster.events, 0), events.encode(event))
-
-    def _ends(self, plan: Plan) -> dict[str, dict[int, int]]:
-        """End offset of each partition that each source task reads; one that has just appeared is read, too."""
-        counts = {name: topic.partitions for name, topic in self._log.describe({s.topic for s in plan.sources}).items()}
-        own, ends = owned(plan, counts), {}
-        for source in plan.sources:
-            for index in range(len(source.owners)):
-                name = task_name(source.operator, index)
-                found = self._log.offsets([Partition(source.topic, p) for p in own[name]], "end")
-                ends[name] = {partition.index: offset for partition, offset in found.items()}
-        return ends
 
     def _names(self, plan: Plan) -> JobTopics:
         return self.cluster.job(plan.job, plan.generation)

@@ -180,11 +180,24 @@ class CutLog:
     def _control(self, control: Control) -> bool:
         if control.offset <= self._control_offset or self.ends is not None:
             return False
+        if control.kind == "drain" and not self._drains(control.ends):
+            return False
         self._control_offset = control.offset
         self.paused = control.kind == "pause"
         if control.kind == "drain":
             self.ends = control.ends
         return True
+
+    def _drains(self, ends: Mapping[str, Mapping[int, int]]) -> bool:
+        """The local condition of a drain: an offset for every partition of every task.
+
+        One that is missing, or that is none (librdkafka has answered -1001), would end a task before its records. An
+        end below what is cut is none of these: a task goes on cutting while the ends are on their way, and has reached
+        that end. Whoever asks for the ends compares them with what was cut before (services/controller/conductor.py).
+        """
+        return ends.keys() >= self._tasks.keys() and all(
+            ends[task].get(one.partition, -1) >= 0 for task, cuts in self._tasks.items() for one in cuts.ranges
+        )
 
 
 def _is_loaded(cuts: TaskCuts) -> bool:

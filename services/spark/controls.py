@@ -13,7 +13,7 @@ from schemas import cuts, progress
 from schemas.cuts import Control
 from schemas.plans import Plan, SparkPlan
 from schemas.topics import JobTopics, Partition
-from services.kernel.cuts import CutLog, beginning
+from services.kernel.cuts import of_plan
 from services.log.protocol import Log
 
 _MARK = b'"control"'
@@ -24,7 +24,7 @@ class Controls:
 
     def __init__(self, log: Log, plan: Plan, spark: SparkPlan, topics: JobTopics) -> None:
         self._log, self._spark, self._topics = log, spark, topics
-        self._fold = CutLog(beginning({}))
+        self._fold = of_plan(plan)
         self._ended: set[str] = set()
         self._reader = log.reader(f"controls-{plan.job}-{spark.operator}")
         self._reader.assign({Partition(topics.cuts, 0): 0})

@@ -54,6 +54,7 @@ class Moment:
     cuts: CutsSnapshot | None
     counts: dict[str, int]
     ended: bool
+    position: int = 0
 
 
 @dataclass(slots=True)
@@ -327,6 +328,7 @@ class Checkpointer:
             cuts=moment.cuts,
             counts=moment.counts,
             ended=moment.ended,
+            position=moment.position,
         )
         self._appender.append(self.partition, encode(marker))
 

@@ -151,7 +151,9 @@ class UnitCopy:
     def _restore(self) -> None:
         partition = Partition(self._job.topics.checkpoints, self._layout.unit.partition)
         image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
-        self._run(lambda: rebuild(self._around.log, partition, image), self._restored)
+        known = self._job.progress.get(self._layout.unit.name)
+        acked = 0 if known is None else known.acked
+        self._run(lambda: rebuild(self._around.log, partition, image, acked), self._restored)
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image

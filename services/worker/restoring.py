@@ -14,6 +14,7 @@ import msgspec
 from schemas.checkpoints import CheckpointRecord, Marker, Part, decode, unpack
 from schemas.topics import Partition
 from services.kernel.checkpoint_log import CheckpointLog, restore
+from services.kernel.errors import StateCorrupted
 from services.kernel.image import Image
 from services.log.protocol import Log
 
@@ -34,17 +35,22 @@ FEW_RUNS = 2
 MAX_LOOKS = 8
 
 
-def rebuild(log: Log, partition: Partition, image: Image) -> Rebuilt:
+def rebuild(log: Log, partition: Partition, image: Image, acked: int = 0) -> Rebuilt:
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
     A large image takes seconds, in which the unit goes on elsewhere and its inputs are trimmed up to its newest marker:
     a copy that stood seconds behind would find its positions gone, and would have to begin anew, again and again.
 
+    Args:
+        acked: the unit's batch of which `progress` said, before this call, that its marker is there.
+
     Raises:
-        StateCorrupted: the log was trimmed under the scan: try again.
+        StateCorrupted: the log was trimmed under the scan, or lacks that marker: try again.
     """
     reading = _Reading(log, partition)
     folded, runs = restore(reading.records())
+    if folded.last_b < acked:
+        raise StateCorrupted(f"{partition} ends at batch {folded.last_b}, but batch {acked} was acknowledged")
     entries = sum(_apply(part, image) for run in runs for part in run.parts)
     for _ in range(MAX_LOOKS):
         newer = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]

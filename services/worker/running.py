@@ -162,7 +162,14 @@ class Running:
             self._send_kept()
 
     def deliver_by(self, delivery: Delivery) -> None:
-        """Delivers what was kept, at once, then all that follows; what is delivered already goes nowhere."""
+        """Delivers what was kept, at once, then all that follows; what is delivered already goes nowhere.
+
+        Raises StateCorrupted if the position lies before one that a valid marker names: its log has lost its tail, and
+        rows would be delivered again.
+        """
+        known = 0 if self.marker is None else self.marker.position
+        if delivery.delivered < known:
+            raise StateCorrupted(f"batch {known} was delivered, but its position says {delivery.delivered}")
         self._stirred = True
         self._delivery = delivery
         delivery.deliver(*self._kept.rows)
@@ -375,6 +382,7 @@ class Running:
             cuts=self._cutter.as_of(self.batch),
             counts=dict(self.counts),
             ended=self._ended,
+            position=0 if self._delivery is None else self._delivery.delivered,
         )
 
     def _acked(self, marker: Marker) -> None:

@@ -39,7 +39,7 @@ from services.controller.core.events import (
 )
 from services.controller.core.fleet import Fleet
 from services.controller.core.job import Job
-from services.controller.core.life import PLACED, Life, Phase, Step
+from services.controller.core.life import PLACED, Deed, Life, Phase, Step
 from services.controller.core.submission import BadCommand, NamedJob, parse
 from services.kernel.admitted import Admitted
 from services.kernel.decided import Author
@@ -47,6 +47,8 @@ from services.kernel.decided import Author
 BEAT_MS = 100
 
 RETRY_MS = 1_000
+DRAIN_AGAIN_MS = 5_000
+"""The cut log refuses a drain that lacks the end of a partition which joined meanwhile, and takes only one."""
 """After a failed action."""
 
 LATE_MS = 60_000
@@ -248,6 +250,7 @@ class Controller:
         waiting = ""
         if job.life.phase in PLACED:
             self._control(job)
+            self._drain_again(job, now_ms)
             changes, waiting = self.assigning.placements(job, now_ms)
         elif job.life.phase is Phase.STOPPING:
             changes = self.assigning.removals(job, steps.reason(job, self.assigning))
@@ -262,6 +265,14 @@ class Controller:
             assert job.plan is not None, f"{job.label}: controlled without a plan"
             job.control_asked = job.control.offset
             self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset))
+
+    def _drain_again(self, job: Job, now_ms: int) -> None:
+        """Once a unit has run out the drain was valid."""
+        if job.life.phase is not Phase.DRAINING or job.asked is not None or job.ran_out:
+            job.drained_ms = now_ms
+        elif now_ms - job.drained_ms >= DRAIN_AGAIN_MS:
+            job.drained_ms = now_ms
+            self._actions.append(steps.action(job, Deed.DRAIN, self._author, self.assigning))
 
     def _command(self, now_ms: int) -> None:
         """Notes each command at the job it concerns, once that job is decided."""

@@ -50,6 +50,7 @@ class Job:
     # What is under way.
     control_asked: int = -1
     control_done: int = -1
+    drained_ms: int = 0
     asked: Action | None = None
     failed: Action | None = None
     retry_ms: int | None = None

@@ -75,9 +75,37 @@ def test_a_control_counts_once_however_often_it_is_written() -> None:
 def test_final_is_for_ever_and_needs_a_drain() -> None:
     log = CutLog(start())
     assert not log.read(0, cut(log, "weather-0", "a", 1, final=True))
-    assert log.read(1, Control("drain", offset=9, ends={"weather-0": {0: 10}, "flights-0": {}}))
+    assert log.read(1, Control("drain", offset=9, ends={"weather-0": {0: 10}, "flights-0": {0: 0, 2: 0}}))
     assert log.read(2, cut(log, "weather-0", "a", 2, final=True))
     assert not log.read(3, cut(log, "weather-0", "a", 3))
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {},
+        {"weather-0": {0: 10}},
+        {"weather-0": {0: 10}, "flights-0": {0: 100}},
+        {"weather-0": {}, "flights-0": {0: 100, 2: 5}},
+        {"weather-0": {0: -1001}, "flights-0": {0: 100, 2: 5}},
+        {"weather-0": {0: 10}, "flights-0": {0: 100, 2: -1}},
+    ],
+)
+def test_a_drain_without_an_end_for_every_partition_is_invalid_and_a_later_one_counts(
+    ends: dict[str, dict[int, int]],
+) -> None:
+    log = CutLog(start())
+    assert not log.read(0, Control("drain", offset=9, ends=ends))
+    assert log.ends is None
+    whole = {"weather-0": {0: 10}, "flights-0": {0: 100, 2: 5}}
+    assert log.read(1, Control("drain", offset=9, ends=whole))
+    assert log.ends == whole
+
+
+def test_an_end_below_what_was_cut_meanwhile_counts() -> None:
+    log = CutLog(start())
+    log.read(0, cut(log, "weather-0", "a", 1))
+    assert log.read(1, Control("drain", offset=9, ends={"weather-0": {0: 7}, "flights-0": {0: 100, 2: 5}}))
 
 
 def test_records_and_controls_survive_encoding() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from schemas.checkpoints import Entry, Marker, Part, encode, pack
 from schemas.decided import Id
 from schemas.topics import Partition, TopicSpec
+from services.kernel.errors import StateCorrupted
 from services.kernel.image import MemoryImage
 from services.log.memory import MemoryLog
 from services.worker.restoring import MAX_LOOKS, rebuild
@@ -65,3 +68,14 @@ def test_a_unit_that_is_faster_than_its_restore_does_not_keep_it_for_ever() -> N
     assert rebuilt.marker is not None
     assert MAX_LOOKS <= rebuilt.marker.b < unit.batch
     assert rebuilt.next_offset == 2 * rebuilt.marker.b
+
+
+@pytest.mark.parametrize("markers", [0, 2])
+def test_a_checkpoint_log_without_a_marker_that_was_acknowledged_is_not_believed(markers: int) -> None:
+    """Empty, or short: its tail is lost, or whoever answered has fallen behind."""
+    unit = Unit()
+    for _ in range(markers):
+        unit.checkpoint()
+    with pytest.raises(StateCorrupted, match="batch 3 was acknowledged"):
+        rebuild(unit.log, WHERE, MemoryImage(), acked=3)
+    assert rebuild(unit.log, WHERE, MemoryImage(), acked=markers).log.last_b == markers
