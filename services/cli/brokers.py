@@ -6,6 +6,7 @@ its disk, so they protect from nothing but themselves.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,8 @@ class Brokers:
     def __init__(self, nodes: Sequence[EmbeddedKafka], data_dir: Path | None = None) -> None:
         self.nodes = list(nodes)
         self._data_dir = data_dir
+        self._deciding = threading.Lock()
+        self._fenced = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -54,6 +57,22 @@ class Brokers:
         except BaseException:
             self.stop()
             raise
+
+    def restart(self, node: EmbeddedKafka, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Starts one that has ended; may be called for several at once.
+
+        Where none runs any more, as when the disk that they share is full, nobody has taken over from it: the first
+        one's call fences them all. Raises what EmbeddedKafka.start does.
+        """
+        with self._deciding:
+            alone = len(self.nodes) > 1 and not any(one.running for one in self.nodes)
+            if alone and not self._fenced:
+                self._fence_former(time.monotonic() + timeout_s)
+                self._fenced = True
+        try:
+            node.start(timeout_s)
+        finally:
+            self._fenced = False
 
     def stop(self) -> None:
         """Asks all nodes to end at once: each waits for the others to take over from it."""

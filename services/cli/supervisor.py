@@ -356,13 +356,14 @@ class Supervisor:
 
         A Kafka that keeps ending by itself, as one whose disk is full, gets ever longer pauses.
         """
+        assert self.brokers is not None
         restarts, what = self._broker_restarts[broker.node], f"Kafka{self._which(broker)}"
         lived_s = time.monotonic() - self._watched.get(broker.node, 0.0)
         delay = 0.0 if status < 0 else restarts.delay_s(lived_s)
         while not self._stopping.wait(delay):
             try:
                 if self.disk.has_room(what):
-                    broker.start()
+                    self.brokers.restart(broker)
                     break
             except Exception as error:  # whatever it is: nothing goes on without Kafka
                 _say(f"{type(error).__name__}: {error}")

@@ -120,7 +120,7 @@ class Kafka:
         self.errors = list(errors)
         self.starts = 0
 
-    def start(self) -> None:
+    def start(self, timeout_s: float) -> None:
         self.starts += 1
         if self.errors:
             raise self.errors.pop()
