@@ -44,6 +44,8 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     copies: the primary first, then the secondary; none: the unit is unplaced.
     scheme: what the unit is to be protected by; the flags may still be on the way there. asked: offset in `jobs.submit`
     of the job or the command that asked for the scheme; -1: nobody was asked yet.
+    moving: the worker to which the unit is being handed over; the copy there gets `commit` once it has caught up.
+    moved: offset in `jobs.submit` of the last command `move` that was answered; -1: there was none.
     """
 
     unit: UnitKey
@@ -52,11 +54,20 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: str = "none"
     reason: str = ""
     asked: Whole = -1
+    moving: str = ""
+    moved: Whole = -1
 
     @property
     def committer(self) -> Copy | None:
         """The copy in charge."""
         return next((copy for copy in self.copies if copy.flags.commit), None)
+
+    @property
+    def arriving(self) -> Copy | None:
+        """The copy to which a unit that moves is handed over; None: it does not move."""
+        begun = self.moving and self.copies and self.copies[0].flags.commit
+        others = (copy for copy in self.copies if copy.worker == self.moving and not copy.flags.commit)
+        return next(others, None) if begun else None
 
     @property
     def switched(self) -> bool:

@@ -11,16 +11,20 @@ import msgspec
 
 from schemas import reading
 
-COMMANDS = ("cancel", "pause", "resume", "drain", "scheme")
+COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move")
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """cancel, pause, resume, drain (a cancel that runs everything out first) or scheme, on the job of that name."""
+    """One of COMMANDS, on the job of that name.
+
+    drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`.
+    """
 
     command: str
     job: str
     unit: str = ""
     scheme: str = ""
+    worker: str = ""
 
 
 def decode(data: bytes) -> Command | dict[str, Any]:

@@ -33,6 +33,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     process's CPU seconds so far, rss_bytes its resident memory. hosts: which units it takes, those of the kernel
     or those of Spark (`spark`). host: of its supervisor, which its name begins with; address: machine and directory
     it runs in, so that two workers of one name can be told apart.
+    leaving: it was asked to stop, and ends once it commits for no unit any more.
     """
 
     worker: str
@@ -51,6 +52,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     hosts: str = ""
     host: str = ""
     address: str = ""
+    leaving: bool = False
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):

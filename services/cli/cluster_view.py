@@ -72,7 +72,7 @@ class UnitLine(msgspec.Struct, frozen=True):
 
 
 class WorkerLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast workers`. state: live, silent or exited; copies: how many of `units` it holds.
+    """A line of `holdfast workers`. state: live, leaving, silent or exited; copies: how many of `units` it holds.
 
     host: of its supervisor. address: machine and directory that it runs in.
     """
@@ -273,7 +273,7 @@ class ClusterView:
         worker = self._workers.get(copy.worker)
         if worker is None or worker.beat.incarnation != copy.incarnation or worker.exited:
             return "down"
-        return copy.state if _worker_state(worker, now_ms) == "live" else "silent"
+        return "silent" if _worker_state(worker, now_ms) == "silent" else copy.state
 
     # -- units and workers --------------------------------------------------------------------------------------------
 
@@ -357,7 +357,9 @@ def _number(generation: str) -> int:
 def _worker_state(worker: Worker, now_ms: int) -> str:
     if worker.exited:
         return "exited"
-    return "live" if now_ms - worker.beat.time_ms <= SILENT_MS else "silent"
+    if now_ms - worker.beat.time_ms > SILENT_MS:
+        return "silent"
+    return "leaving" if worker.beat.leaving else "live"
 
 
 def _time(watermark_us: int) -> str | None:

@@ -86,7 +86,7 @@ def _assemble() -> None:
     app.command(rich_help_panel=CLUSTER)(faults.stall)
     if importlib.util.find_spec("services.cli.trying") is not None:
         app.command("try", rich_help_panel=JOBS)(importlib.import_module("services.cli.trying").command)
-    for command in (jobs.check, jobs.submit, jobs.cancel, jobs.pause, jobs.resume, jobs.scheme):
+    for command in (jobs.check, jobs.submit, jobs.cancel, jobs.pause, jobs.resume, jobs.scheme, jobs.move):
         app.command(rich_help_panel=JOBS)(command)
     app.command(rich_help_panel=DATA)(sending.send)
     app.command(rich_help_panel=DATA)(results.results)

@@ -1,4 +1,4 @@
-"""Commands that change what runs: check (which only looks), submit, cancel, pause, resume."""
+"""Commands that change what runs: check (which only looks), submit, cancel, pause, resume, scheme, move."""
 
 from __future__ import annotations
 
@@ -162,6 +162,40 @@ def scheme(
             raise typer.BadParameter(f"job {job} has no unit '{unit}': one of {', '.join(names)}")
         submitting.change_scheme(door, line, unit, wanted, timeout)
     _tell({"job": line.job, "generation": line.generation, "state": f"running, {unit} under {wanted}"}, as_json)
+
+
+def move(
+    job: JobName,
+    unit: Annotated[str, typer.Argument(help="A unit, such as count-0; `holdfast units JOB` lists them.")],
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="Where it is to run; `holdfast workers` lists them.")],
+    timeout: Timeout = 90.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Move a unit to another worker while it runs, without an outage.
+
+    A copy on that worker catches up beside the one that runs, then takes over: output pauses for some milliseconds,
+    and no row is lost or doubled. A standby stays where it is, or the former copy becomes one, as the unit's scheme
+    says. A unit on Spark stops and starts its query instead, which takes seconds. Returns when the unit runs there, or
+    says why it does not. `holdfast events` shows each step. To empty a worker, send it SIGTERM: all its units move.
+    """
+    from services.cli.moving import move_unit, placed
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door, waiting(f"{unit} to {worker} ...", quiet=as_json):
+        line, former = placed(door, job, unit, worker)
+        moved = None if former == worker else move_unit(door, line, unit, worker, timeout)
+    if as_json:
+        print_json(
+            {"job": line.job, "generation": line.generation, "unit": unit, "from": former, "worker": worker,
+             "moved": moved is not None, "move_ms": moved and moved.took_ms, "silence_ms": moved and moved.silence_ms}
+        )  # fmt: skip
+    elif moved is None:
+        say(f"{unit} runs on {worker} already")
+    else:
+        silence = "" if moved.silence_ms is None else f", output paused for {moved.silence_ms:.0f} ms"
+        say(f"{unit} runs on {worker} now, and no longer on {former}: {moved.took_ms:.0f} ms{silence}")
 
 
 def _command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ Ended = Callable[["Member", str, int], None]
 class Member:
     """A service that is to run. rest_s: how long it stays down after its end, at least.
 
+    ends_by: the signal by which it ends at once, without handing anything over.
     dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
 
     Args:
@@ -47,6 +49,7 @@ class Member:
         self._environment, self._new_run, self._ended = environment, new_run, ended
         self._restarts = Restarts()
         self.rest_s = 0.0
+        self.ends_by = signal.SIGTERM
         self.dying: Callable[[Member, str], None] | None = None
         self._child: Child | None = None
         self._started = 0.0
@@ -97,13 +100,13 @@ class Member:
 
     def ask_to_stop(self) -> None:
         if self._child is not None:
-            self._child.terminate()
+            self._child.send(self.ends_by)
 
     def stop(self) -> None:
         """Waits for its end, and kills it if it does not come."""
         self._due = None
         if self._child is not None:
-            self._child.stop(STOP_S)
+            self._child.stop(STOP_S, self.ends_by)
 
     def bound_log(self) -> None:
         """Puts the log aside when it is full; the process goes on in the same file, which it appends to.

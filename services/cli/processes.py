@@ -82,9 +82,9 @@ class Child:
     def kill(self) -> None:
         self.send(signal.SIGKILL)
 
-    def stop(self, grace_s: float = 10.0) -> int:
+    def stop(self, grace_s: float = 10.0, number: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to end, and kill it if it has not after `grace_s`; returns the exit status."""
-        self.terminate()
+        self.send(number)
         try:
             return self.wait(grace_s)
         except TimeoutError:

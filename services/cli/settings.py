@@ -60,6 +60,18 @@ class Settings(BaseSettings):
     )
     recoveries: int = Field(1, ge=1, le=16, description="recovery replicas started here; all but one can be lost")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="time between two heartbeats of a worker")
+    leave_s: float = Field(
+        10.0,
+        ge=0,
+        le=3600,
+        description="on SIGTERM a worker waits so long for others to take over its units; 0: it ends at once",
+    )
+    balance_calm_s: float = Field(
+        10.0,
+        ge=0,
+        le=86_400,
+        description="calm needed before a unit moves off a worker with more than its share; 0: none ever does",
+    )
     exit_notices: bool = Field(
         True, description="tell the cluster at once when a worker's process ends; off: its heartbeats are missed"
     )

@@ -100,16 +100,21 @@ def _not_yet(last: Status, timeout_s: float) -> str:
 
 def _append(door: Door, record: bytes) -> str:
     """Returns the generation that a job gets by the record's place, time and bytes."""
+    time_ms = int(time.time() * 1000)
+    return generation(append(door, record, time_ms), time_ms, record)
+
+
+def append(door: Door, record: bytes, time_ms: int | None = None) -> int:
+    """Submits the record; its offset."""
     appender = door.log.appender("submit")
     offsets: list[int] = []
-    time_ms = int(time.time() * 1000)
     try:
         submit = Partition(door.topics.submit, 0)
         appender.append(submit, record, timestamp_ms=time_ms, done=lambda error, offset: offsets.append(offset))
         appender.flush(ANSWER_S)
     finally:
         appender.close()
-    return generation(offsets[0], time_ms, record)
+    return offsets[0]
 
 
 def command(door: Door, kind: str, job: JobLine, timeout_s: float) -> None:

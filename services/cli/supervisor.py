@@ -103,6 +103,7 @@ class Supervisor:
         self.workers = [self._worker(number) for number in range(1, workers + 1)]
         for worker in self.workers:
             worker.rest_s, worker.dying = YIELD_S if workers > 1 else 0.0, self._dying
+            worker.ends_by = signal.SIGINT  # SIGTERM would wait for others to take over its units, which all end now
         self.drivers: list[Member] = []
         self._demand: SparkDemand | None = None
         self._looked_at_plans = self._needed_drivers = 0.0
@@ -438,6 +439,7 @@ class Supervisor:
             "HOLDFAST_WORKER": name,
             "HOLDFAST_ZONE": self.naming.zone(number),
             "HOLDFAST_SLOTS": str(self.settings.slots),
+            "HOLDFAST_LEAVE_S": str(self.settings.leave_s),
             "HOLDFAST_STATE_DIR": str(self._state_dir),
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
         }
@@ -448,6 +450,7 @@ class Supervisor:
         port = self.settings.metrics_port
         own = {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self.settings.heartbeat_interval_ms),
+            "HOLDFAST_BALANCE_CALM_S": str(self.settings.balance_calm_s),
             "HOLDFAST_METRICS_PORT": str(port and port + number - 1),
         }
         return self._member(

@@ -50,10 +50,14 @@ class Identity(Protocol):
 
 
 class Host(Protocol):
-    """What sends heartbeats. turns: of its loop; decided: offset of the last assignment it has read."""
+    """What sends heartbeats. turns: of its loop; decided: offset of the last assignment it has read.
+
+    leaving: it was asked to stop.
+    """
 
     turns: int
     decided: int
+    leaving: bool
 
     @property
     def identity(self) -> Identity: ...
@@ -87,21 +91,27 @@ class HeartbeatThread:
         self._versions = dict(versions)
         self._time_ms = time_ms
         self._sequence = 0
-        self._stop = threading.Event()
+        self._stop, self._now = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def send_now(self) -> None:
+        """The next heartbeat does not wait for its time. May be called from a signal handler."""
+        self._now.set()
+
     def stop(self) -> None:
         self._stop.set()
+        self._now.set()
         self._thread.join(timeout=2)
 
     def _work(self) -> None:
         while not self._stop.is_set():
             self._appender.append(self._partition, encode(self._beat(self._host.identity)))
             self._appender.poll()
-            self._stop.wait(self._interval_s)
+            self._now.wait(self._interval_s)
+            self._now.clear()
 
     def _beat(self, identity: Identity) -> Heartbeat:
         self._sequence += 1
@@ -122,4 +132,5 @@ class HeartbeatThread:
             hosts=identity.hosts,
             host=self._place.host,
             address=self._place.address,
+            leaving=self._host.leaving,
         )

@@ -54,7 +54,7 @@ async def run(settings: RecoverySettings) -> int:
     begins = begin_recently(log, group, Partition(topics.heartbeats, 0), HISTORY_MS)
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), Backlog.of(log, kinds, begins),
-        settings.heartbeat_interval_ms,
+        settings.heartbeat_interval_ms, calm_ms=settings.balance_calm_s * 1000 or None,
     )  # fmt: skip
     if settings.metrics_port:
         replica.meters.serve(settings.metrics_port)

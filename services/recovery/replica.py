@@ -32,11 +32,12 @@ from services.recovery.core.recovery import (
     DecisionRead,
     EchoRead,
     Event,
+    MoveAsked,
     Recovery,
     SchemeAsked,
     Withdrawn,
 )
-from services.recovery.core.switching import follows_failure
+from services.recovery.core.switching import follows_failure, move_kind
 from services.recovery.meters import Meters
 
 ECHO_MS = 50
@@ -59,6 +60,7 @@ class Replica:
     Args:
         name: never used twice.
         now_us: monotonic.
+        calm_ms: all must have been calm for so long before a unit moves for balance; None: none does.
     """
 
     def __init__(
@@ -69,11 +71,14 @@ class Replica:
         backlog: Backlog,
         beat_ms: int,
         now_us: Callable[[], int] = _now_us,
+        calm_ms: float | None = None,
     ) -> None:
-        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000)
+        calm_us = None if calm_ms is None else round(calm_ms * 1000)
+        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us)
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
         self._signs_ms: dict[str, int] = {}
+        self._moves_ms: dict[str, int] = {}
         self._echoes = 0
         self.meters = Meters(self.core, _now_ms())
         self.refusals = Refusals(self._tell, lambda: now_us() / 1000, _now_ms)
@@ -150,8 +155,14 @@ class Replica:
         before = {change.unit: self.core.assigned.of(change.unit) for change in record.changes}
         self._observe(AssignmentRead(record, offset))
         for change in record.changes:
-            if record.author == self._name and self.core.assigned.of(change.unit) is change:
+            if self.core.assigned.of(change.unit) is not change:
+                continue
+            if record.author == self._name:
                 self._decided(before[change.unit], change)
+            if change.arriving is not None:
+                self._moves_ms.setdefault(change.unit, record.time_ms)
+            else:
+                self._moves_ms.pop(change.unit, None)
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)
@@ -163,9 +174,13 @@ class Replica:
 
     def _command(self, offset: int, value: bytes) -> None:
         command = commands.decode(value)
-        if isinstance(command, Command) and command.command == "scheme" and command.job in self._generations:
-            key = unit_key(command.job, self._generations[command.job], command.unit)
+        if not isinstance(command, Command) or command.job not in self._generations:
+            return
+        key = unit_key(command.job, self._generations[command.job], command.unit)
+        if command.command == "scheme":
             self._observe(SchemeAsked(key, command.scheme, offset))
+        elif command.command == "move":
+            self._observe(MoveAsked(key, command.worker, offset))
 
     def _happened(self, offset: int, value: bytes) -> None:
         self.meters.count(decode_event(value))
@@ -204,6 +219,12 @@ class Replica:
         if failed is not None and failed.worker in self._signs_ms:  # else it was never heard
             phases["detection"] = float(max(now_ms - self._signs_ms[failed.worker], 0))
         self._tell(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+        kind = move_kind(before, change)
+        if kind is not None:
+            since_ms = self._moves_ms.get(change.unit, now_ms)
+            took = {} if kind == "move-begins" else {"move": float(max(now_ms - since_ms, 0))}
+            worker = "" if change.committer is None else change.committer.worker
+            self._tell(Happened(now_ms, kind, job, unit, change.epoch, worker, change.reason, took))
 
     def _tell(self, event: Happened) -> None:
         """Of records met in the log before the start, another replica, or this one in its last life, has told."""

@@ -21,6 +21,12 @@ class RecoverySettings(BaseSettings):
     replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
     min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
+    balance_calm_s: float = Field(
+        10.0,
+        ge=0,
+        le=86_400,
+        description="calm needed before a unit moves off a worker with more than its share; 0: none ever does",
+    )
     metrics_port: int = Field(
         0, ge=0, le=65_535, description="of http://127.0.0.1:<port>/metrics for Prometheus; 0: none"
     )

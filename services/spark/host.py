@@ -87,6 +87,8 @@ class Host:
         self._drivers: dict[str, Driver] = {}
         self._refusals = Refusals(self._tell, lambda: time.monotonic() * 1000, time_ms)
         self.turns, self.decided = 0, -1
+        self.leaving = False
+        """A driver ends at once: to hand a query over is to start it elsewhere, as after its end."""
 
     def turn(self, timeout_s: float) -> None:
         """Reads what was decided and follows it.

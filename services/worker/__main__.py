@@ -7,6 +7,7 @@ copy has just taken over and needs that core.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 
@@ -19,6 +20,7 @@ def _load() -> None:
 
 
 def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the worker runs, nothing is to be handed over
     loading = threading.Thread(target=_load, name="loading")
     loading.start()
     loading.join()

@@ -28,6 +28,7 @@ from services.kernel.refusals import Refusals
 from services.log.protocol import Chunk, Log
 from services.worker.blocking import Blocking, Inline
 from services.worker.copy import UnitCopy
+from services.worker.core.lifecycle import State
 from services.worker.job import JobView
 from services.worker.subscriptions import SharedReader
 from services.worker.surroundings import Surroundings
@@ -117,6 +118,8 @@ class Worker:
         self._copies: dict[str, UnitCopy] = {}
         self._waiting_for_decisions: list[tuple[int, Callable[[], None]]] = []
         self._changed = False
+        self.leaving = False
+        """It was asked to stop, and others are to take over what it commits for."""
         self.decided = -1
         self.turns = 0
         self.next_deadline = -math.inf
@@ -157,6 +160,11 @@ class Worker:
     def records(self) -> int:
         """Source records processed by the copies here."""
         return sum(copy.running.counts["records"] for copy in self._copies.values() if copy.running is not None)
+
+    @property
+    def in_charge(self) -> bool:
+        """A copy here commits for its unit, as far as the assignments were read, and has not ended."""
+        return any(copy.core.flags.commit and copy.core.state is not State.ENDED for copy in self._copies.values())
 
     def stops(self, cause: str) -> None:
         """Tells why, before it is closed."""

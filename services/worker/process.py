@@ -7,13 +7,13 @@ import shutil
 import signal
 import sys
 import time
-from types import FrameType
 
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import WorkerUnfit
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
 from services.log.client_settings import client_settings
+from services.log.ending import Ending
 from services.log.heartbeats import HeartbeatThread, Place
 from services.log.kafka import KafkaLog
 from services.log.service_log import open_service_log
@@ -41,22 +41,21 @@ def _time_ms() -> int:
 
 
 def main() -> int:
-    """Runs until SIGTERM or SIGINT, or until its disk fails. Nothing needs saving: all that counts is in the log."""
+    """Runs until it is told to stop, or until its disk fails. Nothing needs saving: all that counts is in the log.
+
+    SIGTERM: its units move to other workers first. SIGINT, or a second SIGTERM: it ends at once, as when the whole
+    cluster stops.
+    """
     hold()
     settings = WorkerSettings()
     open_service_log(settings.log_level)
-    stopping = False
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        stopping = True
-
     restrict(settings.allow)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
     collector = Collector()
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    ending = Ending(settings.leave_s)
+    signal.signal(signal.SIGTERM, ending.asked)
+    signal.signal(signal.SIGINT, ending.asked)
     topics = ClusterTopics(settings.cluster)
     log = KafkaLog(settings.kafka, client_settings(), f"worker-{settings.worker}")
     log.create(topics.specs())
@@ -87,7 +86,7 @@ def main() -> int:
     beats.start()
     status = 0
     try:
-        while not stopping:
+        while not ending.due(worker, beats):
             collector.turned(worker.turn())
     except WorkerUnfit as error:
         worker.stops(str(error))

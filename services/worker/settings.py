@@ -36,6 +36,12 @@ class WorkerSettings(BaseSettings):
     )
     slots: int = Field(8, ge=1, le=1024, description="units this worker takes before it counts as full")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
+    leave_s: float = Field(
+        10.0,
+        ge=0,
+        le=3600,
+        description="on SIGTERM a worker waits so long for others to take over its units; 0: it ends at once",
+    )
     state_dir: Path = Field(
         Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
     )

@@ -31,7 +31,9 @@ class HostedReplica:
         topics = (names.heartbeats, names.assignments, names.plans, names.submit, names.events)
         partitions = {Partition(topic, 0): 0 for topic in topics}
         appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions)
-        self.replica = Replica(name, names, appender, backlog, BEAT_MS, now_us=lambda: cluster.now_ms * 1000)
+        self.replica = Replica(
+            name, names, appender, backlog, BEAT_MS, now_us=lambda: cluster.now_ms * 1000, calm_ms=cluster.calm_ms
+        )
         self._reader = cluster.log.reader(name)
         self._reader.assign(partitions)
         self._cluster = cluster
@@ -47,10 +49,23 @@ class HostedReplica:
 
 
 class DrivenCluster(MemoryCluster):
-    """One job. frozen: workers that stand still; unheard: those that go on, but whose heartbeats are lost."""
+    """One job. frozen: workers that stand still; unheard: those that go on, but whose heartbeats are lost.
 
-    def __init__(self, job: str, workers: int = 3, replicas: int = 1, delivery_turns: int = 0) -> None:
+    calm_ms: as replicas have it; None: nothing moves for balance.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        workers: int = 3,
+        replicas: int = 1,
+        delivery_turns: int = 0,
+        calm_ms: float | None = None,
+        together: bool = False,
+    ) -> None:
+        """together: the first worker gets all units."""
         super().__init__(job, delivery_turns)
+        self.calm_ms = calm_ms
         self.replicas: dict[str, HostedReplica] = {}
         self.frozen: dict[str, Worker] = {}
         self.unheard: set[str] = set()
@@ -61,7 +76,7 @@ class DrivenCluster(MemoryCluster):
         for number in range(1, replicas + 1):
             self.start_replica(f"r{number}")
         self.turn(2 * BEAT_MS)
-        started = list(self.workers.values())
+        started = list(self.workers.values())[: 1 if together else None]
         self.place({unit: [started[number % len(started)]] for number, unit in enumerate(self.units)})
         self.turn()
         self.until(self.protected)
@@ -90,6 +105,15 @@ class DrivenCluster(MemoryCluster):
     def ask(self, unit: str, scheme: str) -> None:
         command = Command("scheme", self.plan.job, unit, scheme)
         self._append(Partition(self.cluster.submit, 0), commands.encode(command))
+
+    def move(self, unit: str, worker: str) -> None:
+        command = Command("move", self.plan.job, unit, worker=worker)
+        self._append(Partition(self.cluster.submit, 0), commands.encode(command))
+
+    def in_charge(self, unit: str) -> str:
+        committer = self.change(unit).committer
+        assert committer is not None
+        return committer.worker
 
     def change(self, unit: str) -> Change:
         found = self._assigned.of(unit_key(self.plan.job, GENERATION, unit))
@@ -139,5 +163,6 @@ class DrivenCluster(MemoryCluster):
             beat = Heartbeat(
                 who.worker, who.incarnation, self.now_ms, self._sequence, zone=who.worker, slots=who.slots,
                 loops=worker.turns, decided=worker.decided, versions=VERSIONS, copies=worker.copies(),
+                leaving=worker.leaving,
             )  # fmt: skip
             self._append(Partition(self.cluster.heartbeats, 0), heartbeats.encode(beat))

@@ -41,7 +41,9 @@ def apply(asked: Asked, job: Job) -> str:
     if job.over:
         return f"{job.label} has {job.life.phase.value}"
     if kind == "scheme":
-        return _scheme_refused(asked.command, job)
+        return _unit_unknown(asked.command, job) or _scheme_unknown(asked.command)
+    if kind == "move":
+        return _unit_unknown(asked.command, job)
     if kind == "cancel":
         job.cancel_offset = asked.offset if job.cancel_offset is None else job.cancel_offset
     elif job.drain_offset is not None and kind != "drain":
@@ -53,11 +55,15 @@ def apply(asked: Asked, job: Job) -> str:
     return ""
 
 
-def _scheme_refused(command: Command, job: Job) -> str:
+def _unit_unknown(command: Command, job: Job) -> str:
     """Why the recovery service will not follow it, or nothing."""
     units = sorted(job.units.values())
-    if command.unit not in units:
-        return f"{job.label} has no unit '{command.unit}': one of {', '.join(units)}"
+    if command.unit in units:
+        return ""
+    return f"{job.label} has no unit '{command.unit}': one of {', '.join(units)}"
+
+
+def _scheme_unknown(command: Command) -> str:
     if command.scheme not in SCHEMES:
         return f"there is no '{command.scheme}': one of {', '.join(sorted(SCHEMES))}"
     return ""

@@ -32,6 +32,7 @@ class Seen:
     last_ms: int = 0
     exited: bool = False
     hosts: str = ""
+    leaving: bool = False
 
 
 class Fleet:
@@ -84,9 +85,12 @@ class Fleet:
             heard_ms=self._clock_ms,
             last_ms=now_ms,
             hosts=beat.hosts,
+            leaving=beat.leaving,
         )
         self._workers[beat.worker] = seen
-        return known is None or known.incarnation != seen.incarnation or _reached(known) != _reached(seen)
+        if known is None or (known.incarnation, known.leaving) != (seen.incarnation, seen.leaving):
+            return True
+        return _reached(known) != _reached(seen)
 
     def _exit(self, notice: Exit, known: Seen | None, now_ms: int) -> bool:
         if known is None or known.incarnation != notice.incarnation:
@@ -99,7 +103,8 @@ class Fleet:
 
     def alive(self, now_ms: int) -> list[Seen]:
         """Workers that can take units, by name."""
-        return sorted((seen for seen in self._workers.values() if self._lives(seen, now_ms)), key=lambda s: s.worker)
+        staying = (seen for seen in self._workers.values() if self._lives(seen, now_ms) and not seen.leaving)
+        return sorted(staying, key=lambda seen: seen.worker)
 
     def living(self, worker: str, incarnation: str, now_ms: int) -> Seen | None:
         """That incarnation, if it is the newest and lives."""

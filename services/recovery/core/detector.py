@@ -34,6 +34,9 @@ first one, that is: where the own heartbeat is late again and again, who is dead
 OVERHEARD = 10
 """So many heartbeats of a former incarnation at another address, and it is no former one: two workers have one name."""
 
+ABSENT_US = 60_000_000
+"""A worker silent for longer is no longer expected."""
+
 ALIVE_MISSES = 3
 """After more misses a worker gets no new copies."""
 
@@ -78,6 +81,8 @@ class Detector:
         self._pulses: dict[str, Pulse] = {}
         self.false_switches: Counter[str] = Counter()
         self.clashes: dict[str, tuple[Heartbeat, Heartbeat]] = {}
+        self.stirred_us = 0
+        """Attentive time at which a worker last came, went, or was heard again after a stall."""
 
     # -- what was read ------------------------------------------------------------------------------------------------
 
@@ -91,6 +96,7 @@ class Detector:
         known = self._pulses.get(worker)
         if known is None or known.incarnation < incarnation:
             self._pulses[worker] = Pulse(worker, incarnation, self._now_us)
+            self.stirred_us = self._now_us
 
     def read(self, record: HeartbeatRecord) -> None:
         """Takes a record; what comes from an incarnation that has ended revives nothing."""
@@ -100,7 +106,7 @@ class Detector:
             self._overhear(pulse, record)
             return
         if isinstance(record, Exit):
-            pulse.exited = True
+            pulse.exited, self.stirred_us = True, self._now_us
         else:
             self._hear(pulse, record)
 
@@ -121,7 +127,9 @@ class Detector:
 
     def _hear(self, pulse: Pulse, beat: Heartbeat) -> None:
         gap_us = self._now_us - pulse.heard_us
-        missed = self._misses(pulse) > 0
+        missed = self._misses(pulse)
+        if missed >= ALIVE_MISSES:
+            self.stirred_us = self._now_us
         pulse.row = (*(() if missed else pulse.row), beat.decided)[-ROW:]
         if pulse.accused:
             self._judge(pulse, gap_us)
@@ -181,6 +189,21 @@ class Detector:
             and min(pulse.row) >= offset
             and self._misses(pulse) == 0
         )
+
+    def leaving(self, worker: str, incarnation: str) -> bool:
+        """It was asked to stop, and waits until others are in charge of its units."""
+        pulse = self._of(worker, incarnation)
+        return pulse is not None and not pulse.exited and pulse.beat is not None and pulse.beat.leaving
+
+    @property
+    def calm(self) -> bool:
+        """Every worker answers, or is gone for good, and none is about to leave."""
+        present = (pulse for pulse in self._pulses.values() if not pulse.exited)
+        return not any(self._unsteady(pulse) for pulse in present)
+
+    def _unsteady(self, pulse: Pulse) -> bool:
+        leaves = pulse.beat is None or pulse.beat.leaving
+        return self._silent_us(pulse) < ABSENT_US and (leaves or self._misses(pulse) > 0)
 
     def report(self, worker: str, incarnation: str, unit: str) -> CopyState | None:
         """What it last said of its copy of the unit."""

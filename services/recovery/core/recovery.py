@@ -18,15 +18,19 @@ from services.kernel.assigned import Assigned
 from services.kernel.placing import Candidate, Room
 from services.recovery.core import switching
 from services.recovery.core.attention import LOOP_US, Attention
+from services.recovery.core.balancing import Host, Placement, Relief, balance
 from services.recovery.core.changing import Covering
 from services.recovery.core.detector import Detector
 from services.recovery.core.schemes import SCHEMES
 from services.recovery.core.situation import Situation
-from services.recovery.core.terms import Asked, Terms, terms
+from services.recovery.core.terms import Asked, AskedMove, Terms, terms
 
 BEAT_US = 100_000
 SWEEP_US = 100_000
 """At least so often all units are looked at."""
+
+BALANCE_US = 1_000_000
+"""Between two looks at a calm cluster that needs no balance; only workers and the time of day can change that."""
 
 STORY_LINES = 1_000
 
@@ -68,6 +72,15 @@ class SchemeAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveAsked:
+    """A user wants a unit to run on another worker. offset: of the command in `jobs.submit`."""
+
+    unit: str
+    worker: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class CaughtUp:
     """All that the logs held at the start was read: from now on the replica proposes."""
 
@@ -79,7 +92,7 @@ class Withdrawn:
     changes: tuple[Change, ...]
 
 
-Event = BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | CaughtUp | Withdrawn
+Event = BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | MoveAsked | CaughtUp | Withdrawn
 
 
 class Recovery:
@@ -88,9 +101,10 @@ class Recovery:
     Args:
         beat_us: interval of the workers' heartbeats.
         echo_us: interval at which the shell sends itself a heartbeat; None: it sends none, and silence always counts.
+        calm_us: all must have been calm for so long before a unit moves for balance; None: none ever does.
     """
 
-    def __init__(self, beat_us: int = BEAT_US, echo_us: int | None = None) -> None:
+    def __init__(self, beat_us: int = BEAT_US, echo_us: int | None = None, calm_us: int | None = None) -> None:
         self._attention = Attention(echo_us)
         self.detector = Detector(beat_us, self._attention)
         self.assigned = Assigned()
@@ -101,6 +115,10 @@ class Recovery:
         self._asked: dict[str, Asked] = {}
         self._offsets: dict[str, int] = {}
         self._changed_us: dict[str, int] = {}
+        self._moves: dict[str, AskedMove] = {}
+        self._relieved_us: dict[str, int] = {}
+        self._relief: Relief | None = None
+        self._calm_us, self._stirred_us, self._balanced_us = calm_us, 0, 0
         self._covering = Covering()
         self._proposed: dict[str, Change] = {}
         self._now_us = 0
@@ -124,9 +142,11 @@ class Recovery:
                 return self._propose(self._decided(decision))
             case SchemeAsked(unit, scheme, offset):
                 return self._propose(self._ask(unit, Asked(scheme, offset)))
+            case MoveAsked(unit, worker, offset):
+                return self._propose(self._ask_move(unit, AskedMove(worker, offset, now_us)))
             case CaughtUp():
                 self.detector.begin()
-                self.acting = True
+                self.acting, self._stirred_us = True, self._attention.attentive_us
                 return self._propose(self._units())
             case Withdrawn(changes):
                 return self._withdraw(changes)
@@ -137,7 +157,7 @@ class Recovery:
         if now_us < min(self._due_us, self._swept_us + SWEEP_US):
             return []
         self._swept_us = now_us
-        changes = self._propose(self._units())
+        changes = self._propose(self._units()) + self._relieve()
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
         self._due_us = now_us + min(waits, default=SWEEP_US)
         return changes
@@ -183,6 +203,9 @@ class Recovery:
             self._tell(switching.story_line(before.get(change.unit), change))
             self._offsets[change.unit] = offset
             self._changed_us[change.unit] = self._now_us
+            self._stirred_us = self._attention.attentive_us
+            if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
+                self._relieved_us[change.unit] = self._now_us
             self._covering.forget(change.unit)
             mine = self._proposed.get(change.unit)
             if mine is not None and mine.epoch <= change.epoch:
@@ -193,9 +216,10 @@ class Recovery:
         return [change.unit for change in valid]
 
     def _accuse(self, before: Change | None, after: Change) -> None:
-        """A primary that lost its charge, and has not ended, was suspected."""
+        """A primary that lost its charge, and has not ended, was suspected, unless its unit has moved."""
         primary = before.copies[0] if before is not None and before.copies else None
-        if self.acting and primary is not None and primary.flags.commit and after.copies:
+        moved = before is not None and before.arriving is not None and not switching.follows_failure(after)
+        if self.acting and primary is not None and primary.flags.commit and after.copies and not moved:
             was = primary.worker, primary.incarnation
             if _run_of(after.committer) != was:
                 self.detector.accuse(*was)
@@ -212,7 +236,10 @@ class Recovery:
         if isinstance(decision, Ended):
             plan = self._admitted.plan(decision.generation)
             for unit in terms(plan) if plan is not None else ():
-                for known in (self._terms, self._asked, self._offsets, self._changed_us, self._proposed):
+                for known in (
+                    self._terms, self._asked, self._offsets, self._changed_us, self._proposed, self._moves,
+                    self._relieved_us,
+                ):  # fmt: skip
                     known.pop(unit, None)
         return []
 
@@ -221,6 +248,13 @@ class Recovery:
         if asked.scheme not in SCHEMES or (last is not None and asked.offset <= last.offset):
             return []
         self._asked[unit] = asked
+        return [unit]
+
+    def _ask_move(self, unit: str, asked: AskedMove) -> list[str]:
+        last = self._moves.get(unit)
+        if last is not None and asked.offset <= last.offset:
+            return []
+        self._moves[unit] = asked
         return [unit]
 
     def _withdraw(self, changes: Iterable[Change]) -> list[Change]:
@@ -252,18 +286,29 @@ class Recovery:
 
     def _situation(self, unit: str) -> Situation | None:
         change, known = self.assigned.of(unit), self._terms.get(unit)
-        if change is None or known is None or len(change.copies) not in (1, 2):
-            return None  # Unplaced is final; more than two copies are the doing of a version that knows why.
-        age_us = self._now_us - self._changed_us[unit]
-        return Situation(change, self._offsets[unit], age_us, known, self._asked[unit], self.detector, self._covering)
+        most = 2 if change is None or change.arriving is None else 3
+        if change is None or known is None or not 1 <= len(change.copies) <= most:
+            return None  # Unplaced is final; more copies are the doing of a version that knows why.
+        move, relief = self._moves.get(unit), self._relief
+        return Situation(
+            change,
+            offset=self._offsets[unit],
+            age_us=self._now_us - self._changed_us[unit],
+            terms=known,
+            asked=self._asked[unit],
+            detector=self.detector,
+            covering=self._covering,
+            asked_move=move,
+            asked_move_age_us=0 if move is None else self._now_us - move.since_us,
+            relief=relief.worker if relief is not None and relief.unit == unit else "",
+        )
 
     def _room_for(self, situation: Situation) -> Callable[[], Room]:
         """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold."""
 
         def room() -> Room:
-            pinned = dict(situation.terms.versions)
-            hosts = [b for b in self.detector.alive() if b.hosts == situation.terms.host]
-            fitting = [b for b in hosts if not b.versions or dict(b.versions) == pinned]
+            hosts = [b for b in self.detector.alive() if b.hosts == situation.terms.host and not b.leaving]
+            fitting = [beat for beat in hosts if situation.terms.fits(beat.versions)]
             made = Room((_candidate(beat) for beat in fitting), self.detector.zones())
             for unit, change in {**self.assigned.units(), **self._proposed}.items():
                 for index, copy in enumerate(change.copies):
@@ -271,6 +316,47 @@ class Recovery:
             return made
 
         return room
+
+    # -- balance ------------------------------------------------------------------------------------------------------
+
+    def _relieve(self) -> list[Change]:
+        """While all is calm, one unit at a time: the next one when all has been calm again."""
+        if self._calm_us is None or not self.acting or self._now_us < self._balanced_us:
+            return []
+        calm = not self._proposed and self._calm_for_us() >= self._calm_us and self._at_rest()
+        self._relief = balance(self._placements(), self._fleet(), calm) if calm else None
+        if self._relief is None:
+            self._balanced_us = self._now_us + (BALANCE_US if calm else 0)
+            return []
+        changes = self._propose([self._relief.unit])
+        self._relief = None
+        return changes
+
+    def _calm_for_us(self) -> int:
+        return self._attention.attentive_us - max(self._stirred_us, self.detector.stirred_us)
+
+    def _at_rest(self) -> bool:
+        situations = (self._situation(unit) for unit in self._units())
+        return self.detector.calm and all(one is None or one.at_rest for one in situations)
+
+    def _fleet(self) -> list[Host]:
+        """Those that take units of the kernel; a Spark unit that moves is a takeover."""
+        return [Host(b.worker, b.zone, max(b.slots, 1)) for b in self.detector.alive() if not b.hosts and not b.leaving]
+
+    def _placements(self) -> list[Placement]:
+        """What every worker holds. Units of Spark and what has ended stay where they are."""
+        beats = [beat for beat in self.detector.alive() if not beat.hosts]
+        return [self._placement(unit, beats) for unit in self._units()]
+
+    def _placement(self, unit: str, beats: list[Heartbeat]) -> Placement:
+        situation = self._situation(unit)
+        copies = [copy.worker for copy in self.assigned.units()[unit].copies]
+        if situation is None or situation.terms.host or situation.over:
+            return Placement(unit, copies[0], tuple(copies[1:]))
+        since_us = self._now_us - self._relieved_us.get(unit, -situation.terms.rebalance_us)
+        fits = frozenset(beat.worker for beat in beats if situation.terms.fits(beat.versions))
+        rested = since_us >= situation.terms.rebalance_us
+        return Placement(unit, copies[0], tuple(copies[1:]), fits if rested else frozenset())
 
     def _units(self) -> list[str]:
         return sorted(unit for unit, change in self.assigned.units().items() if change.copies)

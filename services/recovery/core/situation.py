@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from enum import Enum
 
 from schemas.assignments import Change, Copy, Flags
-from schemas.heartbeats import CopyState
+from schemas.heartbeats import CopyState, Heartbeat
 from services.recovery.core.changing import Covering, Gate, Step, caught_up, next_step
 from services.recovery.core.detector import Detector
 from services.recovery.core.schemes import SCHEMES, Rung, Scheme
-from services.recovery.core.terms import Asked, Terms
+from services.recovery.core.terms import Asked, AskedMove, Terms
 
 CALM_US = 1_000_000
 """A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""
+
+HEARD_US = 2_000_000
+"""A worker that a replica has not heard by then, after a move to it was asked for, does not answer."""
+
+MOVE_US = 60_000_000
+"""A new copy that has not caught up by then is given up."""
 
 
 class Stance(Enum):
@@ -24,12 +30,15 @@ class Stance(Enum):
     NORMAL = "normal"
     SWITCHED = "switched"
     ROLLING_BACK = "rolling back"
+    MOVING = "moving"
 
 
 def stance(change: Change | None) -> Stance:
     """By the flags alone, so that every replica says the same."""
     if change is None or not change.copies:
         return Stance.UNPLACED
+    if change.arriving is not None:
+        return Stance.MOVING
     if len(change.copies) == 1:
         return Stance.ALONE
     primary = change.copies[0].flags
@@ -51,6 +60,8 @@ class Situation:
     """One unit at one moment.
 
     offset: of the change in `assignments`. age_us: since this replica read it. asked: the scheme asked for last.
+    asked_move: the move asked for last, and for how long this replica knows of it. relief: the worker to which balance
+    wants the unit moved.
     """
 
     change: Change
@@ -60,6 +71,9 @@ class Situation:
     asked: Asked
     detector: Detector
     covering: Covering
+    asked_move: AskedMove | None = None
+    asked_move_age_us: int = 0
+    relief: str = ""
 
     @property
     def stance(self) -> Stance:
@@ -91,6 +105,11 @@ class Situation:
     def misses(self) -> int | None:
         """How many heartbeats in a row a copy in charge may miss."""
         return self.terms.misses_of(self.scheme.name)
+
+    @property
+    def others(self) -> tuple[Copy, ...]:
+        """All copies but the primary."""
+        return self.change.copies[1:]
 
     # -- what the detector says of a copy -----------------------------------------------------------------------------
 
@@ -126,6 +145,9 @@ class Situation:
             and not self.gone(copy)
             and not self.suspected(copy, 1)
         )
+
+    def leaving(self, copy: Copy) -> bool:
+        return self.detector.leaving(copy.worker, copy.incarnation)
 
     def answers(self, copy: Copy) -> bool:
         return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
@@ -174,5 +196,86 @@ class Situation:
             return True
         if self.stance is Stance.ALONE:
             return self.target is Rung.ABSENT and self.ready(self.primary)
+        if self.stance is Stance.MOVING:
+            return self.ready(self.primary) and (self.target is Rung.ABSENT or any(map(self.ready, self.others)))
         settled = self.stance is Stance.NORMAL and self.step is None
         return settled and self.ready(self.primary) and self.ready(self.secondary)
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing is under way, and nothing is asked for."""
+        return self.protected and self.stance is not Stance.MOVING and not self.another_asked
+
+    # -- the unit moves -----------------------------------------------------------------------------------------------
+
+    def host(self, worker: str) -> Heartbeat | None:
+        """The worker, if it answers."""
+        return next((beat for beat in self.detector.alive() if beat.worker == worker), None)
+
+    @property
+    def move_due(self) -> AskedMove | None:
+        """A move that somebody asked for and that no record has answered."""
+        return self.asked_move if self.asked_move is not None and self.asked_move.offset > self.change.moved else None
+
+    @property
+    def refusal(self) -> str:
+        """Why the move that is due cannot be made; empty if it can, or if that is not known yet."""
+        if self.move_due is None:
+            return ""
+        worker = self.move_due.worker
+        beat = self.host(worker)
+        if worker == self.primary.worker:
+            return f"{worker} runs it already"
+        if beat is None:
+            return f"{worker} does not answer" if self.asked_move_age_us >= HEARD_US else ""
+        if beat.hosts != self.terms.host:
+            return f"{worker} takes no such units"
+        if not self.terms.fits(beat.versions):
+            return f"{worker} has other library versions than the plan"
+        return f"{worker} is leaving" if beat.leaving else ""
+
+    @property
+    def movable(self) -> bool:
+        """The move that is due can be made now."""
+        return self.move_due is not None and not self.refusal and self.host(self.move_due.worker) is not None
+
+    @property
+    def arriving(self) -> Copy:
+        copy = self.change.arriving
+        assert copy is not None, f"{self.change.unit} does not move"
+        return copy
+
+    @property
+    def arriving_lost(self) -> bool:
+        return self.gone(self.arriving) or self.leaving(self.arriving)
+
+    @property
+    def arrived(self) -> bool:
+        """The new copy can take over without a pause; a Spark driver starts its query only then."""
+        if not self.terms.host:
+            return self.caught_up(self.arriving, self.primary)
+        report = self.report(self.arriving)
+        return report is not None and report.epoch >= self.change.epoch and self.ready(self.arriving)
+
+    @property
+    def heir(self) -> Copy | None:
+        """The copy that takes over if the primary fails now: a ready one, the new one first; else one that lives."""
+        both = sorted(self.others, key=lambda copy: copy.worker != self.change.moving)
+        ready = (copy for copy in both if self.ready(copy))
+        return next(ready, next((copy for copy in both if not self.gone(copy)), None))
+
+    @property
+    def staying(self) -> Copy | None:
+        """The copy that stays beside the new one: the secondary, or the old primary; in another zone, if one is."""
+        if self.target is Rung.ABSENT:
+            return None
+        kept = [copy for copy in self.others if copy.worker != self.change.moving and not self.gone(copy)]
+        if not self.leaving(self.primary):
+            kept.append(Copy(self.primary.worker, self.primary.incarnation, self.target_flags))
+        zones = self.detector.zones()
+        new = zones.get(self.arriving.worker, "")
+        return next((copy for copy in kept if not new or zones.get(copy.worker) != new), kept[0] if kept else None)
+
+    @property
+    def overdue(self) -> bool:
+        return self.age_us >= MOVE_US

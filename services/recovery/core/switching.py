@@ -14,8 +14,11 @@ import msgspec
 
 from schemas.assignments import PRIMARY, Change, Copy
 from schemas.heartbeats import Heartbeat
-from services.kernel.placing import Candidate, Room
+from services.recovery.core import moving
 from services.recovery.core.changing import next_step
+from services.recovery.core.moving import Copies, Rooms
+from services.recovery.core.moving import in_charge as _in_charge
+from services.recovery.core.moving import with_flags as _with
 from services.recovery.core.schemes import Rung
 from services.recovery.core.situation import Situation, Stance, stance
 
@@ -26,15 +29,23 @@ class Sign(Enum):
     BOTH_GONE = "both copies are gone"
     PRIMARY_GONE = "the primary is gone"
     SECONDARY_GONE = "the secondary is gone"
+    ARRIVING_GONE = "the new copy is gone"
+    ARRIVED = "the new copy has caught up"
+    ARRIVED_ALONE = "the new copy has caught up and no other stays"
     PRIMARY_SILENT = "the primary is silent"
     PRIMARY_GIVEN_UP = "the primary is silent and nobody waits for it"
     SECONDARY_SILENT = "the secondary is silent and the primary is not"
+    PRIMARY_LEAVING = "the worker of the primary is leaving"
     ANOTHER_SCHEME = "another scheme was asked for"
     PRIMARY_ANSWERS = "the primary answers again"
     PRIMARY_CAUGHT_UP = "the primary has caught up"
+    MOVE_REFUSED = "a move was asked for that cannot be made"
+    MOVE_ASKED = "a move was asked for"
     UNPROTECTED = "there is no secondary"
     SECONDARY_UNWANTED = "the scheme wants no secondary"
     STEP_DUE = "the next step towards the scheme is safe"
+    MOVE_OVERDUE = "the new copy does not catch up"
+    OVERFULL = "the worker of the primary has more than its share"
 
 
 FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
@@ -42,26 +53,38 @@ FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY
 
 
 def _two(s: Situation) -> bool:
-    return len(s.change.copies) == 2
+    return len(s.change.copies) >= 2
+
+
+def _deputy_ready(s: Situation) -> bool:
+    """Whoever takes over from the primary can do that at once."""
+    deputy = s.heir if s.stance is Stance.MOVING else s.secondary
+    return deputy is not None and s.ready(deputy)
 
 
 SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
-    Sign.BOTH_GONE: lambda s: s.gone(s.primary) and s.gone(s.secondary),
+    Sign.BOTH_GONE: lambda s: all(s.gone(copy) for copy in s.change.copies),
     Sign.PRIMARY_GONE: lambda s: s.gone(s.primary) if _two(s) else s.lost(s.primary),
     Sign.SECONDARY_GONE: lambda s: s.gone(s.secondary),
-    Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and s.ready(s.secondary),
+    Sign.ARRIVING_GONE: lambda s: s.arriving_lost,
+    Sign.ARRIVED: lambda s: s.arrived and s.staying is not None,
+    Sign.ARRIVED_ALONE: lambda s: s.arrived,
+    Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and _deputy_ready(s),
     Sign.PRIMARY_GIVEN_UP: lambda s: (
-        not s.scheme.rolls_back
-        and s.silent(s.primary)
-        and (s.ready(s.secondary) if _two(s) else s.target is Rung.ABSENT)
+        not s.scheme.rolls_back and s.silent(s.primary) and (_deputy_ready(s) if _two(s) else s.target is Rung.ABSENT)
     ),
     Sign.SECONDARY_SILENT: lambda s: s.silent(s.secondary) and s.answers(s.primary),
+    Sign.PRIMARY_LEAVING: lambda s: s.leaving(s.primary),
     Sign.ANOTHER_SCHEME: lambda s: s.another_asked,
     Sign.PRIMARY_ANSWERS: lambda s: s.answers(s.primary),
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
+    Sign.MOVE_REFUSED: lambda s: bool(s.refusal),
+    Sign.MOVE_ASKED: lambda s: s.movable,
     Sign.UNPROTECTED: lambda s: s.target is not Rung.ABSENT and s.calm,
     Sign.SECONDARY_UNWANTED: lambda s: s.gate_open and s.step is not None and s.step.rung is Rung.ABSENT,
     Sign.STEP_DUE: lambda s: s.gate_open,
+    Sign.MOVE_OVERDUE: lambda s: s.overdue,
+    Sign.OVERFULL: lambda s: s.relief not in ("", s.primary.worker) and s.host(s.relief) is not None,
 }
 """When a sign is there. The order of Sign is their precedence: the first one that has a row counts."""
 
@@ -81,6 +104,14 @@ class Move(Enum):
     ADOPT = "the change begins"
     SETTLE = "the two change places and the change begins"
     STEP = "its flags change"
+    BEGIN = "a new copy catches up"
+    REFUSE = "nothing moves"
+    HAND_OVER = "it is in charge, and another one stands by"
+    HAND_OVER_ALONE = "it is in charge"
+    ABANDON = "the unit stays where it is"
+    SWITCH_MOVING = "another copy takes over until the primary answers"
+    PROMOTE_MOVING = "another copy takes its place"
+    CHANGE_PLACES_MOVING = "it and another copy change places"
 
 
 _T, _S, _M = Stance, Sign, Move
@@ -88,6 +119,10 @@ _T, _S, _M = Stance, Sign, Move
 TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
+    (_T.ALONE, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
+    (_T.ALONE, _S.MOVE_REFUSED): (_T.ALONE, _M.REFUSE),
+    (_T.ALONE, _S.MOVE_ASKED): (_T.MOVING, _M.BEGIN),
+    (_T.ALONE, _S.OVERFULL): (_T.MOVING, _M.BEGIN),
     (_T.ALONE, _S.UNPROTECTED): (_T.NORMAL, _M.ADD),
     (_T.ALONE, _S.PRIMARY_GIVEN_UP): (_T.ALONE, _M.PLACE),
     (_T.NORMAL, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
@@ -96,40 +131,41 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.NORMAL, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.ADOPT),
     (_T.NORMAL, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH),
     (_T.NORMAL, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES),
+    (_T.NORMAL, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
+    (_T.NORMAL, _S.MOVE_REFUSED): (_T.NORMAL, _M.REFUSE),
+    (_T.NORMAL, _S.MOVE_ASKED): (_T.MOVING, _M.BEGIN),
+    (_T.NORMAL, _S.OVERFULL): (_T.MOVING, _M.BEGIN),
     (_T.NORMAL, _S.SECONDARY_UNWANTED): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.STEP_DUE): (_T.NORMAL, _M.STEP),
     (_T.SWITCHED, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
     (_T.SWITCHED, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE),
     (_T.SWITCHED, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
+    (_T.SWITCHED, _S.PRIMARY_LEAVING): (_T.ALONE, _M.PROMOTE),
     (_T.SWITCHED, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.SETTLE),
     (_T.SWITCHED, _S.SECONDARY_SILENT): (_T.NORMAL, _M.ROLL_BACK),
     (_T.SWITCHED, _S.PRIMARY_ANSWERS): (_T.ROLLING_BACK, _M.RESUME),
     (_T.ROLLING_BACK, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
     (_T.ROLLING_BACK, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE),
     (_T.ROLLING_BACK, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
+    (_T.ROLLING_BACK, _S.PRIMARY_LEAVING): (_T.ALONE, _M.PROMOTE),
     (_T.ROLLING_BACK, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.SETTLE),
     (_T.ROLLING_BACK, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SUSPEND),
     (_T.ROLLING_BACK, _S.SECONDARY_SILENT): (_T.NORMAL, _M.ROLL_BACK),
     (_T.ROLLING_BACK, _S.PRIMARY_CAUGHT_UP): (_T.NORMAL, _M.ROLL_BACK),
+    (_T.MOVING, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
+    (_T.MOVING, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE_MOVING),
+    (_T.MOVING, _S.ARRIVING_GONE): (_T.NORMAL, _M.ABANDON),
+    (_T.MOVING, _S.ARRIVED): (_T.NORMAL, _M.HAND_OVER),
+    (_T.MOVING, _S.ARRIVED_ALONE): (_T.ALONE, _M.HAND_OVER_ALONE),
+    (_T.MOVING, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH_MOVING),
+    (_T.MOVING, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES_MOVING),
+    (_T.MOVING, _S.MOVE_OVERDUE): (_T.NORMAL, _M.ABANDON),
 }
 """(stance, sign) -> (next stance, what the record does). No row: nothing to do. UNPLACED is final."""
 
 ROWS: Mapping[Stance, tuple[Sign, ...]] = {
     each: tuple(sign for sign in Sign if (each, sign) in TRANSITIONS) for each in Stance
 }
-
-
-def _with(copy: Copy, rung: Rung) -> Copy:
-    return Copy(copy.worker, copy.incarnation, rung.flags)
-
-
-def _in_charge(copy: Copy | Candidate) -> Copy:
-    return Copy(copy.worker, copy.incarnation, PRIMARY)
-
-
-Copies = tuple[Copy, ...]
-Rooms = Callable[[], Room]
-"""Asked only by a move that looks for a worker: it costs a look at all units."""
 
 
 def _take_over(s: Situation, rooms: Rooms) -> Copies:
@@ -205,6 +241,14 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.ADOPT: _adopt,
     _M.SETTLE: _settle,
     _M.STEP: _step,
+    _M.BEGIN: moving.begin,
+    _M.REFUSE: _adopt,
+    _M.HAND_OVER: moving.hand_over,
+    _M.HAND_OVER_ALONE: moving.hand_over,
+    _M.ABANDON: moving.abandon,
+    _M.SWITCH_MOVING: moving.switch,
+    _M.PROMOTE_MOVING: moving.promote,
+    _M.CHANGE_PLACES_MOVING: moving.change_places,
 }
 """The copies of the next record; None while there is no worker for them."""
 
@@ -227,15 +271,31 @@ def follows_failure(change: Change) -> bool:
     return any(change.reason.startswith(f"{sign.value}: ") for sign in FAILURES)
 
 
+def move_kind(before: Change | None, after: Change) -> str | None:
+    """The kind of event by which people hear of a move; None: the change is not part of one."""
+    was = None if before is None else before.arriving
+    if was is None:
+        refused = before is not None and after.moved != before.moved
+        return "move-begins" if after.arriving is not None else "move-refused" if refused else None
+    if after.arriving is not None:
+        return None
+    done = after.committer is not None and after.committer.worker == was.worker
+    return "move-done" if done else "move-abandoned"
+
+
 def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
     newest = situation.asked if move in (_M.ADOPT, _M.SETTLE) else None
+    answers = situation.move_due if sign in (_S.MOVE_ASKED, _S.MOVE_REFUSED) else None
+    why = f" ({situation.refusal})" if move is _M.REFUSE else ""
     change = msgspec.structs.replace(
         situation.change,
         epoch=situation.change.epoch + 1,
         copies=tuple(_known(copy, situation) for copy in copies),
-        reason=f"{sign.value}: {move.value}",
+        reason=f"{sign.value}: {move.value}{why}",
         scheme=situation.change.scheme if newest is None else newest.scheme,
         asked=situation.change.asked if newest is None else newest.offset,
+        moving=copies[-1].worker if after is _T.MOVING else "",
+        moved=situation.change.moved if answers is None else answers.offset,
     )
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
@@ -258,7 +318,9 @@ def check_invariants(change: Change) -> None:
     """Raises AssertionError on a record that no row of the table makes."""
     where = f"{change.unit}#{change.epoch}"
     assert change.well_formed, f"{where}: not exactly one copy commits, or two share a worker"
-    assert len(change.copies) <= 2, f"{where}: {len(change.copies)} copies"
+    most = 3 if change.arriving is not None else 2
+    assert len(change.copies) <= most, f"{where}: {len(change.copies)} copies"
+    assert change.arriving is not None or not change.moving, f"{where}: it moves to a worker without a copy of it"
     for copy in change.copies:
         known = copy.flags == PRIMARY if copy.flags.commit else Rung.of(copy.flags) is not None
         assert known, f"{where}: {copy.worker} has flags of no scheme: {copy.flags}"

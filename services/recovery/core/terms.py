@@ -14,6 +14,7 @@ from schemas.plans import Plan
 from services.recovery.core.schemes import SCHEMES, Rung
 
 FAIL_STOP_S = 30.0
+REBALANCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,21 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedMove:
+    """A worker to which somebody wants a unit moved. offset: of the command in `jobs.submit`. since_us: it was read."""
+
+    worker: str
+    offset: int
+    since_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
     """Of one unit.
 
     misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
     versions: a worker that takes a copy has them. host: the kind of process that takes one.
+    rebalance_us: between two moves of the unit that nobody asked for.
     """
 
     asked: Asked
@@ -38,12 +49,17 @@ class Terms:
     inputs_held: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
+    rebalance_us: int = int(REBALANCE_S * 1_000_000)
 
     def target(self, scheme: str) -> Rung:
         """Where the secondary is to stand while all is well."""
         if scheme == "hybrid" and not self.inputs_held:
             return Rung.COLD
         return SCHEMES[scheme].secondary
+
+    def fits(self, versions: Mapping[str, str]) -> bool:
+        """Whether a worker with these versions may take a copy; one that says none is trusted."""
+        return not versions or dict(versions) == dict(self.versions)
 
     def misses_of(self, scheme: str) -> int | None:
         own = SCHEMES[scheme].misses
@@ -63,6 +79,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
             inputs_held=inputs == "held",
             versions=plan.versions,
             host=unit.host,
+            rebalance_us=int(float(tolerance.get("rebalance_period_s") or REBALANCE_S) * 1_000_000),
         )
         for unit in plan.units
     }

@@ -279,7 +279,7 @@ def test_commands_that_cannot_be_followed_are_answered() -> None:
             ("nobody", "", "cancel: no such job; running: job"),
             ("job", "n-7", "scheme: job@0-8f3215 has no unit 'n-7': one of n-0, n-1, s-0, s-1"),
             ("job", "n-0", SCHEMES_ARE),
-            ("job", "", "unknown command 'stop': one of cancel, pause, resume, drain, scheme"),
+            ("job", "", "unknown command 'stop': one of cancel, pause, resume, drain, scheme, move"),
             ("", "", "Object missing required field `job`"),
         )
     ]

@@ -12,14 +12,15 @@ from services.recovery.core.schemes import SCHEMES
 from tests.unit.recovery.world import Worker, World, plan
 
 NAMES = ("w1", "w2", "w3", "w4")
-FAULTS = ("kill", "kill silently", "restart", "stall", "wake", "cut off", "reconnect", "slow", "fast")
+FAULTS = ("kill", "kill silently", "restart", "stall", "wake", "cut off", "reconnect", "slow", "fast", "leave")
 
 faults = st.tuples(st.sampled_from(FAULTS), st.sampled_from(NAMES))
 asked = st.tuples(st.just("ask"), st.sampled_from(list(SCHEMES)))
+moved = st.tuples(st.just("move"), st.sampled_from(NAMES))
 broker = st.tuples(st.just("broker"), st.sampled_from(["down", "up"]))
 deaf = st.tuples(st.sampled_from(["deafen first", "deafen second"]), st.sampled_from(NAMES))
 replicas = st.tuples(st.just("replica"), st.sampled_from(["late", "new"]))
-events = st.one_of(faults, faults, faults, asked, broker, deaf, replicas)
+events = st.one_of(faults, faults, faults, asked, moved, broker, deaf, replicas)
 pauses = st.sampled_from([0.0, 0.01, 0.05, 0.15, 0.4, 1.5, 4.0])
 
 
@@ -33,6 +34,10 @@ def cause(world: World, what: str, whom: str) -> None:
             world.restart(whom)
         case "ask":
             world.ask(whom)
+        case "move":
+            world.move(whom)
+        case "leave":
+            world.leave(whom)
         case "broker":
             world.broker_up = whom == "up"
         case "deafen first":
@@ -57,14 +62,15 @@ def cause(world: World, what: str, whom: str) -> None:
 @given(
     st.lists(st.sampled_from(list(SCHEMES)), min_size=1, max_size=2),
     st.lists(st.tuples(events, pauses), max_size=12),
+    st.sampled_from([None, 300_000]),
 )
 def test_faults_ended_every_unit_is_protected_again(
-    schemes: list[str], course: list[tuple[tuple[str, str], float]]
+    schemes: list[str], course: list[tuple[tuple[str, str], float]], calm_us: int | None
 ) -> None:
     """PROTOCOL 14.8."""
     made = plan({f"u-{index}": scheme for index, scheme in enumerate(schemes)})
     workers = [Worker(name, zone) for name, zone in zip(NAMES, ("x", "x", "y", "z"), strict=True)]
-    world = World(*workers, made=made, replicas=2).start()
+    world = World(*workers, made=made, replicas=2, calm_us=calm_us).start()
     for (what, whom), pause_s in course:
         cause(world, what, whom)
         world.run(pause_s)
@@ -74,6 +80,8 @@ def test_faults_ended_every_unit_is_protected_again(
     for unit in world.units:
         epochs = [change.epoch for change in world.history if change.unit == unit]
         assert epochs == list(range(1, len(epochs) + 1))
+    if calm_us is not None:
+        world.run(8).settle()
     last = {unit: world.change(unit).epoch for unit in world.units}
     world.run(2)
     assert last == {unit: world.change(unit).epoch for unit in world.units}, "a settled cluster stays as it is"

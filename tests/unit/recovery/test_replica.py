@@ -95,6 +95,36 @@ def test_a_change_that_follows_no_failure_has_no_detection_time(shell: Shell) ->
     assert all(not one.phases_ms for one in decided)
 
 
+def test_a_move_is_told_from_its_beginning_to_its_end_with_the_time_it_took(shell: Shell) -> None:
+    command = commands.encode(commands.Command("move", "job", unit="u-0", worker="w2"))
+    for _ in range(5):
+        shell.append(TOPICS.submit, command)
+    shell.append(TOPICS.heartbeats, beat("w2", CopyState(UNIT, 2, "running", 5)))
+    told = [one for one in shell.events() if one.kind.startswith("move")]
+    assert [(one.kind, one.unit, one.epoch, one.worker) for one in told[:2]] == [
+        ("move-begins", "u-0", 2, "w1"),
+        ("move-done", "u-0", 3, "w2"),
+    ]
+    assert [list(one.phases_ms) for one in told[:2]] == [[], ["move"]]
+
+
+def test_a_move_that_is_given_up_or_refused_is_told_with_the_reason(shell: Shell) -> None:
+    command = commands.encode(commands.Command("move", "job", unit="u-0", worker="w3"))
+    shell.append(TOPICS.heartbeats, beat("w3"))
+    for _ in range(4):
+        shell.append(TOPICS.submit, command)
+    shell.append(TOPICS.submit, command)
+    shell.append(TOPICS.heartbeats, heartbeats.encode(Exit("w3", "1", NOW_MS, -9)))
+    refused = commands.encode(commands.Command("move", "job", unit="u-0", worker="w1"))
+    shell.append(TOPICS.submit, refused)
+    told = [(one.kind, one.detail.partition(": ")[0]) for one in shell.events() if one.kind.startswith("move")]
+    assert told == [
+        ("move-begins", "a move was asked for"),
+        ("move-abandoned", "the new copy is gone"),
+        ("move-refused", "a move was asked for that cannot be made"),
+    ]
+
+
 def test_prometheus_sees_phases_units_and_what_was_skipped(shell: Shell) -> None:
     port = choose_pair()
     shell.replica.meters.serve(port)

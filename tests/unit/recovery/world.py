@@ -21,6 +21,7 @@ from services.recovery.core.recovery import (
     DecisionRead,
     EchoRead,
     Event,
+    MoveAsked,
     Recovery,
     SchemeAsked,
 )
@@ -35,9 +36,9 @@ G = "3-abcdef"
 UNIT = unit_key("job", G, "u-0")
 
 
-def plan(schemes: dict[str, str], fail_stop_s: float = 3.0, **tolerance: object) -> Plan:
+def plan(schemes: dict[str, str], fail_stop_s: float = 3.0, host: str = "", **tolerance: object) -> Plan:
     """A job with these units, submitted at offset 3."""
-    units = tuple(UnitPlan(name, 0, (), 0, scheme) for name, scheme in schemes.items())
+    units = tuple(UnitPlan(name, 0, (), 0, scheme, host=host) for name, scheme in schemes.items())
     spec = {"fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, **tolerance}}
     return Plan("job", G, Id("c", 1), spec, (), (), units, (), {}, 10, {})
 
@@ -78,6 +79,9 @@ class Worker:
     """False: it is cut off from the broker, but goes on."""
     slow: bool = False
     """It answers, but its copies get nothing done."""
+    hosts: str = ""
+    leaving: bool = False
+    """It was asked to stop, and says so."""
     phase_us: int = 0
     read: int = 0
     assigned: Assigned = field(default_factory=Assigned)
@@ -101,8 +105,9 @@ class Worker:
             for unit, copy in sorted(self.copies.items())
         )
         return Heartbeat(
-            self.name, self.incarnation, 0, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports
-        )
+            self.name, self.incarnation, 0, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports,
+            hosts=self.hosts, leaving=self.leaving,
+        )  # fmt: skip
 
     def _read(self, record: Assignment, now_us: int) -> None:
         for change in self.assigned.read(record):
@@ -160,10 +165,15 @@ class Replica:
 
 
 class World:
-    """Time goes by `run`; what the recovery proposes is appended, read back by all, and checked."""
+    """Time goes by `run`; what the recovery proposes is appended, read back by all, and checked.
 
-    def __init__(self, *workers: Worker, made: Plan | None = None, replicas: int = 1) -> None:
-        self.now_us = 0
+    calm_us: as the core has it; None: nothing moves for balance.
+    """
+
+    def __init__(
+        self, *workers: Worker, made: Plan | None = None, replicas: int = 1, calm_us: int | None = None
+    ) -> None:
+        self.now_us, self.calm_us = 0, calm_us
         self.plan = made or plan({"u-0": "hybrid"})
         self.units = [unit_key("job", G, unit.name) for unit in self.plan.units]
         self.workers = {worker.name: worker for worker in workers}
@@ -171,7 +181,7 @@ class World:
             worker.phase_us = number * 30_000 % BEAT_US
         self.log: list[Assignment] = []
         self.beats: list[HeartbeatRecord] = []
-        self.asked: list[SchemeAsked] = []
+        self.asked: list[SchemeAsked | MoveAsked] = []
         self.shared = {unit: Shared() for unit in self.units}
         self.broker_up = True
         self.checked = Assigned()
@@ -225,7 +235,8 @@ class World:
 
     def restart(self, name: str) -> None:
         worker = self.workers[name]
-        worker.alive, worker.stalled, worker.incarnation = True, False, str(int(worker.incarnation) + 1)
+        worker.alive, worker.stalled, worker.leaving = True, False, False
+        worker.incarnation = str(int(worker.incarnation) + 1)
         worker.copies, worker.read, worker.assigned = {}, 0, Assigned()
 
     def end(self, unit: str = UNIT) -> World:
@@ -241,7 +252,8 @@ class World:
         for worker in self.workers.values():
             worker.stalled = worker.slow = False
             worker.hears = True
-            if not worker.alive:
+            if not worker.alive or worker.leaving:
+                self.kill(worker.name)
                 self.restart(worker.name)
         self.broker_up = True
         for replica in self.replicas:
@@ -249,13 +261,24 @@ class World:
         return self
 
     def ask(self, scheme: str, unit: str = UNIT) -> None:
-        self.asked.append(SchemeAsked(unit, scheme, 10 + len(self.asked)))
+        self._ask(SchemeAsked(unit, scheme, 10 + len(self.asked)))
+
+    def move(self, worker: str, unit: str = UNIT) -> None:
+        """A user asks for it."""
+        self._ask(MoveAsked(unit, worker, 10 + len(self.asked)))
+
+    def leave(self, name: str) -> None:
+        """The worker is asked to stop; its next heartbeat says so."""
+        self.workers[name].leaving = True
+
+    def _ask(self, asked: SchemeAsked | MoveAsked) -> None:
+        self.asked.append(asked)
         for replica in self.replicas:
-            self._observe(replica, self.asked[-1])
+            self._observe(replica, asked)
 
     def add_replica(self, echo: bool = True) -> Replica:
         """One that starts now and reads all logs from the beginning."""
-        replica = Replica(f"r{len(self.replicas)}", Recovery(BEAT_US, ECHO_US if echo else None))
+        replica = Replica(f"r{len(self.replicas)}", Recovery(BEAT_US, ECHO_US if echo else None, self.calm_us))
         self.replicas.append(replica)
         self._observe(replica, DecisionRead(self.plan))
         for asked in self.asked:

@@ -1,0 +1,57 @@
+"""How a worker ends: at once, or after others have taken over its units.
+
+A worker that is asked to leave says so in its heartbeats; recovery then moves its units. It ends once it commits for
+none of them, or when its time is over: others notice its end and take over as after a crash.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Protocol
+
+
+class Leaving(Protocol):
+    """A worker."""
+
+    leaving: bool
+
+    @property
+    def in_charge(self) -> bool: ...
+
+
+class Beating(Protocol):
+    """What sends its heartbeats."""
+
+    def send_now(self) -> None: ...
+
+
+class Ending:
+    """Told by signals, asked in every turn.
+
+    Args:
+        leave_s: how long others may take; 0: it ends at once.
+    """
+
+    def __init__(self, leave_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._leave_s, self._clock_s = leave_s, clock_s
+        self._until_s: float | None = None
+        self._now = False
+
+    def asked(self, number: int, frame: FrameType | None = None) -> None:
+        """A signal handler: SIGTERM asks to leave; asked again, or by SIGINT, it ends at once."""
+        if number != signal.SIGTERM or self._until_s is not None:
+            self._now = True
+        else:
+            self._until_s = self._clock_s() + self._leave_s
+
+    def due(self, worker: Leaving, beats: Beating) -> bool:
+        """Whether the worker ends before its next turn."""
+        if self._now or self._until_s is None:
+            return self._now
+        if not worker.leaving:
+            worker.leaving = True
+            beats.send_now()
+        return not worker.in_charge or self._clock_s() >= self._until_s
