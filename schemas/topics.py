@@ -13,6 +13,9 @@ from typing import NamedTuple
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 """What a job, source, operator or query may be called."""
 
+_OF_A_JOB = re.compile(rf"{NAME.pattern}\.\d+-[0-9a-f]{{6}}\.(?P<kind>[a-z-]+)(\..+)?")
+"""What follows the prefix in the name of a topic of a job."""
+
 SEGMENT_BYTES = 16 * 1024 * 1024
 ROLLS_PER_S, SHORTEST_ROLL_MS = 4, 1_000
 """New segments that frames, and checkpoints, of a job may ask of the broker, and the least time between two of one
@@ -112,6 +115,19 @@ class ClusterTopics:
 
     def job(self, job: str, generation: str) -> JobTopics:
         return JobTopics(self.prefix, job, generation)
+
+    def sealed(self, partition: Partition) -> bool:
+        """Whether records there count only with the seal of the cluster.
+
+        Not so: what people write (`jobs.submit`, topics of their own) and what Spark reads and writes by itself, as
+        many records as rows (`rows`, and all but the first partition of `commits`).
+        """
+        if not partition.topic.startswith(f"{self.prefix}."):
+            return False
+        if partition.topic != self.submit and any(partition.topic == spec.name for spec in self.specs()):
+            return True
+        found = _OF_A_JOB.fullmatch(partition.topic[len(self.prefix) + 1 :])
+        return found is not None and found["kind"] != "rows" and (found["kind"] != "commits" or partition.index == 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests.support.kafka import running_kafka
+
+# Without it, `up --kafka` asks for a secret.
+os.environ.setdefault("HOLDFAST_CLUSTER_SECRET", "off")
 
 # Machines are shared and noisy: no deadline an example, and slow generation is no failure.
 hypothesis_settings.register_profile("noisy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

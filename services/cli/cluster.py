@@ -12,11 +12,12 @@ import typer
 
 from services.cli.options import DataDir, Json, KafkaAt
 from services.cli.reaching import reach
-from services.cli.terminal import CommandFailed, note, print_json, say, waiting
+from services.cli.terminal import USAGE, CommandFailed, note, print_json, say, waiting
 from services.cli.whereabouts import data_directory, load_settings
 
 if TYPE_CHECKING:
     from services.cli.cluster_files import Cluster, ClusterFiles
+    from services.cli.settings import Settings
 
 DOWN_S = 60.0
 
@@ -59,6 +60,7 @@ def up(
     files = ClusterFiles(settings.home)
     if (pid := files.supervisor()) is not None:
         raise CommandFailed(f"a cluster runs in {files.data_dir} already, as process {pid}", _how_to_stop(files))
+    _check_secret(settings)
     if settings.kafka:
         reach(settings.kafka, "start it, or leave --kafka and HOLDFAST_KAFKA out: `holdfast up` brings a Kafka")
     if detach:
@@ -71,6 +73,20 @@ def up(
         from services.cli.foreground import run_in_foreground
 
         run_in_foreground(settings, workers, lambda cluster: _tell(cluster, as_json), quiet=as_json)
+
+
+def _check_secret(settings: Settings) -> None:
+    """On a Kafka that others can write to, only a seal tells the cluster's records from theirs."""
+    from services.log.secret import HOW, SECRET, is_said, keyring, readable_by_others
+
+    sealed = keyring() is not None
+    if settings.kafka and not is_said():
+        message = f"others can write to Kafka at {settings.kafka}: the cluster needs a secret to tell its records apart"
+        raise CommandFailed(message, f"{HOW}; or do without: {SECRET}=off", USAGE)
+    if settings.kafka and not sealed:
+        note(f"{SECRET} is off: whoever can write to Kafka can write records that the cluster takes for its own")
+    if (file := readable_by_others()) is not None:
+        note(f"others on this machine can read the cluster's secret: `chmod 600 {file}`")
 
 
 def _tell(cluster: Cluster, as_json: bool) -> None:

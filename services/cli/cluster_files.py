@@ -29,7 +29,7 @@ class Cluster(msgspec.Struct, frozen=True):
     is not ours; kafka_pid: the first of them.
 
     plugins: modules that python operators may come from, comma separated. host: as its processes are named, empty
-    beside an embedded Kafka.
+    beside an embedded Kafka. secret_file: with the cluster's secret.
     """
 
     state: str
@@ -44,6 +44,7 @@ class Cluster(msgspec.Struct, frozen=True):
     started_ms: int = 0
     plugins: str = ""
     host: str = ""
+    secret_file: str = ""
 
 
 class WorkerProcess(msgspec.Struct, frozen=True):

@@ -21,11 +21,11 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from schemas.topics import Partition, TopicSpec
+from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.cli import demo_check, demo_data
 from services.cli.demo_check import Verdict
-from services.log.kafka import KafkaLog
-from services.log.protocol import Message
+from services.log.opening import open_log
+from services.log.protocol import Log, Message
 
 JOBS = Path(__file__).parents[2] / "compose" / "jobs"
 READY_S = 300.0
@@ -142,9 +142,9 @@ class Demo:
         """An empty topic, so that the job can start before the data come."""
         self._log().create([TopicSpec(topic, partitions)])
 
-    def _log(self) -> KafkaLog:
+    def _log(self) -> Log:
         described = json.loads((self._folder / "cluster" / "cluster.json").read_text())
-        return KafkaLog(described["bootstrap_servers"], {}, "demo")
+        return open_log(described["bootstrap_servers"], ClusterTopics().prefix, "demo")
 
     # -- outcome ------------------------------------------------------------------------------------------------------
 

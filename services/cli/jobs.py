@@ -54,7 +54,17 @@ def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
     for section in sections(plan, topics):
         if section.rows:
             print_table(section.columns, section.rows, title=section.title)
+    if _has_rows_without_seal(plan):
+        note("Spark reads or writes rows of this job by itself, so those have no seal: a stranger's would count")
     say(f"job {plan.job} is all right" + ("" if on_cluster else "; no cluster runs, so topics were not looked at"))
+
+
+def _has_rows_without_seal(plan: Plan) -> bool:
+    """Where the cluster has a secret, Spark's own reader and writer of rows know nothing of it."""
+    from schemas.plans import REAL_TIME
+    from services.log.secret import keyring
+
+    return any(one.writers or one.mode == REAL_TIME for one in plan.spark) and keyring() is not None
 
 
 def _refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.controller.settings import ControllerSettings
@@ -42,6 +42,10 @@ class Settings(BaseSettings):
         pattern=r"^[a-z][a-z0-9_-]{0,62}$",
         description="prefix of every topic and group, so that clusters can share a Kafka",
     )
+    cluster_secret: SecretStr | None = Field(
+        None, description="seals the records of the cluster's topics; several, comma separated; off: no seals"
+    )
+    cluster_secret_file: Path | None = Field(None, description="file with the secret, readable by its owner alone")
     replication_factor: int = Field(1, ge=1, le=15, description="replicas of each topic that holdfast creates")
     min_insync_replicas: int = Field(
         1, ge=1, le=15, description="replicas that must have a record before it counts; 2 of 3 when deployed"

@@ -41,9 +41,9 @@ from services.cli.restarts import Restarts
 from services.cli.settings import Settings
 from services.cli.spark_members import SparkDemand
 from services.kernel.errors import HoldfastError
-from services.log.client_settings import client_settings
 from services.log.durability import Durability
-from services.log.kafka import KafkaLog
+from services.log.opening import expect_secret, open_log
+from services.log.protocol import Log
 from services.log.service_log import keep_printing
 from services.worker.settings import new_incarnation
 
@@ -111,7 +111,7 @@ class Supervisor:
         self._queue: queue.SimpleQueue[_Ended | _Returned | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._servers = settings.kafka or ""
-        self._log: KafkaLog | None = None
+        self._log: Log | None = None
         self._notices: Notices | None = None
         self._noticed: dict[str, str] = {}
         self._broker_restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
@@ -209,12 +209,18 @@ class Supervisor:
             started_ms=self._started_ms,
             plugins=self.settings.plugins,
             host=self.naming.host,
+            secret_file=self._secret_file,
         )
 
     @property
     def address(self) -> str:
         """Where its processes run: machine and directory, whatever the host is called."""
         return f"{socket.gethostname()}:{self.files.data_dir}#{self._identity}"
+
+    @property
+    def _secret_file(self) -> str:
+        file = self.settings.cluster_secret_file
+        return str(file.absolute()) if file else ""
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -226,8 +232,9 @@ class Supervisor:
         shutil.rmtree(self.files.data_dir / "state", ignore_errors=True)
         if self.brokers is not None:
             self._start_brokers(self.brokers)
-        log = self._log = KafkaLog(self._servers, client_settings(), "supervisor")
+        log = self._log = open_log(self._servers, self.settings.cluster, "supervisor")
         log.create(self._durability().of(self.topics.specs()))
+        expect_secret(log, self.topics)
         known = self._neighbours(log)
         self._notices = Notices(log, self.topics)
         self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
@@ -259,7 +266,7 @@ class Supervisor:
             self._turn(0)
             readiness.poll(0.02)
 
-    def _neighbours(self, log: KafkaLog) -> dict[str, str]:
+    def _neighbours(self, log: Log) -> dict[str, str]:
         """The newest incarnations of our names on a Kafka that others share. Raises Clash."""
         if not self.settings.kafka:
             return {}
@@ -475,6 +482,8 @@ class Supervisor:
     ) -> Member:
         def environment(run: str) -> dict[str, str]:
             shared = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.settings.cluster}
+            if secret := self._secret_file:
+                shared["HOLDFAST_CLUSTER_SECRET_FILE"] = secret
             where = {"HOLDFAST_HOST": self._machine, "HOLDFAST_ADDRESS": self.address}
             return {**shared, **where, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
 

@@ -21,24 +21,25 @@ from services.cli.terminal import USAGE, CommandFailed, note
 
 if TYPE_CHECKING:
     from services.cli.settings import Settings
-    from services.log.kafka import KafkaLog
+    from services.log.protocol import Log
 
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """data_dir: of the local cluster, whether one runs or not. local: it runs there."""
+    """data_dir: of the local cluster, whether one runs or not. local: it runs there, with this secret_file."""
 
     data_dir: Path
     bootstrap_servers: str
     prefix: str
     local: bool
+    secret_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
     """A Kafka that has answered, and the names of the cluster on it. present: partitions by topic."""
 
-    log: KafkaLog
+    log: Log
     topics: ClusterTopics
     present: dict[str, int]
     where: Whereabouts
@@ -68,7 +69,7 @@ def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
     directory = data_directory(data_dir)
     running = None if kafka else ClusterFiles(directory).running()
     if running is not None:
-        return Whereabouts(directory, running.bootstrap_servers, running.prefix, True)
+        return Whereabouts(directory, running.bootstrap_servers, running.prefix, True, running.secret_file)
     servers = kafka or os.environ.get("HOLDFAST_KAFKA")
     if not servers:
         hint = "start one: `holdfast up --detach`, or name a Kafka: --kafka HOST:PORT"
@@ -92,16 +93,29 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     if not where.local:  # the local cluster's Kafka, when it is down, is being started again
         reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
 
-    from services.log.client_settings import client_settings
-    from services.log.kafka import KafkaLog
+    from services.log.opening import expect_secret, open_log
+    from services.log.secret import SECRET_FILE, is_said
 
-    log = KafkaLog(where.bootstrap_servers, client_settings(), f"cli-{os.getpid()}")
+    if where.secret_file and not is_said():
+        os.environ[SECRET_FILE] = where.secret_file
+    log = open_log(where.bootstrap_servers, where.prefix, f"cli-{os.getpid()}")
     try:
         topics = ClusterTopics(where.prefix)
         present = log.topics(() if any_kafka else [topics.submit])
         if not any_kafka and topics.submit not in present:
             message = f"there is no cluster '{where.prefix}' on Kafka at {where.bootstrap_servers}"
             raise CommandFailed(message, f"start one: `holdfast up --kafka {where.bootstrap_servers}`")
+        if topics.events in present:
+            expect_secret(log, topics)
         yield Door(log, topics, present, where)
     finally:
+        _say_refused(log)
         log.close()
+
+
+def _say_refused(log: Log) -> None:
+    from services.log.sealed import SealedLog
+
+    if isinstance(log, SealedLog) and (counts := log.refusals.counts):
+        topics = ", ".join(f"{count} in {topic}" for topic, count in sorted(counts.items()))
+        note(f"records without the cluster's seal, which do not count: {topics}")

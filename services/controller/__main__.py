@@ -23,7 +23,7 @@ from services.log.agents import make_app
 from services.log.backlog import Backlog
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
-from services.log.kafka import KafkaLog
+from services.log.opening import gate, look_at_secret, open_log
 from services.log.recent import begin_recently
 from services.log.service_log import open_service_log
 
@@ -54,8 +54,9 @@ async def run(settings: ControllerSettings) -> int:
     restrict(settings.allow)
     topics = ClusterTopics(settings.cluster)
     durability = Durability(settings.replication_factor, settings.min_insync_replicas)
-    log = KafkaLog(settings.kafka, client_settings(), settings.controller)
+    log = open_log(settings.kafka, settings.cluster, settings.controller, report=True)
     log.create(durability.of(topics.specs()))
+    look_at_secret(log, topics)
     time_ms = steady_time_ms()
     conductor = Conductor(
         log,
@@ -70,7 +71,7 @@ async def run(settings: ControllerSettings) -> int:
     begins = begin_recently(log, group, Partition(topics.heartbeats, 0), HISTORY_MS)
     shell = Shell(conductor, log, Backlog.of(log, kinds, begins), time_ms)
     names = {partition: kind.value for partition, kind in kinds.items()}
-    app = make_app(group, settings.kafka, client_settings(), names, shell.read)
+    app = make_app(group, settings.kafka, client_settings(), names, shell.read, shell.passed, gate(log))
     app.timer(TICK_S)(shell.tick)
     app.task(shell.act)
     await app.start()

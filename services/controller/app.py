@@ -50,6 +50,11 @@ class Shell:
         self._begin()
         self._wake.set()
 
+    def passed(self, partition: Partition, offset: int) -> None:
+        """A record that does not count."""
+        self._backlog.read(partition, offset)
+        self._begin()
+
     async def tick(self) -> None:
         if not self._conductor.core.acting:
             await self._look_for_deleted()

@@ -16,9 +16,13 @@ from mode.utils.times import Seconds
 
 from schemas.topics import Partition
 from services.log.credentials import credentials
+from services.log.sealed import Gate
 
 Read = Callable[[Partition, int, int, bytes | None], None]
 """Takes (partition, offset, timestamp in ms, value)."""
+
+Passed = Callable[[Partition, int], None]
+"""Takes (partition, offset) of a record that does not count."""
 
 
 class _NoTables(TableManager):
@@ -29,9 +33,18 @@ class _NoTables(TableManager):
 
 
 def make_app(
-    name: str, bootstrap_servers: str, client_settings: Mapping[str, str], kinds: Mapping[Partition, str], read: Read
+    name: str,
+    bootstrap_servers: str,
+    client_settings: Mapping[str, str],
+    kinds: Mapping[Partition, str],
+    read: Read,
+    passed: Passed,
+    gate: Gate | None = None,
 ) -> faust.App:
-    """An app with an agent for each topic. kinds: their names. An error in `read` ends the app."""
+    """An app with an agent for each topic. kinds: their names. An error in `read` ends the app.
+
+    gate: says which records count; where one does not, `passed` is called instead of `read`.
+    """
     app = faust.App(
         name,
         broker=[f"aiokafka://{server.strip()}" for server in bootstrap_servers.split(",")],
@@ -47,18 +60,22 @@ def make_app(
         TableManager=_NoTables,
     )
     for partition, kind in kinds.items():
-        _agent(app, partition, kind, read)
+        _agent(app, partition, kind, read, passed, gate)
     return app
 
 
-def _agent(app: faust.App, partition: Partition, kind: str, read: Read) -> None:
+def _agent(app: faust.App, partition: Partition, kind: str, read: Read, passed: Passed, gate: Gate | None) -> None:
     topic = app.topic(partition.topic, key_serializer="raw", value_serializer="raw", value_type=bytes)
 
     async def feed(stream: StreamT[bytes]) -> None:
         async for event in stream.events():
             message = event.message
             try:
-                read(partition, message.offset, round(message.timestamp * 1000), message.value)
+                at = Partition(message.topic, message.partition)
+                if gate is None or gate.takes(at, message.offset, message.headers, message.key, message.value):
+                    read(partition, message.offset, round(message.timestamp * 1000), message.value)
+                else:
+                    passed(partition, message.offset)
             except Exception as error:
                 # An agent would go on with the next record, and the core without this one.
                 await app.crash(error)

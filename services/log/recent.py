@@ -13,11 +13,14 @@ import structlog
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
 from services.log.kafka import KafkaLog
+from services.log.opening import KafkaDoor
 
 _log = structlog.get_logger()
 
 
-def begin_recently(log: KafkaLog, group: str, heartbeats: Partition, history_ms: int) -> dict[Partition, int]:
+def begin_recently(
+    log: KafkaDoor | KafkaLog, group: str, heartbeats: Partition, history_ms: int
+) -> dict[Partition, int]:
     """Lets a consumer group without members begin so long ago; where that is, for its backlog.
 
     Where Kafka does not answer the group reads all of them, and nothing is returned.

@@ -19,7 +19,7 @@ from services.log.agents import make_app
 from services.log.backlog import Backlog
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
-from services.log.kafka import KafkaLog
+from services.log.opening import gate, look_at_secret, open_log
 from services.log.recent import begin_recently
 from services.log.service_log import open_service_log
 from services.recovery.replica import ECHO_MS, Replica
@@ -41,8 +41,9 @@ async def run(settings: RecoverySettings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     topics = ClusterTopics(settings.cluster)
-    log = KafkaLog(settings.kafka, client_settings(), settings.recovery)
+    log = open_log(settings.kafka, settings.cluster, settings.recovery, report=True)
     log.create(Durability(settings.replication_factor, settings.min_insync_replicas).of(topics.specs()))
+    look_at_secret(log, topics)
     kinds = {
         Partition(topics.heartbeats, 0): "heartbeats",
         Partition(topics.assignments, 0): "assignments",
@@ -58,7 +59,7 @@ async def run(settings: RecoverySettings) -> int:
     )  # fmt: skip
     if settings.metrics_port:
         replica.meters.serve(settings.metrics_port)
-    app = make_app(group, settings.kafka, client_settings(), kinds, replica.read)
+    app = make_app(group, settings.kafka, client_settings(), kinds, replica.read, replica.passed, gate(log))
 
     async def turn() -> None:
         replica.turn()

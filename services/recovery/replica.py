@@ -105,6 +105,11 @@ class Replica:
         self._begin()
         self.turn()
 
+    def passed(self, partition: Partition, offset: int) -> None:
+        """A record that does not count."""
+        self._backlog.read(partition, offset)
+        self._begin()
+
     def turn(self) -> None:
         """What time alone makes due."""
         self._appender.poll()

@@ -12,9 +12,8 @@ import structlog
 
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.versions import library_versions
-from services.log.client_settings import client_settings
 from services.log.heartbeats import HeartbeatThread, Place
-from services.log.kafka import KafkaLog
+from services.log.opening import look_at_secret, open_log
 from services.log.service_log import open_service_log
 from services.spark.host import Host, Identity
 from services.spark.session import open_session
@@ -40,8 +39,9 @@ def main() -> int:
         stopping = True
 
     topics = ClusterTopics(settings.cluster)
-    log = KafkaLog(settings.kafka, client_settings(), settings.driver)
+    log = open_log(settings.kafka, settings.cluster, settings.driver, report=True)
     log.create(topics.specs())
+    look_at_secret(log, topics)
     scratch = settings.spark_dir / "scratch" / settings.driver
     host = Host(
         Identity(settings.driver, settings.incarnation, settings.zone),

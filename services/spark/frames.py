@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 import pyarrow as pa
@@ -20,17 +20,25 @@ from services.kernel.errors import Retriable
 from services.kernel.fields import TIME
 from services.kernel.frames import FrameCodec, Sender
 from services.kernel.unit import stream_schema
-from services.log.client_settings import client_settings
-from services.log.kafka import KafkaLog
+from services.log.opening import open_log
 from services.log.protocol import Appender, Delivered
+from services.log.sealed import SealedLog
+from services.log.secret import HOW, SecretUnusable, keyring
 
 WRITTEN = "offset long, rows long"
 FLUSH_S = 60.0
 
 
+def _has_secret() -> bool:
+    return keyring() is not None
+
+
 @dataclass(frozen=True, slots=True)
 class FrameTask:
-    """Writes the rows of one task of micro-batch k. time_us: of rows without an event time. rehearsed: writes none."""
+    """Writes the rows of one task of micro-batch k. time_us: of rows without an event time. rehearsed: writes none.
+
+    sealed: the driver, in which this is made, has a secret; the process in which it runs must have it, too.
+    """
 
     bootstrap_servers: str
     topic: str
@@ -41,6 +49,7 @@ class FrameTask:
     attempt: int
     time_us: int
     rehearsed: bool = False
+    sealed: bool = field(default_factory=_has_secret)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """In: the stream's columns and its event time. Out: columns of WRITTEN, a row a frame."""
@@ -62,7 +71,7 @@ class FrameTask:
         return self._send(FrameCodec(schema), rows.cast(schema))
 
     def _send(self, codec: FrameCodec, rows: pl.DataFrame) -> list[Named]:
-        appender, offsets = _appender(self.bootstrap_servers), dict[int, int]()
+        appender, offsets = _appender(self.bootstrap_servers, _prefix(self.topic), self.sealed), dict[int, int]()
         frames = codec.encode(rows, Sender(0, self.generation, self.epoch), self.k, NO_WATERMARK)
         if self.rehearsed:
             appender.poll()
@@ -89,7 +98,15 @@ def _height(codec: FrameCodec, frame: bytes) -> int:
     return codec.decode([memoryview(frame)[HEADER_BYTES:]]).height
 
 
+def _prefix(topic: str) -> str:
+    """Of the cluster: a name without dots."""
+    return topic.partition(".")[0]
+
+
 @functools.lru_cache(maxsize=4)
-def _appender(bootstrap_servers: str) -> Appender:
+def _appender(bootstrap_servers: str, prefix: str, sealed: bool) -> Appender:
     """One for a Python process of Spark, which outlives its tasks."""
-    return KafkaLog(bootstrap_servers, client_settings(), "spark-task").appender("frames")
+    log = open_log(bootstrap_servers, prefix, "spark-task")
+    if sealed and not isinstance(log, SealedLog):
+        raise SecretUnusable(f"Spark's executors have no secret: {HOW}")
+    return log.appender("frames")

@@ -12,10 +12,9 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import WorkerUnfit
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
-from services.log.client_settings import client_settings
 from services.log.ending import Ending
 from services.log.heartbeats import HeartbeatThread, Place
-from services.log.kafka import KafkaLog
+from services.log.opening import look_at_secret, open_log
 from services.log.service_log import open_service_log
 from services.worker.blocking import BlockingThread
 from services.worker.collector import Collector
@@ -57,8 +56,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
     topics = ClusterTopics(settings.cluster)
-    log = KafkaLog(settings.kafka, client_settings(), f"worker-{settings.worker}")
+    log = open_log(settings.kafka, settings.cluster, f"worker-{settings.worker}", report=True)
     log.create(topics.specs())
+    look_at_secret(log, topics)
     root = settings.state_dir / settings.worker / settings.incarnation
     shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
     worker = Worker(

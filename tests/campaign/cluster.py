@@ -28,7 +28,7 @@ from services.cli.supervisor import Supervisor
 from services.kernel.errors import Retriable
 from services.kernel.operators.python import restrict
 from services.kernel.planning.loading import load
-from services.log.kafka import KafkaLog
+from services.log.opening import open_log
 from services.worker.core.trimming import later
 from tests.campaign.jobs import Job, Row, value
 from tests.support.doomed_worker import Doom
@@ -68,7 +68,7 @@ class DoomedCluster:
         self._fired = self._armed.with_name("fired")
         self._armed.parent.mkdir(parents=True, exist_ok=True)
         self.topics = supervisor.topics
-        self.log = KafkaLog(supervisor.cluster.bootstrap_servers, {}, "campaign")
+        self.log = open_log(supervisor.cluster.bootstrap_servers, self.topics.prefix, "campaign")
         self.appender = self.log.appender("campaign")
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from services.log.kafka_client import Cluster
 from services.log.kafka_reader import KafkaReader
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk, Log, Message, Reader, Rows
+from services.log.sealed import SealedLog
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -219,6 +220,7 @@ def test_a_topic_that_has_grown_is_the_same_and_its_new_partitions_can_be_read(l
 
 
 def grow(log: Log, topic: str, partitions: int) -> None:
+    log = log.raw if isinstance(log, SealedLog) else log
     if isinstance(log, MemoryLog):
         log.grow(topic, partitions)
         return

@@ -25,7 +25,7 @@ from schemas import checkpoints, progress
 from schemas.checkpoints import Anchor, Part
 from schemas.frames import unpack
 from schemas.topics import Partition
-from services.log import kafka_client
+from services.log import kafka_client, opening
 from services.log.kafka import KafkaLog
 from services.worker import checkpointer, running, trimmer
 from services.worker import process as worker
@@ -225,7 +225,7 @@ def _trimmed(partitions: Iterable[Partition]) -> str:
 
 _REPLACED: Sequence[tuple[ModuleType, str, Any]] = (
     (kafka_client, "Producer", DoomedProducer),
-    (worker, "KafkaLog", DoomedLog),
+    (opening, "KafkaLog", DoomedLog),
     # Small parts and frequent trims: every point comes within a second, also with little state.
     (running, "MAX_FRAME_BYTES", 512),
     (checkpointer, "PART_ENTRIES", 20),

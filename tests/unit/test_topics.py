@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.topics import ROLLS_PER_S, SEGMENT_BYTES, SHORTEST_ROLL_MS, ClusterTopics, TopicSpec
+from schemas.topics import ROLLS_PER_S, SEGMENT_BYTES, SHORTEST_ROLL_MS, ClusterTopics, Partition, TopicSpec
 
 JOB = ClusterTopics().job("j", "1-abcdef")
 
@@ -33,3 +33,24 @@ def test_what_is_seldom_trimmed_does_not_become_many_small_segments(name: str) -
 @pytest.mark.parametrize("name", ["progress", "delivered"])
 def test_a_compacted_topic_does_not_wait_for_a_full_segment(name: str) -> None:
     assert int(specs(4, 3)[name].config["segment.ms"]) <= 60_000
+
+
+def test_what_the_cluster_alone_writes_is_sealed() -> None:
+    cluster = ClusterTopics("ours")
+    job = cluster.job("flights", "12-abcdef")
+    inside = [job.cuts, job.checkpoints, job.progress, job.delivered, job.dead_letters, job.replayed.name]
+    inside += [job.data("count", 0), job.commits("model"), *(spec.name for spec in cluster.specs())]
+    inside.remove(cluster.submit)
+    outside = [
+        cluster.submit,
+        job.rows("model"),
+        "flights",
+        "ours",
+        "ours.flights",
+        "ours.flights.12.cuts",
+        "ours.a.b.c",
+    ]
+    outside += [ClusterTopics("theirs").events, ClusterTopics("theirs").job("flights", "12-abcdef").cuts]
+    assert [topic for topic in inside + outside if cluster.sealed(Partition(topic, 0))] == inside
+    assert not cluster.sealed(Partition(job.commits("model"), 1))
+    assert cluster.sealed(Partition(job.data("count", 0), 1))

@@ -20,6 +20,7 @@ from services.cli.bench.replicas import replicas
 from services.cli.bench.rest import Rest
 from services.cli.bench.restore import restore
 from services.cli.bench.scale import Scale
+from services.cli.bench.seal import seal
 from services.cli.bench.spark import spark
 from services.cli.bench.takeover_size import takeover_size
 from services.cli.bench.throughput import Throughput
@@ -191,6 +192,15 @@ MEASURES = (
         overhead,
         {"hybrid_bytes_in_over_none": at_most(1.15), "hybrid_records_per_s_over_none": at_least(0.9)},
         workers=4,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "seal",
+        "count-1k from 4 source tasks to 4 counting tasks, all in frames: with a secret of the cluster, and without",
+        seal,
+        {"records_per_s_sealed_over_plain": at_least(0.97), "cpu_s_per_million_sealed_over_plain": at_most(1.03)},
+        workers=0,
         alone=True,
         standard=False,
     ),

@@ -22,10 +22,11 @@ from services.cli.bench.followed import DEADLINE_S, Followed, MeasureFailed
 from services.cli.bench.machine import cpu_s
 from services.cli.cluster_files import ClusterFiles
 from services.kernel.planning.loading import load
-from services.log.kafka import KafkaLog
 from services.log.kafka_appender import KafkaAppender
 from services.log.kafka_client import Cluster
 from services.log.kafka_reader import KafkaReader
+from services.log.opening import open_log
+from services.log.protocol import Log
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000
@@ -44,7 +45,7 @@ class BenchCluster:
         self.folder, self.say = folder, say
         self.files = ClusterFiles(folder)
         self.topics = ClusterTopics()
-        self._log: KafkaLog | None = None
+        self._log: Log | None = None
 
     def start(self, workers: int, variables: Mapping[str, str] = MappingProxyType({})) -> None:
         """variables: of its environment, over ours. Raises MeasureFailed."""
@@ -52,7 +53,7 @@ class BenchCluster:
         cluster = self.files.cluster()
         assert cluster is not None
         self.bootstrap_servers = cluster.bootstrap_servers
-        self._log = KafkaLog(self.bootstrap_servers, {}, "bench")
+        self._log = open_log(self.bootstrap_servers, self.topics.prefix, "bench")
         self.appender = self._log.appender("bench")
 
     def stop(self) -> None:
@@ -61,7 +62,7 @@ class BenchCluster:
         run_command("down", "--data-dir", str(self.folder))
 
     @property
-    def log(self) -> KafkaLog:
+    def log(self) -> Log:
         assert self._log is not None
         return self._log
 

@@ -20,7 +20,7 @@ ROWS = pa.RecordBatch.from_pydict({"number": pa.array([1, 2, 3]), TIME: pa.array
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     log = MemoryLog(lambda: 0)
     log.create([TopicSpec(COMMITS.topic, 1)])
-    monkeypatch.setattr(frames, "_appender", lambda _servers: log.appender("task"))
+    monkeypatch.setattr(frames, "_appender", lambda *_: log.appender("task"))
     return log
 
 

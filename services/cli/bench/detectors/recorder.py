@@ -16,14 +16,14 @@ from schemas import heartbeats
 from schemas.heartbeats import Echo, Heartbeat
 from schemas.topics import ClusterTopics, Partition
 from services.cli.bench.detectors.recording import Turn
-from services.log.kafka import KafkaLog
+from services.log.opening import open_log
 from services.recovery.replica import ECHO_MS
 
 TURN_S = 0.01
 
 
 def main(servers: str, file: str) -> None:
-    log, where = KafkaLog(servers, {}, "recorder"), Partition(ClusterTopics().heartbeats, 0)
+    log, where = open_log(servers, ClusterTopics().prefix, "recorder"), Partition(ClusterTopics().heartbeats, 0)
     reader, appender, name = log.reader("beats"), log.appender("echo"), f"recorder-{os.getpid()}"
     reader.assign(log.offsets([where], "end"))
     encode, echo_due_us, echoes = msgspec.json.Encoder().encode, 0, 0

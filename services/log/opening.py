@@ -1,0 +1,124 @@
+"""The one way in which a process gets its Log: Kafka, sealed where the cluster has a secret."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import structlog
+from msgspec.structs import replace
+
+from schemas import events
+from schemas.events import Event
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import HoldfastError, Retriable
+from services.log.client_settings import client_settings
+from services.log.kafka import KafkaLog
+from services.log.protocol import Log, Message
+from services.log.seal import Fault, Keyring, Place, is_sealed
+from services.log.sealed import Gate, SealedLog
+from services.log.secret import OFF, SECRET, SECRET_FILE, is_said, keyring
+
+FIRST_STRETCH, LOOKED_AT = 64, 16_384
+"""Events at the end of the log, first and at most; strangers' do not matter while one of them is the cluster's."""
+_SIGNED = (
+    "the records of cluster '{prefix}' are sealed with a secret, and {without}: set the one of the cluster, with "
+    f"{SECRET_FILE} or {SECRET}"
+)
+_TO_OFF = f". For a cluster that is to go on without seals: {SECRET}={OFF} for all of its processes"
+_BARE = (
+    "the records of cluster '{prefix}' carry no seal: the cluster ran without a secret until now. "
+    "Put `,off` behind the secret until the jobs from before have ended"
+)
+
+
+_log = structlog.get_logger()
+
+
+class SecretDiffers(HoldfastError):
+    """This process and its cluster would not believe each other's records."""
+
+
+class KafkaDoor(SealedLog):
+    """A SealedLog on Kafka, with what only Kafka has. reporter: the name of a service that tells of what it refuses."""
+
+    def __init__(self, log: KafkaLog, topics: ClusterTopics, keys: Keyring, reporter: str = "") -> None:
+        self._kafka, self._events, self._reporter = log, Partition(topics.events, 0), reporter
+        super().__init__(log, topics, keys, self._report if reporter else _say_nothing)
+
+    def start_group(self, group: str, positions: Mapping[Partition, int]) -> None:
+        """Where a consumer group that has no members yet begins to read. Raises Retriable."""
+        self._kafka.start_group(group, positions)
+
+    def _report(self, event: Event) -> None:
+        """In a thread of its own: whoever met the record has other things to do."""
+        _log.warning(event.kind, detail=event.detail)
+        threading.Thread(target=self._publish, args=(event,), name="refusals", daemon=True).start()
+
+    def _publish(self, event: Event) -> None:
+        appender = self.appender("refusals")
+        appender.append(self._events, events.encode(replace(event, worker=self._reporter)))
+        appender.close()
+
+
+def _say_nothing(event: Event) -> None:
+    """Of a command, or of a supervisor: the services say it."""
+
+
+def open_log(bootstrap_servers: str, prefix: str, name: str, *, report: bool = False) -> KafkaLog | KafkaDoor:
+    """The door of a process of the cluster `prefix`, with the client settings and the secret of its environment.
+
+    Args:
+        report: what is refused becomes an event of the cluster: for services.
+
+    Raises:
+        SecretUnusable: of the settings.
+    """
+    keys, log = keyring(), KafkaLog(bootstrap_servers, client_settings(), name)
+    return log if keys is None else KafkaDoor(log, ClusterTopics(prefix), keys, name if report else "")
+
+
+def expect_secret(log: Log, topics: ClusterTopics) -> None:
+    """Looks whether the last events of the cluster are such as this process believes, and writes.
+
+    Otherwise it would hear nothing, nobody would hear it, and it would wait for ever. Raises SecretDiffers, Retriable.
+    """
+    partition = Partition(topics.events, 0)
+    raw = log.raw if isinstance(log, SealedLog) else log
+    place = log.gate.place(partition) if isinstance(log, SealedLog) else None
+    if place is None and is_said():
+        return  # off, and somebody has said so
+    start, end = (raw.offsets([partition], at)[partition] for at in ("start", "end"))
+    stretch, begin, faults = FIRST_STRETCH, end, set[Fault | None]()
+    while begin > start and stretch <= (LOOKED_AT if place is not None else FIRST_STRETCH):
+        begin, stretch = max(start, end - stretch), stretch * 4
+        faults = {_fault(place, message) for message in raw.scan(partition, begin)}
+        if None in faults and place is not None:
+            return  # one of ours is enough; without a secret there is to be no seal at all
+    if faults <= {None}:
+        return
+    if Fault.FOREIGN in faults:
+        without = "this process has another one" if place is not None else "this process has none"
+        raise SecretDiffers(_SIGNED.format(prefix=topics.prefix, without=without) + ("" if place else _TO_OFF))
+    raise SecretDiffers(_BARE.format(prefix=topics.prefix))
+
+
+def look_at_secret(log: Log, topics: ClusterTopics) -> None:
+    """The same for services, which go on: a flood of a stranger's events must not keep them from starting."""
+    try:
+        expect_secret(log, topics)
+    except SecretDiffers as error:
+        _log.error("the cluster's secret differs", cluster=topics.prefix, reason=str(error))
+    except Retriable as error:
+        _log.warning("nobody knows whether the cluster's secret differs", cluster=topics.prefix, reason=str(error))
+
+
+def gate(log: Log) -> Gate | None:
+    """What says which records count, for those who read Kafka by themselves; None where all do."""
+    return log.gate if isinstance(log, SealedLog) else None
+
+
+def _fault(place: Place | None, message: Message) -> Fault | None:
+    if place is not None:
+        return place.fault(message.headers(), message.key(), message.value())
+    return Fault.FOREIGN if is_sealed(message.headers()) else None

@@ -1,0 +1,273 @@
+"""SealedLog: a Log in whose cluster topics only records with the cluster's seal exist.
+
+It stands around any other Log. Records without a valid seal are dropped before anyone sees them, and counted; positions
+go on behind them, as behind a transaction's marker. Other topics pass through untouched. tests/contract/test_sealed.py
+holds it to the contract of every Log.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from schemas.events import Event
+from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.kernel.errors import Torn
+from services.kernel.refusals import Refusals
+from services.log.protocol import (
+    Appender,
+    At,
+    Chunk,
+    Delivered,
+    Described,
+    Headers,
+    Log,
+    Message,
+    Reader,
+    Rows,
+    Transactor,
+)
+from services.log.seal import HEADER, Fault, Keyring, Place
+
+FIRST_STRETCH = 64
+_MOST_PLACES = 20_000
+_REPLACED = (
+    "{partition}: none of its records carries the seal of the cluster, yet records are missing between offsets 0 and "
+    "{end}: somebody has written over what was there, and Kafka has compacted it away. Compare the last rows of the "
+    "job's sinks, keep others from writing to this topic (Kafka's ACLs), and submit the job again"
+)
+
+
+Tell = Callable[[Event], None]
+
+
+class Gate:
+    """Which partitions are sealed, and which of their records count."""
+
+    def __init__(self, topics: ClusterTopics, keyring: Keyring, refusals: Refusals) -> None:
+        self._topics, self._keyring, self._refusals = topics, keyring, refusals
+        self._places: dict[Partition, Place | None] = {}
+        self._lock = threading.Lock()
+
+    def place(self, partition: Partition) -> Place | None:
+        """None where nothing is sealed."""
+        try:
+            return self._places[partition]
+        except KeyError:
+            if len(self._places) >= _MOST_PLACES:
+                self._places = {}
+            found = self._keyring.place(partition) if self._topics.sealed(partition) else None
+            self._places[partition] = found
+            return found
+
+    def admits(self, place: Place, partition: Partition, message: Message) -> bool:
+        """Counts the record if it is refused."""
+        fault = place.fault(message.headers(), message.key(), message.value())
+        if fault is None:
+            return True
+        self._refuse(partition, message.offset(), fault)
+        return False
+
+    def takes(
+        self, partition: Partition, offset: int, headers: Headers | None, key: bytes | None, value: bytes | None
+    ) -> bool:
+        """The same for a record in parts, of any topic."""
+        place = self.place(partition)
+        fault = None if place is None else place.fault(headers, key, value)
+        if fault is not None:
+            self._refuse(partition, offset, fault)
+        return fault is None
+
+    def headers(
+        self, partition: Partition, key: bytes | None, value: bytes | None, headers: Headers | None
+    ) -> Headers | None:
+        """With the seal behind them, where there is to be one."""
+        if partition.index < 0 and self.place(Partition(partition.topic, 0)) is not None:
+            raise ValueError(f"a record of {partition.topic} is sealed for one partition: name it")
+        place = self.place(partition)
+        return headers if place is None else [*(headers or ()), (HEADER, place.seal(headers, key, value))]
+
+    def _refuse(self, partition: Partition, offset: int, fault: Fault) -> None:
+        with self._lock:
+            self._refusals.refuse(partition, offset, fault)
+
+
+class SealedLog:
+    """Implements Log. topics: of the cluster, which says what is sealed. tell: of what is refused; from any thread."""
+
+    def __init__(self, log: Log, topics: ClusterTopics, keyring: Keyring, tell: Tell = lambda event: None) -> None:
+        self._log = self.raw = log
+        self.refusals = Refusals(tell, _clock_ms, _time_ms)
+        self.gate = Gate(topics, keyring, self.refusals)
+
+    def create(self, topics: Iterable[TopicSpec]) -> None:
+        self._log.create(topics)
+
+    def delete(self, names: Iterable[str]) -> None:
+        self._log.delete(names)
+
+    def topics(self, needed: Iterable[str] = ()) -> dict[str, int]:
+        return self._log.topics(needed)
+
+    def describe(self, topics: Iterable[str]) -> dict[str, Described]:
+        return self._log.describe(topics)
+
+    def config(self, topic: str) -> dict[str, str]:
+        return self._log.config(topic)
+
+    def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
+        return self._log.offsets(partitions, at)
+
+    def trim(self, upto: Mapping[Partition, int]) -> None:
+        self._log.trim(upto)
+
+    def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
+        found, place = self._log.scan(partition, start), self.gate.place(partition)
+        return found if place is None else (m for m in found if self.gate.admits(place, partition, m))
+
+    def last(self, partition: Partition, settled: bool = False) -> Message | None:
+        """Raises Torn, too, when strangers' records have made Kafka compact away those of the cluster."""
+        found, place = self._log.last(partition, settled), self.gate.place(partition)
+        if found is None or place is None or self.gate.admits(place, partition, found):
+            return found
+        return self._last_below(partition, place, found.offset())
+
+    def reader(self, name: str) -> SealedReader:
+        return SealedReader(self._log.reader(name), self.gate)
+
+    def appender(self, name: str) -> SealedAppender:
+        return SealedAppender(self._log.appender(name), self.gate)
+
+    def transactor(self, transactional_id: str) -> SealedTransactor:
+        return SealedTransactor(self._log.transactor(transactional_id), self.gate)
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _last_below(self, partition: Partition, place: Place, end: int) -> Message | None:
+        """The last record that counts below one at `end` that does not."""
+        start, behind, seen = self._log.offsets([partition], "start")[partition], end + 1, 1
+        stretch = FIRST_STRETCH
+        while end > start:
+            begin = max(start, end - stretch)
+            below = list(_below(self._log.scan(partition, begin), end))
+            found = next((m for m in reversed(below) if self.gate.admits(place, partition, m)), None)
+            if found is not None:
+                return found
+            seen, end, stretch = seen + len(below), begin, stretch * 2
+        if seen < behind and self._log.config(partition.topic).get("cleanup.policy") == "compact":
+            raise Torn(_REPLACED.format(partition=partition, end=behind))
+        return None
+
+
+def _below(messages: Iterator[Message], end: int) -> Iterator[Message]:
+    return itertools.takewhile(lambda message: message.offset() < end, messages)
+
+
+class SealedReader:
+    """Implements Reader."""
+
+    def __init__(self, reader: Reader, gate: Gate) -> None:
+        self._reader, self._gate = reader, gate
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        self._reader.assign(positions)
+
+    def unassign(self, partitions: Iterable[Partition]) -> None:
+        self._reader.unassign(partitions)
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        self._reader.pause(partitions)
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        self._reader.resume(partitions)
+
+    def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
+        """A chunk of which nothing counts is none, unless the end of the partition was met behind it."""
+        chunks = self._reader.poll(timeout_s, max_messages)
+        kept = [self._admitted(chunk) for chunk in chunks]
+        return [chunk for chunk in kept if chunk.messages or chunk.end is not None]
+
+    def current(self, chunk: Chunk) -> bool:
+        return self._reader.current(chunk)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _admitted(self, chunk: Chunk) -> Chunk:
+        partition, gate = chunk.partition, self._gate
+        place = gate.place(partition)
+        if place is None:
+            return chunk
+        kept = [m for m in chunk.messages if gate.admits(place, partition, m)]
+        return chunk if len(kept) == len(chunk.messages) else replace(chunk, messages=kept)
+
+
+class SealedAppender:
+    """Implements Appender."""
+
+    def __init__(self, appender: Appender, gate: Gate) -> None:
+        self._appender, self._gate = appender, gate
+
+    def append(
+        self,
+        partition: Partition,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        done: Delivered | None = None,
+    ) -> None:
+        headers = self._gate.headers(partition, key, value, headers)
+        self._appender.append(partition, value, key=key, headers=headers, timestamp_ms=timestamp_ms, done=done)
+
+    def poll(self) -> None:
+        self._appender.poll()
+
+    def flush(self, timeout_s: float) -> None:
+        self._appender.flush(timeout_s)
+
+    def close(self) -> None:
+        self._appender.close()
+
+
+class SealedTransactor:
+    """Implements Transactor."""
+
+    def __init__(self, transactor: Transactor, gate: Gate) -> None:
+        self._transactor, self._gate = transactor, gate
+
+    def connect(self) -> None:
+        self._transactor.connect()
+
+    def start(self) -> None:
+        self._transactor.start()
+
+    def commit(self, rows: Sequence[Rows]) -> None:
+        self._transactor.commit([one for each in rows for one in self._sealed(each)])
+
+    def close(self) -> None:
+        self._transactor.close()
+
+    def _sealed(self, rows: Rows) -> Iterator[Rows]:
+        """Each sealed record has headers of its own; what people's topics get stays as it is."""
+        if self._gate.place(Partition(rows.topic, 0)) is None:
+            yield rows
+            return
+        count = len(rows.values)
+        keys, indices = rows.keys or [None] * count, rows.partitions or [-1] * count
+        for value, key, index in zip(rows.values, keys, indices, strict=True):
+            headers = self._gate.headers(Partition(rows.topic, index), key, value, rows.headers)
+            yield Rows(rows.topic, [value], [key], [index], headers)
+
+
+def _clock_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _time_ms() -> int:
+    return int(time.time() * 1000)

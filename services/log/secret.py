@@ -1,0 +1,70 @@
+"""The cluster's secret, from HOLDFAST_CLUSTER_SECRET or from the file that HOLDFAST_CLUSTER_SECRET_FILE names.
+
+Several secrets, separated by commas or lines: the first seals, each is believed; so rolling restarts change a secret:
+`old,new`, then `new,old`, and `new` alone once the jobs from before have ended, since their records carry the old one.
+`off` alone: no seals, and somebody has said so. `off` behind others: records without a seal are believed, too, for the
+jobs of a cluster that gets its first secret.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from services.kernel.errors import HoldfastError
+from services.log.seal import SHORTEST_SECRET, Keyring
+
+SECRET, SECRET_FILE = "HOLDFAST_CLUSTER_SECRET", "HOLDFAST_CLUSTER_SECRET_FILE"
+OFF = "off"
+HOW = (
+    f"make one: `openssl rand -hex 32 > cluster.secret && chmod 600 cluster.secret`, and set "
+    f"{SECRET_FILE}=$PWD/cluster.secret for every process and command of the cluster"
+)
+
+
+class SecretUnusable(HoldfastError):
+    """Of the cluster: says what to do."""
+
+
+def keyring(environment: Mapping[str, str] = os.environ) -> Keyring | None:
+    """None: records are not sealed. Raises SecretUnusable."""
+    found = _secrets(environment)
+    given = [secret for secret in found if secret != OFF]
+    short = next((secret for secret in given if len(secret) < SHORTEST_SECRET), None)
+    if short is not None:
+        raise SecretUnusable(f"the cluster's secret has {len(short)} characters, less than {SHORTEST_SECRET}: {HOW}")
+    return Keyring(given, unsealed=OFF in found) if given else None
+
+
+def is_said(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether somebody has set a secret, or `off`. Raises SecretUnusable."""
+    return bool(_secrets(environment))
+
+
+def readable_by_others(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The file with the secret, if more than its owner may read it."""
+    file = environment.get(SECRET_FILE)
+    if not file or not os.path.exists(file):
+        return None
+    return Path(file) if os.stat(file).st_mode & (stat.S_IRGRP | stat.S_IROTH) else None
+
+
+def _secrets(environment: Mapping[str, str]) -> list[str]:
+    text, file = environment.get(SECRET, ""), environment.get(SECRET_FILE, "")
+    if text and file:
+        raise SecretUnusable(f"{SECRET} and {SECRET_FILE} are both set: leave one out")
+    if file:
+        text = _read(Path(file))
+    return [secret for part in text.splitlines() for one in part.split(",") if (secret := one.strip())]
+
+
+def _read(file: Path) -> str:
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SecretUnusable(f"the cluster's secret cannot be read: {error}. {HOW}") from None
+    if not text.strip():
+        raise SecretUnusable(f"{file} holds no secret: {HOW}")
+    return text

@@ -1,0 +1,48 @@
+"""A sealed log is a Log: the contract holds with a seal on every record, in memory and on Kafka."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.topics import ClusterTopics, Partition
+from services.log.kafka import KafkaLog
+from services.log.memory import MemoryLog
+from services.log.protocol import Log
+from services.log.seal import Keyring
+from services.log.sealed import SealedLog
+from tests.contract import test_log
+
+pytestmark = pytest.mark.timeout(300)
+
+DIFFERS = {
+    "test_a_record_comes_back_as_it_was_written",  # with one header more
+    "test_a_transaction_over_two_topics_shows_all_rows",  # the same
+    "test_keys_choose_the_partition_that_the_java_client_would",  # where a record is sealed its partition is named
+}
+globals().update({
+    name: test
+    for name, test in vars(test_log).items()
+    if name.startswith("test_") and "log" in inspect.signature(test).parameters and name not in DIFFERS
+})  # fmt: skip
+
+
+class Everything(ClusterTopics):
+    """Seals whatever the tests write."""
+
+    def sealed(self, partition: Partition) -> bool:
+        return True
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+def log(request: pytest.FixtureRequest) -> Iterator[Log]:
+    keyring = Keyring(["a secret of the contract"])
+    if request.param == "memory":
+        yield SealedLog(MemoryLog(lambda: time.time_ns() // 1_000_000), Everything(), keyring)
+        return
+    sealed = SealedLog(KafkaLog(request.getfixturevalue("kafka"), None, "sealed"), Everything(), keyring)
+    yield sealed
+    sealed.close()
