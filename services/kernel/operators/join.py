@@ -1,6 +1,9 @@
 """join: two streams on equal keys and near event times.
 
-New right rows meet the old left ones, new left rows meet all right ones. Source: JOBS "join", PROTOCOL 3 and 4.
+New right rows meet the old left ones, new left rows meet all right ones. Rows are held until the watermark is `within`
+past them: a row before that is late, and one that is merely behind the watermark meets what is still held. What is held
+is told by the watermark alone, not by what a run or the state has not yet forgotten.
+Source: JOBS "join", PROTOCOL 3 and 4.
 """
 
 from __future__ import annotations
@@ -57,10 +60,11 @@ class Join:
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         self._load()
+        held_us = _minus(context.watermark_before, self._within)
         (left, late_left, refused_left), (right, late_right, refused_right) = (
-            split_late(rows, context.watermark_before, self._keep_late) for rows in inputs
+            split_late(rows, held_us, self._keep_late) for rows in inputs
         )
-        parts = [self._joined(left, right, context.batch)] if left.height or right.height else []
+        parts = [self._joined(left, right, held_us, context.batch)] if left.height or right.height else []
         if context.watermark > context.watermark_before:
             if self._left_too:
                 parts += self._alone(context)
@@ -69,7 +73,8 @@ class Join:
         rows = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else self._nothing
         # a left row that waits in vain comes out `within` after its time
         behind = _minus(context.watermark, self._within) if self._left_too else None
-        return Outcome(rows, late_left + late_right, refused_left + refused_right, behind)
+        dropped = (0, 0) if self._keep_late else (late_left, late_right)
+        return Outcome(rows, late_left + late_right, refused_left + refused_right, behind, dropped)
 
     def _load(self) -> None:
         if not self._loaded:
@@ -79,15 +84,15 @@ class Join:
 
     # -- pairs --------------------------------------------------------------------------------------------------------
 
-    def _joined(self, left: pl.DataFrame, right: pl.DataFrame, batch: int) -> pl.DataFrame:
+    def _joined(self, left: pl.DataFrame, right: pl.DataFrame, held_us: int, batch: int) -> pl.DataFrame:
         lefts: list[Half] = []
         rights: list[Half] = []
         new_right = self._right.add(right, batch)
-        for at, run, found in self._left.runs.matches(new_right, self._within):
+        for at, run, found in self._left.runs.matches(new_right, self._within, held_us):
             lefts.append((run, found))
             rights.append((new_right, at))
         new_left = self._left.add(left, batch)
-        for at, run, found in self._right.runs.matches(new_left, self._within):
+        for at, run, found in self._right.runs.matches(new_left, self._within, held_us):
             lefts.append((new_left, at))
             rights.append((run, found))
         return self._pairs(lefts, rights, batch) if lefts else self._nothing

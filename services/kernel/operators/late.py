@@ -1,6 +1,7 @@
-"""Late rows: older than the watermark after the batch before.
+"""Late rows: all that they could count in was closed by the watermark after the batch before.
 
-Source: PROTOCOL 3. Only operators that close something by time (windows, joins) judge lateness.
+Source: PROTOCOL 3. Only operators that close something by time (windows, joins) judge lateness, each by what it has
+closed. A row that is merely behind the watermark is in time, so how records fall into batches drops none of them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import polars as pl
 from services.kernel.operators.operator import TIME, Refused
 
 
-def split_late(rows: pl.DataFrame, watermark: int, keep: bool) -> tuple[pl.DataFrame, int, tuple[Refused, ...]]:
-    """(rows in time, number of late ones, late ones as refused rows if `keep`)."""
-    if not rows.height or int(rows[TIME].min()) >= watermark:  # type: ignore[arg-type]
+def split_late(rows: pl.DataFrame, closed_us: int, keep: bool) -> tuple[pl.DataFrame, int, tuple[Refused, ...]]:
+    """(rows in time, number of late ones, late ones as refused rows if `keep`).
+
+    Args:
+        closed_us: for rows before this time everything is closed.
+    """
+    if not rows.height or int(rows[TIME].min()) >= closed_us:  # type: ignore[arg-type]
         return rows, 0, ()
-    is_late = rows[TIME] < watermark
+    is_late = rows[TIME] < closed_us
     late = rows.filter(is_late)
     refused = tuple(Refused("late", line) for line in late.write_ndjson().splitlines()) if keep else ()
     return rows.filter(~is_late), late.height, refused

@@ -20,8 +20,8 @@ __all__ = ["TIME", "BatchContext", "Operator", "Outcome", "Refused"]
 class BatchContext:
     """The batch as the clock sees it.
 
-    watermark_before: after batch - 1; a row older than it is late. watermark: after this batch; END_WATERMARK at the
-    end of the stream. Both are microseconds, minima over the operator's inputs.
+    watermark_before: after batch - 1; what it has closed is closed for the rows of this batch. watermark: after this
+    batch; END_WATERMARK at the end of the stream. Both are microseconds, minima over the operator's inputs.
     """
 
     batch: int
@@ -41,13 +41,15 @@ class Refused:
 class Outcome:
     """rows: the output, canonical in order and content. late: number of late rows; refused: for the dead letters.
 
-    watermark: no older row follows these; None where that is the watermark of the inputs.
+    watermark: no older row follows these; None where that is the watermark of the inputs. dropped: of the late rows
+    those that are not refused, by slot.
     """
 
     rows: pl.DataFrame
     late: int = 0
     refused: tuple[Refused, ...] = ()
     watermark: int | None = None
+    dropped: tuple[int, ...] = ()
 
 
 class Operator(Protocol):

@@ -1,7 +1,8 @@
-"""Panes of windows that no row can change any more, column by column, and one made of several.
+"""Panes of windows that have closed, column by column, and one made of several.
 
 Source: JOBS "window", MECHANISMS C10. A pane is in as many windows as slides fit into a window's size: it is taken from
-the state once for all of them.
+the state once for all of them. A row that is late for one of these windows may still change the pane for the others:
+then it is forgotten, and taken from the state again.
 """
 
 from __future__ import annotations

@@ -86,8 +86,11 @@ class SortedRuns:
         if len(self) > 2 * alive + 1024:
             self._merge(len(self._runs))
 
-    def matches(self, probe: Run, within_us: int) -> Iterator[tuple[Numbers, Run, Numbers]]:
-        """(positions in the probe, a run, positions in it) of rows with equal hashes and near times."""
+    def matches(self, probe: Run, within_us: int, oldest_us: int) -> Iterator[tuple[Numbers, Run, Numbers]]:
+        """(positions in the probe, a run, positions in it) of rows with equal hashes and near times.
+
+        Rows before oldest_us match nothing; when they are dropped depends on how runs were merged.
+        """
         for run in self._runs:
             first = np.searchsorted(run.hashes, probe.hashes)
             hits = np.flatnonzero(run.hashes[np.minimum(first, len(run) - 1)] == probe.hashes)
@@ -97,7 +100,8 @@ class SortedRuns:
             count = np.searchsorted(run.hashes, probe.hashes[hits], side="right") - first
             probed = np.repeat(hits, count)
             found = np.arange(len(probed)) + np.repeat(first - np.cumsum(count) + count, count)
-            near = np.abs(probe.times[probed] - run.times[found]) <= within_us
+            times = run.times[found]
+            near = (np.abs(probe.times[probed] - times) <= within_us) & (times >= oldest_us)
             if near.any():
                 yield probed[near], run, found[near]
 

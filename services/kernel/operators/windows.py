@@ -1,7 +1,8 @@
 """aggregate with a window: tumbling and sliding windows of event time.
 
 Rows are reduced into panes of gcd(size, slide), each pane and key once; a window is merged from its panes when the
-watermark passes its end (`final`) or when it was touched (`updates`). Windows are aligned to 1970.
+watermark passes its end (`final`) or when it was touched (`updates`). Windows are aligned to 1970. When some windows of
+a row have closed, the row counts in the others; when all have, the row is late.
 Source: JOBS "window", PROTOCOL 3 (late) and 4, MECHANISMS C10.
 """
 
@@ -12,7 +13,7 @@ from math import gcd
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from services.kernel import keys as canonical_keys
 from services.kernel.fields import with_time
 from services.kernel.operators.accumulators import Aggregate
@@ -66,7 +67,7 @@ class Windows:
         self._settled = Panes(self._pane)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        rows, late, refused = split_late(inputs[0], context.watermark_before, self._keep_late)
+        rows, late, refused = split_late(inputs[0], self._closed(context.watermark_before), self._keep_late)
         panes = self._known_panes()
         touched = self._add(rows, panes) if rows.height else []
         closes = self._ends_between(context.watermark_before, context.watermark)
@@ -77,7 +78,8 @@ class Windows:
         if closes:
             self._close(panes, context.watermark)
         found = [part for part in parts if part is not None]
-        return Outcome(pl.concat(found) if found else self._nothing, late, refused)
+        dropped = (0 if self._keep_late else late,)
+        return Outcome(pl.concat(found) if found else self._nothing, late, refused, dropped=dropped)
 
     # -- panes --------------------------------------------------------------------------------------------------------
 
@@ -99,6 +101,7 @@ class Windows:
         if new := sorted(set(starts) - panes):
             self._live.put_many([_prefix(pane) for pane in new], [(1,)] * len(new))
             panes.update(new)
+        self._settled.forget(starts)
         return list(zip(starts, plain, strict=True))
 
     def _close(self, panes: set[int], watermark: int) -> None:
@@ -112,6 +115,12 @@ class Windows:
         self._settled.forget(gone)
 
     # -- windows ------------------------------------------------------------------------------------------------------
+
+    def _closed(self, watermark: int) -> int:
+        """Every window of a row before this time has closed; of a later row the last window is still open."""
+        if watermark < NO_WATERMARK + self._size:
+            return NO_WATERMARK
+        return (watermark - self._size) // self._slide * self._slide + self._slide
 
     def _ends_between(self, after: int, until: int) -> bool:
         """Whether any window ends in (after, until]: if not, nothing closes."""

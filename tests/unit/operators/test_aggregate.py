@@ -106,25 +106,28 @@ def test_a_final_total_is_the_last_update(some: list[tuple[list[dict[str, Any]],
     assert without_time(final.end()) == ordered
 
 
-@given(batches, st.sampled_from([(10, 10), (10, 2), (6, 4), (7, 7)]))
-def test_windows_are_those_of_one_piece(some: list[tuple[list[dict[str, Any]], bool]], shape: tuple[int, int]) -> None:
+@given(batches, st.sampled_from([(10, 10), (10, 2), (6, 4), (7, 7)]), st.sampled_from([20, 3, 0]))
+def test_a_row_counts_in_each_of_its_windows_that_is_open(
+    some: list[tuple[list[dict[str, Any]], bool]], shape: tuple[int, int], ahead: int
+) -> None:
     size, slide = shape[0] * SECOND, shape[1] * SECOND
     harness = Harness("aggregate", params("final", {"size_s": shape[0], "slide_s": shape[1]}), FIELDS)
     out: list[dict[str, Any]] = []
-    kept: list[dict[str, Any]] = []
+    groups = defaultdict(list)
+    late = 0
     for rows, restore in some:
         if restore:
             harness.restore()
-        kept += [r for r in rows if r["_time"] >= harness.watermark]
-        watermark = max([r["_time"] for r in rows], default=0) - 20 * SECOND
+        for one in rows:
+            first = (one["_time"] - size) // slide * slide + slide
+            open_starts = [s for s in range(first, one["_time"] + 1, slide) if s + size > harness.watermark]
+            late += not open_starts
+            for start in open_starts:
+                groups[start, one["k"]].append(one)
+        watermark = max([r["_time"] for r in rows], default=0) - ahead * SECOND
         out += harness.run(rows, watermark=watermark)
     out += harness.end()
-    assert sum(o.late for o in harness.outcomes) == sum(len(rows) for rows, _ in some) - len(kept)
-    groups = defaultdict(list)
-    for one in kept:
-        first = (one["_time"] - size) // slide * slide + slide
-        for start in range(first, one["_time"] + 1, slide):
-            groups[start, one["k"]].append(one)
+    assert sum(o.late for o in harness.outcomes) == late, "late is a row all of whose windows have closed"
     got = {(micros(r["window_start"]), r["k"]): r for r in out}
     assert len(got) == len(out), "each window and key once"
     assert set(got) == set(groups)
@@ -159,6 +162,24 @@ def test_late_rows_are_refused_where_they_are_to_be_kept() -> None:
     (refused,) = harness.outcomes[-1].refused
     assert refused.reason == "late"
     assert '"k":"a"' in refused.row
+
+
+def test_a_row_behind_the_watermark_counts_in_a_window_that_is_open() -> None:
+    spec = {"aggregate": {"n": "count()"}, "key": ["k"], "window": {"size_s": 10, "slide_s": 10}, "emit": "final"}
+    harness = Harness("aggregate", spec, FIELDS)
+    harness.run([{"k": "a", "v": 1, "_time": 19 * SECOND}], watermark=19 * SECOND)
+    harness.run([{"k": "a", "v": 1, "_time": 11 * SECOND}, {"k": "a", "v": 1, "_time": 9 * SECOND}])
+    assert harness.outcomes[-1].late == 1, "the window from 0 to 10 is closed, that from 10 to 20 is not"
+    assert [(micros(r["window_start"]) // SECOND, r["n"]) for r in harness.end()] == [(10, 2)]
+
+
+def test_a_pane_that_was_read_for_a_closed_window_may_still_grow() -> None:
+    spec = {"aggregate": {"n": "count()"}, "key": ["k"], "window": {"size_s": 4, "slide_s": 2}, "emit": "final"}
+    harness = Harness("aggregate", spec, FIELDS)
+    harness.run([{"k": "a", "v": 1, "_time": 3 * SECOND}], watermark=4 * SECOND)
+    harness.run([{"k": "a", "v": 1, "_time": 2 * SECOND}])
+    assert [(micros(r["window_start"]) // SECOND, r["n"]) for r in harness.end()] == [(2, 2)]
+    assert harness.outcomes[1].late == 0
 
 
 def test_other_types_are_aggregated_exactly() -> None:

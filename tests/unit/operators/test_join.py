@@ -30,9 +30,16 @@ batches = st.lists(
 
 
 def pairs(left: list[dict[str, Any]], right: list[dict[str, Any]], kind: str) -> list[tuple[Any, ...]]:
+    """Two rows meet if the earlier one is still held when the later one comes."""
     found = []
     for a in left:
-        partners = [b for b in right if a["k"] == b["k"] is not None and abs(a["_time"] - b["_time"]) <= 5 * SECOND]
+        partners = [
+            b
+            for b in right
+            if a["k"] == b["k"] is not None
+            and abs(a["_time"] - b["_time"]) <= 5 * SECOND
+            and min(a["_time"], b["_time"]) >= max(a["held"], b["held"])
+        ]
         found += [(a["k"], a["x"], b["x"], b["y"], max(a["_time"], b["_time"])) for b in partners]
         if kind == "left" and not partners:
             found.append((a["k"], a["x"], None, None, a["_time"]))
@@ -43,17 +50,29 @@ def pairs(left: list[dict[str, Any]], right: list[dict[str, Any]], kind: str) ->
 def test_pairs_are_those_of_one_piece(some: list[Any], kind: str) -> None:
     harness = Harness("join", params(kind), LEFT, RIGHT)
     out, left, right = [], [], []
-    watermark = 0
+    watermark = given_rows = 0
     for lefts, rights, step, restore in some:
         if restore:
             harness.restore()
-        left += [r for r in lefts if r["_time"] >= harness.watermark]
-        right += [r for r in rights if r["_time"] >= harness.watermark]
+        held = harness.watermark - 5 * SECOND
+        left += [r | {"held": held} for r in lefts if r["_time"] >= held]
+        right += [r | {"held": held} for r in rights if r["_time"] >= held]
+        given_rows += len(lefts) + len(rights)
         watermark += step * SECOND
         out += harness.run(lefts, rights, watermark=watermark)
     out += harness.end()
+    assert sum(o.late for o in harness.outcomes) == given_rows - len(left) - len(right)
     got = [(r["k"], r["x"], r["x_right"], r["y"], r["_time"]) for r in out]
     assert sorted(got, key=repr) == sorted(pairs(left, right, kind), key=repr)
+
+
+def test_a_row_behind_the_watermark_meets_what_the_join_still_holds() -> None:
+    harness = Harness("join", params("left"), LEFT, RIGHT)
+    harness.run([], [{"k": "a", "x": 0, "y": 1, "_time": 8 * SECOND}], watermark=10 * SECOND)
+    rows = harness.run([{"k": "a", "x": 1, "_time": 6 * SECOND}, {"k": "a", "x": 2, "_time": 4 * SECOND}], [])
+    assert [(r["x"], r["y"]) for r in rows] == [(1, 1)]
+    assert harness.outcomes[-1].late == 1, "5 s before the watermark nothing is held any more"
+    assert harness.end() == []
 
 
 def test_the_output_of_a_batch_is_ordered_by_left_then_right() -> None:
