@@ -46,18 +46,24 @@ class Source(JobPart):
     start: Annotated[str, AfterValidator(_start)] = "earliest"
     """Where reading begins: earliest, latest or an ISO 8601 time (UTC unless it says otherwise)."""
     idle_after_s: Annotated[Number, Field(gt=0, le=7 * 24 * 3600)] | None = 30.0
-    """Silent for so long, a partition no longer holds the watermark back; null: never idle."""
+    """A partition that brings nothing for so long, while others bring records, no longer holds the watermark back; null:
+    it always does. It must be read to its end, as Kafka confirms. When nothing comes at all no watermark moves."""
+    close_after_idle_s: Annotated[Number, Field(gt=0, le=7 * 24 * 3600)] | None = None
+    """When no record has come to any source of the job for so long, every window and join range that is open closes.
+    Records that come later for what was closed are late. null: all that is open waits for newer records."""
     on_data_loss: Literal["fail", "continue"] = "fail"
     """What happens when records are gone before they were read."""
     late: Literal["drop", "topic"] = "drop"
-    """Where records behind the watermark go: counted and dropped, or to the dead-letter topic."""
+    """Where records go that come when every window, or the join range, that they could count in has closed: counted and
+    dropped, or to the dead-letter topic."""
     parallelism: Tasks = 1
     """Number of tasks; each owns some of the topic's partitions."""
     table: Annotated[list[Text], Field(min_length=1)] | None = None
     """Key columns: the topic, which should be compacted and keyed by them, is a table. The newest record of a key is
     its row; one without a value deletes the row that its record key names (the one column as text or JSON, a JSON
     object, or a JSON array in the order given here). A table is read to its end before the job reads anything else,
-    and is the right side of joins. event_time, allowed_lateness_s, idle_after_s and late mean nothing for it."""
+    and is the right side of joins. event_time, allowed_lateness_s, idle_after_s,
+    close_after_idle_s and late mean nothing for it."""
 
     @model_validator(mode="after")
     def _from_somewhere(self) -> Source:

@@ -5,7 +5,7 @@ Source: PROTOCOL 3. It is chosen by the copy that cuts and pinned by the cut; be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
@@ -22,15 +22,10 @@ def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:
     return min(time for time in times if time is not None) - lateness_us
 
 
-def while_idle(own: TaskCuts, others: Mapping[str, TaskCuts], elapsed_us: int) -> int:
-    """An idle source follows the slowest that is not; when all are idle time goes on by the clock.
+def followed(others: Iterable[TaskCuts]) -> int:
+    """What a source task follows that is idle: the slowest of the others that is not. No clock moves it.
 
-    A loaded table tells no time, so nobody follows it. elapsed_us: since this task's last cut.
+    A loaded table tells no time, so nobody follows it.
     """
-    running = [cuts for cuts in others.values() if not cuts.final and cuts.watermark < LOADED_WATERMARK]
-    awake = [cuts.watermark for cuts in running if not cuts.idle]
-    if awake:
-        return max(own.watermark, min(awake))
-    if own.watermark == NO_WATERMARK:
-        return max([NO_WATERMARK] + [cuts.watermark for cuts in running])
-    return own.watermark + elapsed_us
+    running = [cuts for cuts in others if not cuts.final and cuts.watermark < LOADED_WATERMARK]
+    return min((cuts.watermark for cuts in running if not cuts.idle), default=NO_WATERMARK)

@@ -6,22 +6,23 @@ Source: PROTOCOL 3. When a cut is due is decided in core/cutting.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from schemas import cuts
 from schemas.checkpoints import CutsSnapshot, Marker, TaskCuts
-from schemas.cuts import Control, Cut, CutRecord, Range
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord, Range
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
+from services.kernel.closing import closing_us
 from services.kernel.cuts import of_plan
 from services.kernel.errors import TopicChanged
 from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, task_name
-from services.kernel.watermark import while_idle
-from services.worker.core.cutting import Sight, due, wait_ms
+from services.kernel.watermark import followed
+from services.worker.core.cutting import REST_AFTER_MS, Sight, due, wait_ms
+from services.worker.core.idling import ASK_MS, Idling, Question
 from services.worker.core.restarts import Restarts
-from services.worker.core.settled import horizon_us, settled
 from services.worker.feed import Feed
 from services.worker.job import JobView
 from services.worker.recut_source import RecutFeed
@@ -50,15 +51,15 @@ class Cutter:
         self._tables = frozenset(_table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
-            task.name: _feed(job, task, self._log.task(task.name), batch)
+            task.name: _feed(job, task, self._log.task(task.name), batch, around.clock_ms())
             for task in layout.tasks
             if task.source is not None
         }
         self._restarts = Restarts()
         self._deciding: set[str] = set()
-        self._horizon_us = horizon_us(job.plan)
+        self._asking: set[str] = set()
+        self._ask_ms: dict[str, float] = {}
         self._stirred_ms = around.clock_ms()
-        self._settled = False
 
     def positions(self) -> dict[Partition, int]:
         """The cut log, for units that cut."""
@@ -114,6 +115,7 @@ class Cutter:
     def propose(self, now_ms: float) -> None:
         """Appends every cut that is due."""
         for name, feed in self.feeds.items():
+            self._ask(name, feed, now_ms)
             if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
                 self._append(name, feed, now_ms)
 
@@ -143,7 +145,7 @@ class Cutter:
             last_ms=feed.last_cut_ms,
             now_ms=now_ms,
             stirred_ms=self._stirred_ms,
-            settled=self._settled,
+            settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._settled(feed, now_ms),
             deciding=feed.task.name in self._deciding,
             paused=self._log.paused,
             final=state.final,
@@ -174,8 +176,9 @@ class Cutter:
         """What a record of the log says of how soon the next empty cut is needed."""
         if valid and (isinstance(record, Control) or any(r.stop > r.start for r in record.ranges)):
             self._stirred_ms = self._around.clock_ms()
-        loaded = self._log.loaded(self._tables) is not None
-        self._settled = loaded and settled(self._log.tasks.values(), self._horizon_us)
+            for feed in self.feeds.values() if isinstance(record, Cut) else ():
+                if feed.idling is not None:
+                    feed.idling.stirred(self._stirred_ms)
 
     def _ends(self, feed: Feed) -> dict[int, int] | None:
         return None if self._log.ends is None else self._log.ends.get(feed.task.name, {})
@@ -188,36 +191,75 @@ class Cutter:
             ends = self._ends(feed)
             joining = self._joining(feed, ends, now_ms)
             ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, ends)
-        idle = feed.idle(now_ms)
         cut = Cut(
             task=name,
             batch=before.batch + 1,
             ranges=(*ranges, *joining),
-            watermark=max(before.watermark, self._watermark(name, feed, ranges, idle, now_ms)),
+            watermark=max(before.watermark, feed.watermark(ranges, now_ms)),
             id=self._around.author.next(),
             prev=before.last,
-            idle=idle,
+            idle=feed.idle(now_ms),
             final=final and not joining,
             time_ms=self._around.time_ms(),
         )
         self._deciding.add(name)
         self._around.appender.append(self._partition, cuts.encode(cut))
 
-    def _watermark(self, name: str, feed: Feed, ranges: Sequence[Range], idle: bool, now_ms: float) -> int:
-        if not idle:
-            return feed.watermark(ranges, now_ms)
-        others = {task: state for task, state in self._log.tasks.items() if task != name}
-        return while_idle(self._log.task(name), others, int((now_ms - feed.last_cut_ms) * 1000))
+    # -- idleness -----------------------------------------------------------------------------------------------------
+
+    def _settled(self, feed: Feed, now_ms: float) -> bool:
+        """Whether time alone moves nothing: no table is being loaded, and no watermark waits for a silence to pass."""
+        if self._log.loaded(self._tables) is None:
+            return False
+        if feed.idling is None:
+            return not isinstance(feed, RowsFeed)  # its lanes become idle by the clock
+        name, standings = feed.task.name, feed.standings()
+        if feed.idling.watermark(standings) > self._log.task(name).watermark:
+            return False
+        return not feed.idling.waits(standings, *self._levels(name, feed.idling), now_ms)
+
+    def _ask(self, name: str, feed: Feed, now_ms: float) -> None:
+        """Asks Kafka for the ends of partitions that would be idle: an end met before a leader went away is no end."""
+        if feed.idling is None or name in self._asking or now_ms < self._ask_ms.get(name, -math.inf):
+            return
+        self._ask_ms[name] = now_ms + ASK_MS
+        question = feed.idling.question(feed.standings(), *self._levels(name, feed.idling), now_ms)
+        if question is None:
+            return
+        assert feed.task.source is not None
+        topic, log = feed.task.source.topic, self._around.log
+        partitions = [Partition(topic, index) for index in question.partitions]
+        self._asking.add(name)
+        self._around.asks.run(lambda: log.offsets(partitions, "end"), lambda ends: self._answered(name, question, ends))
+
+    def _answered(self, name: str, question: Question, ends: Mapping[Partition, int] | Exception) -> None:
+        """A partition without an answer is not known to be at its end."""
+        self._asking.discard(name)
+        feed = self.feeds[name]
+        if feed.idling is not None and not isinstance(ends, Exception):
+            found = {partition.index: end for partition, end in ends.items()}
+            feed.idling.answered(question, found, feed.standings())
+
+    def _levels(self, name: str, idling: Idling) -> tuple[int, int]:
+        """(what the task follows when it is idle, what would close everything that is open)."""
+        tasks = self._log.tasks
+        others = followed(state for task, state in tasks.items() if task != name)
+        if idling.close_after_ms is None:
+            return others, NO_WATERMARK
+        times = (r.newest_us for task, state in tasks.items() if task not in self._tables for r in state.ranges)
+        newest = max((time for time in times if time is not None and time < LOADED_WATERMARK), default=None)
+        closing = NO_WATERMARK if newest is None else closing_us(self._job.plan.operators, newest)
+        return others, closing if closing > tasks[name].watermark else NO_WATERMARK
 
 
-def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int) -> Feed:
+def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, now_ms: float) -> Feed:
     """Of a source, or of what a Spark driver commits."""
     if task.operator.kind == "spark":
         spark = spark_plan(job.plan, task.operator.name)
         if spark.mode == REAL_TIME:
             return RowsFeed(task, state, batch, spark)
         return RecutFeed(task, state, batch, spark.first_positions)
-    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name])
+    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name], now_ms)
 
 
 def _table_tasks(job: JobView) -> list[str]:

@@ -13,10 +13,14 @@ from schemas.dead_letters import DeadLetter
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.unit import Fed
 from services.log.protocol import Chunk
+from services.worker.core.idling import Idling, Standing
 
 
 class Feed(Protocol):
-    """Feeds one source task. taken counts records since the marker; ended: the last cut done was final."""
+    """Feeds one source task. taken counts records since the marker; ended: the last cut done was final.
+
+    idling: when its partitions are idle; None: never, whatever feeds it tells the time.
+    """
 
     task: TaskLayout
     batch: int
@@ -24,6 +28,8 @@ class Feed(Protocol):
     taken: int
     last_cut_ms: float
 
+    @property
+    def idling(self) -> Idling | None: ...
     @property
     def records(self) -> int:
         """Records that no cut names yet."""
@@ -56,6 +62,10 @@ class Feed(Protocol):
         self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
         """Ranges of the next cut, and whether it is the last one."""
+        ...
+
+    def standings(self) -> dict[int, Standing]:
+        """Where each partition stands now."""
         ...
 
     def idle(self, now_ms: float) -> bool:

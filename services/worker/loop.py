@@ -65,7 +65,7 @@ class Worker:
         clock_ms: monotonic. time_ms: time of day. cpu_ms: CPU time of the thread that turns.
         versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
-        watch: asks about the users' topics; default: at once.
+        watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
 
     Raises Retriable, and has opened nothing then.
     """
@@ -91,13 +91,14 @@ class Worker:
         self._data = SharedReader(log.reader(f"worker-{identity.worker}-data"))
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
         self._blocking = (deliveries, restores)
-        self._watch = TopicWatch(log, watch or Inline())
+        self._watch = TopicWatch(log, asks := watch or Inline())
         self.refusals = Refusals(self._happened, clock_ms, time_ms)
         self._around = Surroundings(
             log=log,
             appender=self._appender,
             deliveries=deliveries,
             restores=restores,
+            asks=asks,
             author=Author(identity.incarnation),
             versions=versions,
             clock_ms=clock_ms,

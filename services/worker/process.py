@@ -71,7 +71,7 @@ def main() -> int:
         image=lambda name: RocksImage(root / name.replace("/", "_")),
         deliveries=BlockingThread("deliveries"),
         restores=BlockingThread("restores"),
-        watch=BlockingThread("topics"),
+        watch=BlockingThread("asks"),
         cpu_ms=_thread_cpu_ms,
     )
     beats = HeartbeatThread(

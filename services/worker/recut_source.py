@@ -16,6 +16,7 @@ from services.kernel.planning.layout import TaskLayout
 from services.kernel.recut import MicroBatch, Recut
 from services.kernel.unit import Fed, stream_schema
 from services.log.protocol import Chunk
+from services.worker.core.idling import Standing
 
 
 class RecutFeed:
@@ -41,6 +42,7 @@ class RecutFeed:
         self.ended = state.final
         self.taken = 0
         self.last_cut_ms = 0.0
+        self.idling = None
 
     @property
     def records(self) -> int:
@@ -102,6 +104,9 @@ class RecutFeed:
             return (Range(0, self._cut, self._cut, self._newest_us),), False
         last = taken[-1]
         return (Range(0, self._cut, last.offset + 1, last.commit.watermark),), last.commit.final
+
+    def standings(self) -> dict[int, Standing]:
+        return {}
 
     def idle(self, now_ms: float) -> bool:
         """Never: how far Spark is, only Spark can say."""

@@ -22,6 +22,7 @@ from services.kernel.marked import AT, REACHED, RowDecoder, RowReader
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.unit import Fed
 from services.log.protocol import Chunk
+from services.worker.core.idling import Standing
 
 DECISIONS = 0
 """The partition of fences and of the last commit."""
@@ -95,6 +96,7 @@ class RowsFeed:
         self.ended = state.final
         self.taken = 0
         self.last_cut_ms = 0.0
+        self.idling = None
 
     @property
     def records(self) -> int:
@@ -161,6 +163,9 @@ class RowsFeed:
             and all(not self._lanes[r.partition].between(r.stop, stops[r.partition]).height for r in ranges)
         )
         return (Range(DECISIONS, 0, 0), *ranges), final
+
+    def standings(self) -> dict[int, Standing]:
+        return {}
 
     def idle(self, now_ms: float) -> bool:
         """Never: how far Spark is, only Spark can say."""

@@ -16,13 +16,13 @@ import numpy as np
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter, of_record
-from services.kernel import watermark
 from services.kernel.decoding import Decoded
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.source_records import Key, SourceDecoder
 from services.kernel.unit import Fed
 from services.log.protocol import Chunk
+from services.worker.core.idling import Idling, Standing
 
 
 @dataclass(slots=True)
@@ -125,14 +125,16 @@ class SourceFeed:
         params: of the source, from the job file.
     """
 
-    def __init__(self, task: TaskLayout, state: TaskCuts, batch: int, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self, task: TaskLayout, state: TaskCuts, batch: int, params: Mapping[str, Any], now_ms: float = 0.0
+    ) -> None:
         self.task = task
         self._lateness_us = int(float(params.get("allowed_lateness_s") or 0) * 1_000_000)
-        self._idle_after_ms = None if params.get("idle_after_s") is None else float(params["idle_after_s"]) * 1000
         self._decoder, self._table = SourceDecoder(task.operator, params), bool(params.get("table"))
         self._waiting = {r.partition: _Waiting(r.stop, r.stop, r.stop, self._table) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
-        self._heard_ms: dict[int, float] = {}
+        after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
+        self.idling = None if self._table else Idling(*after_ms, now_ms)
         self._cuts: dict[int, Cut] = {}
         self._prepared: dict[int, _Read] = {}
         self.batch = batch
@@ -155,7 +157,8 @@ class SourceFeed:
 
     def offer(self, chunk: Chunk, now_ms: float) -> None:
         """Takes what the reader brought of one of the task's partitions."""
-        self._heard_ms[chunk.partition.index] = now_ms
+        if self.idling is not None:
+            self.idling.heard(chunk.partition.index, now_ms)
         self._waiting[chunk.partition.index].offer(chunk)
 
     def backlog(self, partition: int) -> int:
@@ -171,6 +174,8 @@ class SourceFeed:
                 self._waiting[r.partition] = _Waiting(r.start, r.start, r.start, self._table)
             self._waiting[r.partition].cut = r.stop
             self._newest[r.partition] = r.newest_us
+            if self.idling is not None and r.stop > r.start:
+                self.idling.heard(r.partition, now_ms)
             if cut.batch <= self.batch:
                 self._waiting[r.partition].drop(r.stop)
         if cut.batch > self.batch:
@@ -220,29 +225,32 @@ class SourceFeed:
         reached = stop >= end or (behind is not None and behind >= end) or (behind is None and waiting.holds(end))
         return max(waiting.cut, end) if reached else stop
 
-    def idle(self, now_ms: float) -> bool:
-        """Every partition has been at its end, without a record, for idle_after_s. A table never is."""
-        if self._table or self.records:
-            return False
-        return all(self._partition_idle(partition, now_ms) for partition in self._waiting)
+    def standings(self) -> dict[int, Standing]:
+        """Where each partition stands now."""
+        return {
+            partition: Standing(w.at_end and not w.uncut, max(w.end, w.fetched), self._level(self._newest[partition]))
+            for partition, w in self._waiting.items()
+        }
 
-    def _partition_idle(self, partition: int, now_ms: float) -> bool:
-        """A partition that is merely slow to be fetched is not idle: its records would come late."""
-        if not self._waiting[partition].at_end:
-            self._heard_ms[partition] = now_ms
-        since = self._heard_ms.setdefault(partition, now_ms)
-        return self._idle_after_ms is not None and now_ms - since >= self._idle_after_ms
+    def idle(self, now_ms: float) -> bool:
+        """Every partition is (see core/idling.py). A table never is."""
+        return self.idling is not None and not self.records and self.idling.idle(self.standings())
 
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
-        """Minimum over the partitions that are not idle of the newest event time cut there, minus the lateness.
+        """Minimum over the partitions of the newest event time cut there, minus the lateness.
 
-        Of a table it says whether the table is loaded.
+        A partition that is idle gives way. Of a table it says whether the table is loaded.
         """
-        if self._table:
+        if self.idling is None:
             loaded = all(self._waiting[r.partition].loaded(r.stop) for r in ranges)
             return LOADED_WATERMARK if loaded else NO_WATERMARK
-        awake = [r.newest_us for r in ranges if r.stop > r.start or not self._partition_idle(r.partition, now_ms)]
-        return watermark.of_partitions(awake, self._lateness_us)
+        self.idling.look(self.standings(), now_ms)
+        return self.idling.watermark(
+            {r.partition: Standing(r.stop == r.start, r.stop, self._level(r.newest_us)) for r in ranges}
+        )
+
+    def _level(self, newest_us: int | None) -> int:
+        return NO_WATERMARK if newest_us is None else newest_us - self._lateness_us
 
     def skip(self, batch: int) -> None:
         """Goes on behind a batch that another copy has done; cuts up to it that are not read yet are dropped then."""
@@ -301,6 +309,10 @@ class SourceFeed:
         partition, offset = read.positions[index]
         assert self.task.source is not None
         return of_record(self.task.operator.name, reason, batch, self.task.source.topic, partition, offset, raw)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else float(seconds) * 1000
 
 
 def _newest(before: int | None, times: np.ndarray) -> int | None:

@@ -44,6 +44,8 @@ class Surroundings:
 
     image(name) opens a new, empty image.
 
+    asks: questions to Kafka that may wait long for an answer, and keep nothing else waiting.
+
     read_decisions(done): calls done once `assignments` has been read to its present end.
     """
 
@@ -51,6 +53,7 @@ class Surroundings:
     appender: Appender
     deliveries: Blocking
     restores: Blocking
+    asks: Blocking
     author: Author
     versions: Mapping[str, str]
     clock_ms: Callable[[], float]

@@ -75,18 +75,19 @@ def test_a_job_at_rest_cuts_seldom_and_its_first_record_as_promptly_as_ever(clus
     assert max(between_cuts_ms(cluster, 4_000)) < 2 * IDLE_CUT_MS, "and then it is awake again"
 
 
-def test_an_open_window_of_an_idle_source_closes_as_soon_as_ever() -> None:
+def test_an_open_window_closes_after_a_silence_as_soon_as_its_source_says() -> None:
     cluster = MemoryCluster(
         JOB.replace("input: orders", "input: orders, window: {size_s: 30}").replace(
-            "unit: ms", "unit: ms, idle_after_s: 1"
+            "unit: ms", "unit: ms, close_after_idle_s: 30"
         )
     )
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})
     cluster.feed("orders", orders(1))
-    cluster.turn(REST_MS + int(REST_AFTER_MS))
+    cluster.turn(int(REST_AFTER_MS) + 4_000)
     assert max(between_cuts_ms(cluster, 10_000)) < 2 * IDLE_CUT_MS
     cluster.until(lambda: len(cluster.rows("counts")) > 0)
+    assert cluster.now_ms <= 30_000 + 4 * IDLE_CUT_MS
     cluster.turn(4_000)
     assert min(between_cuts_ms(cluster, 4 * REST_CUT_MS)) >= REST_CUT_MS, "now nobody waits for anything"
 

@@ -163,6 +163,7 @@ class WorkerProcess(Process):
             image=lambda _: MemoryImage(),
             deliveries=LinkBlocking(self.link),
             restores=LinkBlocking(self.link),
+            watch=LinkBlocking(self.link),
         )
         self._signs = self.link.appender("heartbeats")
         self.timeline.after(self.random.randint(0, BEAT_US), self._beat)

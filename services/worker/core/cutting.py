@@ -11,7 +11,7 @@ from enum import Enum
 
 IDLE_CUT_MS = 500
 REST_AFTER_MS, REST_CUT_MS = 10_000.0, 4_000
-"""A job without records for so long is cut so seldom, where nobody waits for time to pass (see core/settled.py)."""
+"""A job without records for so long is cut so seldom, where nobody waits for time to pass (see core/idling.py)."""
 MAX_LEAD_BATCHES = 64
 MAX_LEAD_BYTES = 32 * 1024 * 1024
 LOOK_MS = 2.0

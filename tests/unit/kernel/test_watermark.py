@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
-from services.kernel.watermark import of_partitions, while_idle
+from services.kernel.watermark import followed, of_partitions
 
 
 def cuts(watermark: int, idle: bool = False, final: bool = False) -> TaskCuts:
@@ -18,18 +18,15 @@ def test_the_slowest_partition_holds_the_watermark_back() -> None:
 
 
 def test_an_idle_source_follows_the_slowest_that_is_not() -> None:
-    others = {"a": cuts(70), "b": cuts(60), "c": cuts(5, idle=True), "d": cuts(1, final=True)}
-    assert while_idle(cuts(50, idle=True), others, elapsed_us=10) == 60
-    assert while_idle(cuts(65, idle=True), others, elapsed_us=10) == 65
+    assert followed([cuts(70), cuts(60), cuts(5, idle=True), cuts(1, final=True)]) == 60
 
 
-def test_when_all_are_idle_time_goes_on_by_the_clock() -> None:
-    assert while_idle(cuts(50), {"a": cuts(70, idle=True)}, elapsed_us=10) == 60
-    assert while_idle(cuts(NO_WATERMARK), {}, elapsed_us=10) == NO_WATERMARK
+def test_when_all_are_idle_nothing_is_followed() -> None:
+    assert followed([cuts(70, idle=True)]) == NO_WATERMARK
+    assert followed([]) == NO_WATERMARK
 
 
 def test_nobody_follows_a_loaded_table() -> None:
     table = cuts(LOADED_WATERMARK)
-    assert while_idle(cuts(NO_WATERMARK), {"table": table}, elapsed_us=10) == NO_WATERMARK
-    assert while_idle(cuts(50), {"table": table, "a": cuts(70)}, elapsed_us=10) == 70
-    assert while_idle(cuts(50), {"table": table, "a": cuts(70, idle=True)}, elapsed_us=10) == 60
+    assert followed([table]) == NO_WATERMARK
+    assert followed([table, cuts(70)]) == 70

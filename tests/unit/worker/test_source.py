@@ -42,10 +42,10 @@ class Source:
         for chunk in self.reader.poll(0):
             self.feed.offer(chunk, now_ms)
 
-    def cut(self, *ranges: Range) -> Cut:
+    def cut(self, *ranges: Range, now_ms: float = 0) -> Cut:
         self.batch += 1
         cut = Cut("src-0", self.batch, ranges, NO_WATERMARK, Id("a", self.batch))
-        self.feed.read_cut(cut, 0)
+        self.feed.read_cut(cut, now_ms)
         return cut
 
 
@@ -106,26 +106,64 @@ def test_the_watermark_is_the_slowest_partitions_newest_time_minus_the_lateness(
     assert source.feed.watermark(ranges, 0) == (T0 + 3000 - 1000) * 1000
 
 
-def test_a_partition_at_its_end_for_long_no_longer_holds_the_watermark_back() -> None:
+def test_a_partition_that_brings_nothing_while_the_other_does_no_longer_holds_the_watermark_back() -> None:
     source = Source()
-    source.append(0, 5000)
     source.fetch()
-    ranges, _ = source.feed.propose(1, 100, 10_000, None)
-    assert source.feed.watermark(ranges, 9_000) == NO_WATERMARK
-    assert source.feed.watermark(ranges, 10_000) == (T0 + 4000) * 1000
+    for seconds in (5, 11):
+        source.append(0, seconds * 1000)
+        source.fetch(seconds * 1000)
+        assert watermark(source, seconds * 1000) == NO_WATERMARK
+    assert ask(source, 12_000)
+    assert watermark(source, 12_000) == (T0 + 10_000) * 1000
 
 
 def test_a_partition_that_is_merely_slow_to_be_fetched_is_not_idle() -> None:
     """A stalled fetch of a second once made a source idle: its watermark jumped, and its next records were late."""
     source = Source()
     source.append(0, 1)
-    assert not source.feed.idle(0)
-    assert not source.feed.idle(60_000), "it has not met the end"
-    source.fetch(60_000)
-    ranges, _ = source.feed.propose(1, 100, 10_000, None)
-    source.cut(*ranges)
-    assert not source.feed.idle(69_999)
-    assert source.feed.idle(70_000)
+    source.append(1, 2)
+    source.reader.pause([Partition("in", 1)])
+    for seconds in (1, 20, 40):
+        source.append(0, seconds * 1000)
+        source.fetch(seconds * 1000)
+        assert watermark(source, seconds * 1000) == NO_WATERMARK
+        assert not ask(source, seconds * 1000), "it has not met the end"
+
+
+def test_a_partition_with_more_than_the_reader_has_brought_is_not_idle() -> None:
+    """The end that the reader met is one of before: since then the leader went away, and came back with more."""
+    source = Source()
+    source.fetch()
+    source.reader.pause([Partition("in", 1)])
+    source.append(1, 3)
+    for seconds in (5, 11):
+        source.append(0, seconds * 1000)
+        source.fetch(seconds * 1000)
+        watermark(source, seconds * 1000)
+    assert ask(source, 12_000)
+    assert watermark(source, 12_000) == NO_WATERMARK
+
+
+def watermark(source: Source, now_ms: float) -> int:
+    """Of a cut of what waits, which is read back at once."""
+    ranges, _ = source.feed.propose(source.batch + 1, 100, 10_000, None)
+    found = source.feed.watermark(ranges, now_ms)
+    source.cut(*ranges, now_ms=now_ms)
+    if source.feed.idling is not None and any(r.stop > r.start for r in ranges):
+        source.feed.idling.stirred(now_ms)
+    return found
+
+
+def ask(source: Source, now_ms: float) -> bool:
+    """Whether Kafka was asked for ends."""
+    assert source.feed.idling is not None
+    question = source.feed.idling.question(source.feed.standings(), NO_WATERMARK, NO_WATERMARK, now_ms)
+    if question is None:
+        return False
+    found = source.log.offsets([Partition("in", p) for p in question.partitions], "end")
+    ends = {partition.index: end for partition, end in found.items()}
+    source.feed.idling.answered(question, ends, source.feed.standings())
+    return True
 
 
 def test_a_drain_ends_at_the_end_offsets_and_not_behind_them() -> None:

@@ -1,0 +1,164 @@
+"""When a partition is idle, so that it no longer holds the watermark back, and when everything open is to be closed.
+
+A partition is idle when the job's other partitions have brought records for `idle_after_s` while it brought none, it is
+read to its end, and Kafka, asked since, names that end. After a silence of all of them the time counts anew: in a
+silence nothing becomes idle, so no watermark moves by the clock. What an idle partition gives way to is how far the
+others had come when Kafka was asked: a record that lies there but is not fetched yet is not behind it, and a partition
+whose leader is away gives way to nothing.
+Source: PROTOCOL 3. Watermarks are microseconds since 1970. All of it is decided before the cut, which pins it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schemas.cuts import NO_WATERMARK
+
+ASK_MS = 250.0
+"""How often a source task looks whether to ask Kafka; it asks only where the answer could move a watermark."""
+
+
+class Standing(NamedTuple):
+    """One partition now. rests: read to an end that the reader met, and all of it is cut. position: that end.
+
+    watermark: of the records cut there, less the lateness.
+    """
+
+    rests: bool
+    position: int
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Where the partitions that rest end. level: how far the others are; closing: to where all would be closed.
+
+    closes: the silence has lasted long enough for that.
+    """
+
+    at_ms: float
+    partitions: tuple[int, ...]
+    level: int
+    closing: int
+    closes: bool
+
+
+@dataclass(slots=True)
+class _Partition:
+    """heard_ms: when it last had anything, or was not known to be at its end. floor: what it gives way to."""
+
+    heard_ms: float
+    floor: int | None = None
+
+
+class Idling:
+    """Of one source task.
+
+    Args:
+        idle_after_ms, close_after_ms: None: never idle, never closed. now_ms: when the copy began.
+    """
+
+    def __init__(self, idle_after_ms: float | None, close_after_ms: float | None, now_ms: float) -> None:
+        self.idle_after_ms, self.close_after_ms = idle_after_ms, close_after_ms
+        self._stirred_ms = self._began_ms = now_ms
+        self._partitions: dict[int, _Partition] = {}
+        self._closing: int | None = None
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def stirred(self, now_ms: float) -> None:
+        """A cut of any source task of the job brings records, perhaps after a silence."""
+        if self.idle_after_ms is not None and now_ms - self._stirred_ms >= self.idle_after_ms:
+            self._began_ms = now_ms
+        self._stirred_ms, self._closing = now_ms, None
+
+    def heard(self, partition: int, now_ms: float) -> None:
+        """It has something, or is not known to be at its end."""
+        self._partitions[partition], self._closing = _Partition(now_ms), None
+
+    def look(self, standings: Mapping[int, Standing], now_ms: float) -> None:
+        for partition, standing in standings.items():
+            if not standing.rests:
+                self.heard(partition, now_ms)
+            self._partitions.setdefault(partition, _Partition(now_ms))
+
+    def answered(self, question: Question, ends: Mapping[int, int], standings: Mapping[int, Standing]) -> None:
+        """Kafka's word. A partition that ends elsewhere has something that the reader has not brought."""
+        confirmed = 0
+        for partition in question.partitions:
+            known, standing = self._partitions[partition], standings[partition]
+            if not standing.rests or known.heard_ms > question.at_ms:
+                continue
+            if ends.get(partition, -1) != standing.position:
+                self.heard(partition, question.at_ms)
+                continue
+            confirmed += 1
+            if self._silent(partition, question.at_ms):
+                known.floor = question.level if known.floor is None else max(question.level, known.floor)
+        if question.closes and confirmed == len(standings) and self._stirred_ms <= question.at_ms:
+            self._closing = question.closing
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def idle(self, standings: Mapping[int, Standing]) -> bool:
+        """Every partition is."""
+        return all(standing.rests and self._floor(p) is not None for p, standing in standings.items())
+
+    def watermark(self, standings: Mapping[int, Standing]) -> int:
+        """The slowest partition's; one that is idle gives way as far as it may."""
+        own = min((self._level(p, standing) for p, standing in standings.items()), default=NO_WATERMARK)
+        return own if self._closing is None else max(own, self._closing)
+
+    def question(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> Question | None:
+        """What to ask Kafka now; None: nothing that could move a watermark.
+
+        Args:
+            others: the lowest watermark of the source tasks that are not idle. closing: a watermark that closes all
+                that is open; NO_WATERMARK: nothing is.
+        """
+        self.look(standings, now_ms)
+        silent, level = self._silent_ones(standings, others, now_ms)
+        closes = self._may_close(standings, closing) and now_ms - self._stirred_ms >= (self.close_after_ms or 0.0)
+        wanted = tuple(standings) if closes else silent
+        return Question(now_ms, wanted, level, closing, closes) if wanted else None
+
+    def waits(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> bool:
+        """Whether time alone may move the watermark: nothing may be cut more seldom meanwhile."""
+        if self._may_close(standings, closing):
+            return True
+        if self.idle_after_ms is None:
+            return False
+        later_ms = now_ms + self.idle_after_ms
+        return bool(self._silent_ones(standings, others, later_ms)[0])
+
+    def _may_close(self, standings: Mapping[int, Standing], closing: int) -> bool:
+        if self.close_after_ms is None or closing == NO_WATERMARK or self._closing == closing:
+            return False
+        return all(standing.rests for standing in standings.values())
+
+    def _silent_ones(
+        self, standings: Mapping[int, Standing], others: int, now_ms: float
+    ) -> tuple[tuple[int, ...], int]:
+        """(partitions that could give way further than they do, to what)."""
+        silent = {p for p, standing in standings.items() if standing.rests and self._silent(p, now_ms)}
+        awake = (self._level(p, standing) for p, standing in standings.items() if p not in silent)
+        level = min(awake, default=others)
+        behind = tuple(p for p in sorted(silent) if (floor := self._floor(p)) is None or floor < level)
+        return behind, level
+
+    def _silent(self, partition: int, now_ms: float) -> bool:
+        """Others have brought records for so long, and it none."""
+        if self.idle_after_ms is None or (known := self._partitions.get(partition)) is None:
+            return False
+        since_ms = max(known.heard_ms, self._began_ms)
+        return self._stirred_ms - known.heard_ms >= self.idle_after_ms and now_ms - since_ms >= self.idle_after_ms
+
+    def _level(self, partition: int, standing: Standing) -> int:
+        floor = self._floor(partition)
+        return standing.watermark if floor is None else max(standing.watermark, floor)
+
+    def _floor(self, partition: int) -> int | None:
+        known = self._partitions.get(partition)
+        return None if known is None else known.floor
