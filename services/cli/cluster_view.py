@@ -109,10 +109,14 @@ class UnitProgress(msgspec.Struct, frozen=True):
     lost: int
     ended: bool
     error: str = ""
+    late_dropped: dict[str, int] = {}
 
 
 class JobStatus(msgspec.Struct, frozen=True):
-    """What `holdfast status` prints; records, late, dead, lost are sums over the units."""
+    """What `holdfast status` prints; records, late, dead, lost are sums over the units.
+
+    late_dropped: of the late records those that are gone, by source, counted once for each operator that dropped them.
+    """
 
     job: str
     generation: str
@@ -126,6 +130,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     dead: int
     lost: int
     units: tuple[UnitProgress, ...]
+    late_dropped: dict[str, int] = {}
 
 
 class Worker(msgspec.Struct):
@@ -245,8 +250,14 @@ class ClusterView:
             late=sum(unit.late for unit in units),
             dead=sum(unit.dead for unit in units),
             lost=sum(unit.lost for unit in units),
+            late_dropped=dict(sum((Counter(unit.late_dropped) for unit in units), Counter())),
             units=tuple(units),
         )
+
+    def late_dropped(self, plan: Plan) -> dict[str, int]:
+        """Records dropped as late, by source."""
+        known = (self._progress.get((plan.generation, unit.name)) for unit in plan.units)
+        return dict(sum((Counter(one.late_dropped) for one in known if one is not None), Counter()))
 
     def _unit(self, plan: Plan, unit: UnitPlan, now_ms: int) -> UnitProgress:
         progress = self._progress.get((plan.generation, unit.name), Progress(unit.name, 0, 0))
@@ -265,6 +276,7 @@ class ClusterView:
             dead=progress.dead,
             lost=progress.lost,
             ended=progress.ended,
+            late_dropped=progress.late_dropped,
             error="" if primary is None or primary.state in UP else primary.error,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.cli.losses import dropped_as_late
 from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import CommandFailed, coloured, print_json, print_table, say
 
@@ -75,6 +76,8 @@ def _draw_status(found: JobStatus) -> None:
     if rows:
         print_table(columns, rows)
     say(f"{found.records:,} records taken in; {found.late:,} late, {found.dead:,} dead, {found.lost:,} lost")
+    if found.late_dropped:
+        say(dropped_as_late(found.late_dropped))
     for problem in found.problems:
         say(f"problem: {problem['path']}: {problem['message']}" + (f" ({problem['hint']})" if problem["hint"] else ""))
     for warning in found.warnings:

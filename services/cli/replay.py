@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.cli.losses import losses
 from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import FAILED, CommandFailed, console, note, print_json, print_table, say
 
@@ -77,6 +78,8 @@ def _plain(report: Report) -> dict[str, object]:
         "batches": report.batches,
         **_counts(report.rows),
         "dead_letters": _counts(report.dead_letters),
+        "late_dropped": report.late_dropped,
+        "records_lost": report.records_lost,
         "differences": [
             {
                 "kind": one.kind,
@@ -110,7 +113,8 @@ def _draw(report: Report) -> None:
         _draw_difference(one)
     for text in report.notes:
         say(f"note: {text}")
-    say("exact: every row is there once, as computed" if report.exact else "NOT exact")
+    verdict = "exact: every row is there once, as computed" if report.exact else "NOT exact"
+    say(f"{verdict}; {losses(report.late_dropped, report.records_lost)}")
 
 
 def _draw_difference(one: Difference) -> None:

@@ -10,6 +10,7 @@ a later one is admitted only then. Another job that writes the same query name t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -42,7 +43,9 @@ DEAD_LETTERS = "dead letters"
 class Report:
     """batches: how many were run again; every row up to there that is known to be committed was compared.
 
-    differences: the first of each stream. notes: what a reader of the counts should know.
+    differences: the first of each stream. notes: what a reader of the counts should know. late_dropped, records_lost:
+    by source, of all batches that were run again, the rows that were dropped as late and the records that were gone
+    before they were read; what they would have changed counts as computed without them.
     """
 
     job: str
@@ -52,6 +55,8 @@ class Report:
     dead_letters: Counts
     differences: list[Difference]
     notes: list[str]
+    late_dropped: dict[str, int] = field(default_factory=dict)
+    records_lost: dict[str, int] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -102,6 +107,7 @@ def replay(
     recording = find(log, topics, job, generation)
     notes = _version_notes(recording.plan)
     run = run_by(recording.plan, recording.topics)
+    late, lost = Counter[str](), Counter[str]()
     with (
         closing(_Sources(log, recording)) as sources,
         closing(_Cuts(log, recording)) as decided,
@@ -112,6 +118,9 @@ def replay(
             taken = decided.batch(batch, awake)
             outcomes = run.process({task: sources.take(task, cut) for task, cut in taken.items()})
             _check_cut(recording, run, batch, sorted(set(awake) - set(taken)))
+            for outcome in outcomes:
+                late.update(outcome.dropped)
+                lost.update(outcome.lost)
             if batch >= first_batch:
                 found.compare(batch, outcomes)
             progress(batch, recording.batches)
@@ -124,6 +133,8 @@ def replay(
         dead_letters=found.dead.counts,
         differences=[d for one in (*found.queries.values(), found.dead) for d in one.differences],
         notes=notes + found.notes,
+        late_dropped=dict(+late),
+        records_lost=dict(+lost),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import USAGE, CommandFailed, print_raw
+from services.cli.terminal import USAGE, CommandFailed, note, print_raw
 
 if TYPE_CHECKING:
     from schemas.plans import OperatorPlan, Plan
@@ -33,7 +33,8 @@ def results(
 
     Without --follow or --until-idle it ends with the rows that are there now.
     """
-    from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.cluster_reading import named_job, read_jobs, read_progress
+    from services.cli.losses import dropped_as_late
     from services.cli.tailing import read_topic
     from services.cli.whereabouts import connected
 
@@ -54,6 +55,9 @@ def results(
         )
         for row in islice(shown, limit):
             print_raw(row)
+        read_progress(door, view, plan)
+        if late := view.late_dropped(plan):
+            note(f"note: {dropped_as_late(late)}: the rows lack them")
 
 
 def _sink(plan: Plan, query: str) -> OperatorPlan:

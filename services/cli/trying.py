@@ -9,11 +9,14 @@ import json
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from services.cli.losses import dropped_as_late
 
 MAX_SHOWN_DEAD_LETTERS = 5
 
@@ -95,6 +98,8 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
         "rows": {query: len(rows) for query, rows in finished.rows.items()},
         "late": sum(one.late for one in totals),
         "dead_letters": len(finished.dead),
+        "late_dropped": dict(sum((Counter(one.late_dropped) for one in totals), Counter())),
+        "lost": sum(one.lost for one in totals),
     }
     _tell(summary, as_json, [f"{d.origin} offset {d.offset}: {d.reason}" for d in finished.dead])
 
@@ -156,8 +161,9 @@ def _tell(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:
         return
     rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())  # type: ignore[call-overload]
     typer.echo(f"\r{summary['records']:,} records in; rows out: {rows}", err=True)
-    if summary["late"]:
-        typer.echo(f"{summary['late']:,} late records were dropped: allowed_lateness_s is too short for them", err=True)
+    if summary["late_dropped"]:
+        told = dropped_as_late(dict(summary["late_dropped"]))  # type: ignore[call-overload]
+        typer.echo(f"{told}: allowed_lateness_s is too short for them", err=True)
     for line in dead[:MAX_SHOWN_DEAD_LETTERS]:
         typer.echo(f"dead letter: {line}", err=True)
     if len(dead) > MAX_SHOWN_DEAD_LETTERS:

@@ -7,7 +7,7 @@ delivered.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
@@ -77,11 +77,16 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What one unit delivers for one batch. rows: by query."""
+    """What one unit delivers for one batch. rows: by query.
+
+    dropped: rows dropped as late, lost: records that were gone before they were read, by source.
+    """
 
     unit: str
     rows: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
     dead: list[DeadLetter] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
 
 
 class Replay:
@@ -143,6 +148,7 @@ class _ReplayedUnit:
         self.batch = 0
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
+        self._tasks = layout.tasks
         self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
         self._senders = {task.name: Sender(task.index, generation, epoch=0) for task in layout.tasks}
         self._codecs = {task.name: FrameCodec(stream_schema(task.operator.fields)) for task in layout.tasks}
@@ -178,6 +184,10 @@ class _ReplayedUnit:
         for sent in produced.sent:
             self._send(batch, sent, append)
         outcome.dead += produced.dead
+        outcome.dropped += produced.dropped
+        for task in self._tasks:
+            if task.name in fed:
+                outcome.lost[task.operator.name] += sum(r.lost for r in taken[task.name].cut.ranges)
         _deliver(batch, produced, outcome)
         if batch % SETTLE_EVERY == 0:
             self._settle()

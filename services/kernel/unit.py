@@ -5,6 +5,7 @@ Source: PROTOCOL 4, MECHANISMS "HA unit". Everything here is a function of the c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -49,12 +50,13 @@ class SinkRows(NamedTuple):
 
 @dataclass(slots=True)
 class Produced:
-    """The outcome of one batch."""
+    """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone, by source."""
 
     sent: list[Sent] = field(default_factory=list)
     sinks: list[SinkRows] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     late: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
 
 
 def stream_schema(fields: Mapping[str, str]) -> pl.Schema:
@@ -124,6 +126,8 @@ class Unit:
             return Fed(self._empty[task.name], context.watermark)
         outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
         produced.late += outcome.late
+        for origin, count in zip(task.origins, outcome.dropped, strict=False):
+            produced.dropped[origin] += count
         produced.dead += [
             DeadLetter(origin=task.operator.name, reason=refused.reason, batch=context.batch, row=refused.row)
             for refused in outcome.refused

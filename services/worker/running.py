@@ -40,6 +40,8 @@ MAX_UNACKNOWLEDGED_BATCHES = 64
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 ASLEEP_INPUT_BYTES = 1024 * 1024
 SLICE_MS = 5.0
+DROPPED = "dropped/"
+"""Begins the names of counts of rows dropped as late; a source's name follows."""
 
 
 class Running:
@@ -314,6 +316,9 @@ class Running:
         self._still = self._still and not (rows or dead or self._store.changed)
         self.counts["late"] += produced.late
         self.counts["dead"] += len(dead)
+        for source, count in produced.dropped.items():
+            if count:
+                self.counts[DROPPED + source] = self.counts.get(DROPPED + source, 0) + count
         if self._flags.send:
             self._outbox.send(batch, produced.sent)
         else:
@@ -464,7 +469,13 @@ class Running:
             step_ms=round(self._steps.longest_ms, 3),
             step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
             ended=self.finished,
+            late_dropped=self.late_dropped,
         )
+
+    @property
+    def late_dropped(self) -> dict[str, int]:
+        """Rows that were dropped as late up to its batch, by source."""
+        return {name.removeprefix(DROPPED): n for name, n in self.counts.items() if name.startswith(DROPPED)}
 
     def _tell(self, now_ms: float) -> None:
         """Whoever does not commit has nothing to tell; once he does, he tells of all that he has done."""

@@ -59,6 +59,7 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     checked.problems += [*spark_inputs.name_problems(spec), *_module_problems(spec, allow), *_key_problems(spec)]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
+    checked.warnings += source_streams.closing_warnings(spec)
     checked.problems += [*source_streams.source_problems(spec), *tables.problems(spec, graph)]
     checked.params.update({name: _declared(checked, name) for name in (*spec.sources, *spec.operators)})
     _describe_all(checked, describe)

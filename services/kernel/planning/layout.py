@@ -57,7 +57,11 @@ class SourceShare:
 
 @dataclass(frozen=True, slots=True)
 class TaskLayout:
-    """One task. Its `index` is its writer number. inputs: one a slot; outputs: one a distinct data topic."""
+    """One task. Its `index` is its writer number. inputs: one a slot; outputs: one a distinct data topic.
+
+    origins: the source from which the rows of each slot come; of several their names with `+` between, for nobody can
+    tell any more. What a Spark operator brings back comes from that operator.
+    """
 
     name: str
     index: int
@@ -66,6 +70,7 @@ class TaskLayout:
     input_fields: tuple[dict[str, str], ...]
     outputs: tuple[Output, ...]
     source: SourceShare | None
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,12 @@ class _Graph:
             input_fields=tuple(self._operators[edge.producer].fields for edge in edges),
             outputs=self._outputs(self._out_of[name], index),
             source=self._share(name, index),
+            origins=tuple("+".join(sorted(self._origins(edge.producer))) for edge in edges),
         )
+
+    def _origins(self, name: str) -> set[str]:
+        edges = self._into[name]
+        return set().union(*(self._origins(edge.producer) for edge in edges)) if edges else {name}
 
     def _input(self, edge: Edge, index: int) -> Input:
         if edge.topic is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from schemas.job_operators import Aggregate, Join, OperatorSpec
 from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
 from services.kernel import fields
@@ -28,6 +29,29 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
         yield from _field_problems(f"sources.{name}.fields", source)
         if source.table is None:
             yield from _time_problems(f"sources.{name}.event_time", source)
+
+
+def closing_warnings(spec: JobSpec) -> Iterator[str]:
+    """What it costs to close by silence what is open."""
+    streams = {name: source for name, source in spec.sources.items() if source.table is None}
+    open_s = sum(_held_s(operator) for operator in spec.operators.values())
+    for name, source in streams.items():
+        if (after_s := source.close_after_idle_s) is None:
+            continue
+        path = f"sources.{name}.close_after_idle_s"
+        yield (
+            f"{path}: when no record has come to any source for {after_s:g} s, every window and join range that is "
+            f"open closes; records that come later, with times up to {open_s:g} s past the newest, may be late"
+        )
+        if waiting := [other for other, one in streams.items() if one.close_after_idle_s is None]:
+            yield f"{path}: source {', '.join(waiting)} has none, so what also waits for it stays open"
+
+
+def _held_s(operator: OperatorSpec) -> float:
+    """How far the watermark must pass a row before the operator no longer holds it, seconds."""
+    if isinstance(operator, Join):
+        return operator.join.within_s or 0.0
+    return operator.window.size_s if isinstance(operator, Aggregate) and operator.window is not None else 0.0
 
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:

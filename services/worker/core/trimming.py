@@ -42,4 +42,5 @@ def later(a: Progress, b: Progress) -> Progress:
         dead=done.dead,
         lost=done.lost,
         ended=a.ended or b.ended,
+        late_dropped=done.late_dropped,
     )

@@ -309,3 +309,14 @@ def test_a_topic_that_exists_keeps_its_partitions() -> None:
     made = plan(job(queries={"q": {"input": "s", "sink": {"topic": "out", "partitions": 5}}}), {"in": 1, "out": 3})
     assert made.sink_partitions == {"out": 3}
     assert made.warnings == ("queries.q.sink.partitions: topic out has 3",)
+
+
+def test_what_closing_in_silence_costs_is_said() -> None:
+    window = {"aggregate": {"n": "count()"}, "key": ["x"], "input": "both", "window": {"size_s": 3600}}
+    raw = job({"both": {"union": ["s", "t"]}, "o": window})
+    raw["sources"] = {"s": source(close_after_idle_s=60), "t": source()}
+    assert check(interpret(raw), ()).warnings == [
+        "sources.s.close_after_idle_s: when no record has come to any source for 60 s, every window and join range "
+        "that is open closes; records that come later, with times up to 3600 s past the newest, may be late",
+        "sources.s.close_after_idle_s: source t has none, so what also waits for it stays open",
+    ]
