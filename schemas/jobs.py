@@ -46,8 +46,8 @@ class Source(JobPart):
     start: Annotated[str, AfterValidator(_start)] = "earliest"
     """Where reading begins: earliest, latest or an ISO 8601 time (UTC unless it says otherwise)."""
     idle_after_s: Annotated[Number, Field(gt=0, le=7 * 24 * 3600)] | None = 30.0
-    """A partition that brings nothing for so long, while others bring records, no longer holds the watermark back; null:
-    it always does. It must be read to its end, as Kafka confirms. When nothing comes at all no watermark moves."""
+    """A partition that brings nothing for so long, while others bring records, no longer holds the watermark back, once
+    Kafka confirms that it is read to its end; null: it always does. When nothing comes at all no watermark moves."""
     close_after_idle_s: Annotated[Number, Field(gt=0, le=7 * 24 * 3600)] | None = None
     """When no record has come to any source of the job for so long, every window and join range that is open closes.
     Records that come later for what was closed are late. null: all that is open waits for newer records."""

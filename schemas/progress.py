@@ -15,8 +15,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """processed: last batch done. acked: last batch under a valid marker; positions: that marker's input positions.
 
     late, dead and lost count records since the start of the generation; records counts those cut.
-    late_dropped: of the late ones those that are gone, and not in the dead-letter topic, by source (several sources with
-    `+` between where nobody can tell). It is as of the batch, so no copy counts one twice.
+    late_dropped: of the late ones those that are gone, and not in the dead-letter topic, by source (several with `+`
+    between where nobody can tell). It is as of the batch, so no copy counts one twice.
     step_ms: the longest that checkpoint work kept the unit from its batches, since the record before; step_cpu_ms: the
     most CPU time that one such step took.
     ended: the unit has processed its end and its marker is valid.

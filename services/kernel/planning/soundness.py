@@ -88,7 +88,7 @@ def _of_unit(unit: UnitPlan, units: int, operators: dict[str, OperatorPlan]) -> 
         yield f"{unit.name!r} is no name of a unit"
     if not 0 <= unit.partition < max(units, 1):
         yield f"unit {unit.name}: partition {unit.partition} of {units}"
-    for name in unit.operators:
+    for name in () if unit.host else unit.operators:  # what a Spark driver runs is no operator of the kernel
         one = operators.get(name)
         if one is None:
             yield f"unit {unit.name}: there is no operator {name}"
