@@ -76,6 +76,13 @@ class RowCodec:
         frames = [pl.DataFrame(batch) for batch in batches]  # by the C interface: a quarter of what from_arrow takes
         return frames[0] if len(frames) == 1 else pl.concat(frames).rechunk()
 
+    def check(self, payload: memoryview | bytes) -> None:
+        """Raises ValueError unless the payload has the layout of rows of this schema."""
+        try:
+            pa.ipc.read_record_batch(pa.py_buffer(payload), self.arrow).validate()
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise ValueError(f"not rows of the stream: {error}") from error
+
     def _normal(self, rows: pl.DataFrame) -> pa.RecordBatch:
         """One contiguous batch without slices, dictionaries, or bits and bytes that no row owns."""
         arrays = [_array(rows[field.name], field.type) for field in self.arrow]
@@ -115,6 +122,12 @@ class FrameCodec:
     def decode(self, payloads: Sequence[memoryview]) -> pl.DataFrame:
         """The rows of all payloads, in order."""
         return self._rows.decode(*payloads)
+
+    def check(self, header: Header, payload: memoryview) -> None:
+        """Raises ValueError unless the payload are rows of this stream, as far as can be said without each value."""
+        if header.schema != self._id:
+            raise ValueError(f"schema {header.schema:#x}, expected {self._id:#x}")
+        self._rows.check(payload)
 
     def _payloads(self, rows: pl.DataFrame) -> list[bytes]:
         """How rows split depends on nothing but the rows and the limit."""

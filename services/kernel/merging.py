@@ -1,12 +1,14 @@
 """Merging the frames of one input partition into batches: duplicates dropped, gaps found, divergence caught.
 
+What is no frame is refused, whoever wrote it, and moves nothing: the true frame behind it is taken.
+
 Source: PROTOCOL 4. The batch number is the clock: a batch is ready when a frame of it (or an end) is there from every
 writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
@@ -17,13 +19,27 @@ from services.kernel.frames import payload_of
 FOREVER = 2**62
 """A batch number after all others: an ended writer has received everything."""
 
+Refuse = Callable[[int, str], None]
+"""Called with the offset of what is no frame, and why."""
+Fits = Callable[[Header, memoryview], None]
+"""Raises ValueError when a payload are no rows of the stream."""
+
+
+def _nothing(*_: object) -> None:
+    pass
+
 
 @dataclass(slots=True)
 class _Writer:
-    """What has come from one writer. received: last complete batch; parts: payloads of the batch in the making."""
+    """What has come from one writer. received: last complete batch; parts: payloads of the batch in the making.
+
+    count: how many parts it has. ahead: (batch, part, parts) of the last frame that left one out.
+    """
 
     received: int
     making: int = 0
+    count: int = 0
+    ahead: tuple[int, int, int] | None = None
     parts: list[memoryview] = field(default_factory=list)
     batches: dict[int, tuple[int, list[memoryview]]] = field(default_factory=dict)
     ended: bool = False
@@ -46,12 +62,23 @@ class InputPartition:
         generation: frames of another generation are dropped.
         batch: the last batch that is done. offset: of the first frame behind it.
         ended: writers that have ended by then.
+        refuse: told of what is no frame. fits: looks into a payload before it is believed.
     """
 
     def __init__(
-        self, name: str, writers: Sequence[int], generation: int, batch: int, offset: int, ended: Sequence[int] = ()
+        self,
+        name: str,
+        writers: Sequence[int],
+        generation: int,
+        batch: int,
+        offset: int,
+        ended: Sequence[int] = (),
+        *,
+        refuse: Refuse = _nothing,
+        fits: Fits = _nothing,
     ) -> None:
         self._name = name
+        self._refuse, self._fits = refuse, fits
         self._generation = generation
         self._writers = {number: _Writer(received=batch, ended=number in ended) for number in sorted(writers)}
         self._done = batch
@@ -61,53 +88,75 @@ class InputPartition:
         self.bytes = 0
 
     def offer(self, offset: int, frame: bytes) -> bool:
-        """Takes one frame; False if it was dropped as a duplicate.
+        """Takes one frame; False if it was dropped as a duplicate, or refused.
 
         Raises:
-            StateCorrupted: a batch or part is missing before this one, or the frame is not what was sent.
+            StateCorrupted: a batch or part is missing before this frame and the one before it.
             Divergence: a duplicate with another payload.
         """
-        try:
-            header = unpack(frame)
-        except ValueError as error:
-            raise StateCorrupted(f"{self._name} offset {offset}: {error}") from error
         self._next_offset = max(self._next_offset, offset + 1)
+        try:
+            return self._offer(offset, frame)
+        except ValueError as error:
+            self._refuse(offset, str(error))
+            return False
+
+    def _offer(self, offset: int, frame: bytes) -> bool:
+        """Raises ValueError on what is no frame."""
+        header = unpack(frame)
         writer = self._writers.get(header.writer)
         if header.generation != self._generation or writer is None:
-            return False
+            raise ValueError(f"generation {header.generation}, writer {header.writer}: not one that writes here")
+        if header.part >= header.parts:
+            raise ValueError(f"part {header.part} of {header.parts}")
         if self._is_duplicate(writer, header):
-            self._compare(header, offset)
+            self._compare(header, offset, frame)
             return False
-        try:
-            payload = payload_of(frame, header)
-        except ValueError as error:
-            raise StateCorrupted(f"{self._name} offset {offset}: {error}") from error
+        payload = payload_of(frame, header)
+        if len(payload):
+            self._fits(header, payload)
+        if header.batch != writer.received + 1 or header.part != len(writer.parts):
+            self._look_ahead(writer, header, offset)
+        if writer.parts and header.parts != writer.count:
+            raise ValueError(f"part {header.part} of {header.parts} in a batch of {writer.count}")
         self._take(writer, header, offset, payload)
         return True
+
+    def _look_ahead(self, writer: _Writer, header: Header, offset: int) -> None:
+        """Frames are missing before this one; or it is none of the writer's, whose next one then fits.
+
+        Raises ValueError for one such frame, StateCorrupted once another follows on it.
+        """
+        before, writer.ahead = writer.ahead, (header.batch, header.part, header.parts)
+        missing = (
+            f"writer {header.writer} sent batch {header.batch} part {header.part}, "
+            f"expected batch {writer.received + 1} part {len(writer.parts)}"
+        )
+        if before is not None and _follows(before, header):
+            raise StateCorrupted(f"{self._name} offset {offset}: {missing}")
+        raise ValueError(missing)
 
     def _is_duplicate(self, writer: _Writer, header: Header) -> bool:
         if writer.ended or header.batch <= writer.received:
             return True
         return header.batch == writer.making and header.part < len(writer.parts)
 
-    def _compare(self, header: Header, offset: int) -> None:
-        """The first in the log counts; down to the last marker a difference is noticed."""
+    def _compare(self, header: Header, offset: int, frame: bytes) -> None:
+        """The first in the log counts; down to the last marker a difference is noticed, if it is a frame at all."""
         known = self._hashes.get((header.writer, header.batch, header.part))
         if known is not None and known != header.payload_hash:
+            payload = payload_of(frame, header)
+            if len(payload):
+                self._fits(header, payload)
             raise Divergence(
                 f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part} "
                 f"twice, with different rows: an operator above is not a pure function of its input"
             )
 
     def _take(self, writer: _Writer, header: Header, offset: int, payload: memoryview) -> None:
-        if header.batch != writer.received + 1 or header.part != len(writer.parts):
-            raise StateCorrupted(
-                f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part}, "
-                f"expected batch {writer.received + 1} part {len(writer.parts)}"
-            )
         self._firsts.setdefault(header.batch, offset)
         self._hashes[header.writer, header.batch, header.part] = header.payload_hash
-        writer.making = header.batch
+        writer.making, writer.count, writer.ahead = header.batch, header.parts, None
         writer.parts.append(payload)
         self.bytes += len(payload)
         if len(writer.parts) < header.parts:
@@ -144,7 +193,7 @@ class InputPartition:
         for number, writer in self._writers.items():
             writer.batches = {held: taken for held, taken in writer.batches.items() if held > batch}
             if writer.making <= batch:
-                writer.making, writer.parts = 0, []
+                writer.making, writer.parts, writer.ahead = 0, [], None
             writer.received = max(writer.received, batch)
             writer.ended = writer.ended or number in ended
         self._done = max(self._done, batch)
@@ -168,3 +217,11 @@ class InputPartition:
     def forget_hashes(self, batch: int) -> None:
         """A valid marker for `batch` has made earlier duplicates impossible to need."""
         self._hashes = {key: value for key, value in self._hashes.items() if key[1] > batch}
+
+
+def _follows(before: tuple[int, int, int], header: Header) -> bool:
+    """Whether the frame comes right behind another one of its writer."""
+    batch, part, parts = before
+    if part + 1 < parts:
+        return (header.batch, header.part) == (batch, part + 1)
+    return (header.batch, header.part) == (batch + 1, 0)

@@ -83,6 +83,7 @@ class Checkpointer:
     Args:
         log: the fold of the unit's partition, as restored.
         image_batch: the batch of the image.
+        refuse: called with the offset of what is no record of a checkpoint log, and why.
         acked: called with the marker once it was read back as valid.
         passed: called with another copy's valid marker that the own batch has reached.
         jumped: called with one that is ahead: the state is now as of that marker.
@@ -97,6 +98,7 @@ class Checkpointer:
         author: Author,
         appender: Appender,
         clock_ms: Callable[[], float],
+        refuse: Callable[[int, object], None],
         acked: Callable[[Marker], None],
         passed: Callable[[Marker], None],
         jumped: Callable[[Marker], None],
@@ -107,7 +109,7 @@ class Checkpointer:
         self._image_batch = image_batch
         self._author = author
         self._appender = appender
-        self._clock_ms = clock_ms
+        self._clock_ms, self._refuse = clock_ms, refuse
         self._acked, self._passed, self._jumped = acked, passed, jumped
         self._foreign: deque[Run] = deque()
         self._pasting: Iterator[None] | None = None
@@ -240,7 +242,8 @@ class Checkpointer:
         """Takes a record of the unit's partition, ours or another copy's; what cannot be read is invalid."""
         try:
             record = decode(value)
-        except msgspec.DecodeError:
+        except msgspec.DecodeError as error:
+            self._refuse(offset, error)
             return
         run = self.log.read(offset, record)
         if isinstance(record, Marker) and record.id == self._id and self.deciding:

@@ -32,6 +32,7 @@ from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State
 from services.worker.delivery import Delivery
 from services.worker.job import JobView
+from services.worker.position import Positions
 from services.worker.restoring import Rebuilt, rebuild
 from services.worker.running import Running
 from services.worker.surroundings import Surroundings
@@ -239,8 +240,20 @@ class UnitCopy:
             self._job.topics,
             unit.name,
             unit.partition,
+            self._positions(),
             self._delivery_failed,
             put_aside=self._job.plan.spec.get("on_error") != "fail",
+        )
+
+    def _positions(self) -> Positions:
+        unit, topics = self._layout.unit, self._job.topics
+        return Positions(
+            self._around.log,
+            unit.name,
+            Partition(topics.delivered, unit.partition),
+            Partition(topics.cuts, 0),
+            lambda: 0 if self.running is None else self.running.batch,
+            lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
         )
 
     def _deliver(self) -> None:

@@ -81,7 +81,8 @@ class Cutter:
         """
         try:
             record = cuts.decode(value)
-        except msgspec.DecodeError:
+        except msgspec.DecodeError as error:
+            self._around.refusals.refuse(self._partition, offset, error, self._job.plan.job)
             return
         feed = self.feeds.get(record.task) if isinstance(record, Cut) else None
         if feed is None or not isinstance(record, Cut):

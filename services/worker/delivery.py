@@ -14,7 +14,6 @@ from schemas.cuts import END_WATERMARK
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import encode as encode_dead
 from schemas.delivered import Delivered
-from schemas.delivered import decode as decode_delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
@@ -22,6 +21,7 @@ from services.kernel.sink_records import for_spark, sink_records
 from services.kernel.unit import SinkRows
 from services.log.protocol import Log, Rows, Transactor
 from services.worker.blocking import Blocking
+from services.worker.position import Positions
 from services.worker.too_large import put_aside
 
 MAX_WAITING_BATCHES = 64
@@ -43,6 +43,7 @@ class Delivery:
 
     Args:
         unit: whose position record this is. partition: of the delivered topic.
+        positions: where it is read how far the unit has delivered.
         failed: called with Fenced, Indefinite, Retriable or another error.
         put_aside: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
     """
@@ -54,6 +55,7 @@ class Delivery:
         topics: JobTopics,
         unit: str,
         partition: int,
+        positions: Positions,
         failed: Callable[[Exception], None],
         put_aside: bool = True,
     ) -> None:
@@ -62,6 +64,7 @@ class Delivery:
         self._topics = topics
         self._unit = unit
         self._position = Partition(topics.delivered, partition)
+        self._positions = positions
         self._failed = failed
         self._puts_aside = put_aside
         self._transactor: Transactor | None = None
@@ -129,9 +132,7 @@ class Delivery:
     def _start(self) -> tuple[Transactor, Delivered | None]:
         transactor, self._ready = self._ready or self._connect(), None
         transactor.start()
-        last = self._log.last(self._position, settled=True)
-        value = None if last is None else last.value()
-        return transactor, None if value is None else decode_delivered(value)
+        return transactor, self._positions.last()
 
     def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
         if isinstance(outcome, Exception):

@@ -5,7 +5,8 @@ Source: PROTOCOL 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from schemas.checkpoints import Marker, Position
 from schemas.topics import Partition
@@ -21,9 +22,12 @@ class Inputs:
 
     Args:
         layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
+        refuse: told of what is no frame.
     """
 
-    def __init__(self, layout: UnitLayout, generation: int, marker: Marker | None) -> None:
+    def __init__(
+        self, layout: UnitLayout, generation: int, marker: Marker | None, refuse: Callable[[Partition, int, str], None]
+    ) -> None:
         known = {} if marker is None else {Partition(p.topic, p.partition): p for p in marker.positions}
         batch = 0 if marker is None else marker.b
         self._partitions: dict[Partition, InputPartition] = {}
@@ -37,9 +41,16 @@ class Inputs:
                 self._slots.setdefault(partition, []).append((task.name, slot))
                 if partition not in self._partitions:
                     at = known.get(partition) or Position(partition.topic, partition.index, 0)
-                    self._codecs[partition] = FrameCodec(stream_schema(task.input_fields[slot]))
+                    codec = self._codecs[partition] = FrameCodec(stream_schema(task.input_fields[slot]))
                     self._partitions[partition] = InputPartition(
-                        str(partition), source.writers, generation, batch, at.offset, at.ended
+                        str(partition),
+                        source.writers,
+                        generation,
+                        batch,
+                        at.offset,
+                        at.ended,
+                        refuse=partial(refuse, partition),
+                        fits=codec.check,
                     )
 
     def __contains__(self, partition: Partition) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from schemas.assignments import unit_key
 from schemas.plans import Plan, SourcePlan
 from schemas.progress import Progress
@@ -13,6 +15,10 @@ from services.kernel.assigned import Assigned
 from services.kernel.planning.layout import UnitLayout, readers, unit_layouts
 from services.worker.core.cutting import Rhythm
 from services.worker.core.trimming import later
+
+TAKEN_BACK_BATCHES = 1_024
+"""A unit that says it is so far behind what was told of it before: that was another's word, or this is a zombie's. The
+next word, at most 100 ms later, tells; meanwhile the lower one holds nothing but the sources back."""
 
 
 @dataclass(slots=True)
@@ -64,8 +70,21 @@ class JobView:
         return next(source for source in self.plan.sources if source.operator == operator)
 
     def read_progress(self, record: Progress) -> None:
+        """Of a copy here."""
         known = self.progress.get(record.unit)
         self.progress[record.unit] = record if known is None else later(known, record)
+
+    def read_told(self, record: Progress) -> None:
+        """As a unit told it. Raises msgspec.ValidationError when no unit of the job can have said so."""
+        known = self.progress.get(record.unit)
+        if record.unit not in self.layouts and record.unit not in {unit.name for unit in self.plan.units}:
+            raise msgspec.ValidationError(f"the job has no unit {record.unit!r}")
+        if record.acked > record.processed:
+            raise msgspec.ValidationError(f"{record.unit}: batch {record.acked} acked, {record.processed} processed")
+        if known is not None and record.processed + TAKEN_BACK_BATCHES < known.processed:
+            self.progress[record.unit] = record
+        else:
+            self.read_progress(record)
 
     @property
     def slowest(self) -> int:

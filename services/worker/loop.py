@@ -344,7 +344,7 @@ class _ProgressReader:
     def offer(self, chunk: Chunk) -> None:
         for message in chunk.messages:
             try:
-                self._job.read_progress(progress.decode(message.value() or b""))
+                self._job.read_told(progress.decode(message.value() or b""))
             except msgspec.DecodeError as error:
                 self._refusals.refuse(chunk.partition, message.offset(), error, self._job.plan.job)
 

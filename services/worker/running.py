@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker
@@ -67,7 +68,7 @@ class Running:
         self._delivery: Delivery | None = None
         self._outbox = Outbox(layout, job.number, epoch, around.appender, MAX_FRAME_BYTES)
         self._kept = Kept()
-        self._inputs = Inputs(layout, job.number, marker)
+        self._inputs = Inputs(layout, job.number, marker, self._refuse)
         self._cutter = Cutter(job, layout, marker, around)
         self._feeds = self._cutter.feeds
         self._fed = _by_partition(self._feeds.values())
@@ -81,6 +82,7 @@ class Running:
             around.author,
             around.appender,
             around.clock_ms,
+            partial(self._refuse, checkpoints_of_unit),
             self._acked,
             self._marked,
             self._jumped,
@@ -142,6 +144,10 @@ class Running:
         else:
             self._offer_records(chunk)
 
+    def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
+        """A record of the job's own topics that is none."""
+        self._around.refusals.refuse(partition, offset, cause, self.job.plan.job)
+
     # -- flags --------------------------------------------------------------------------------------------------------
 
     def place(self, epoch: int, flags: Flags) -> None:
@@ -196,7 +202,7 @@ class Running:
         if self._commits:
             with self._steps.step():
                 self._checkpoint(now_ms)
-            self._trimmer.trim(self._checkpointer.log, now_ms)
+            self._trimmer.trim(self._checkpointer.log, self.batch, now_ms)
         else:
             self._checkpointer.work()  # what was valid when `commit` went has still to be settled
         self._checkpointer.paste(self.batch, asleep=self.asleep)

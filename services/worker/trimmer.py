@@ -34,11 +34,11 @@ class Trimmer:
         self._output_ms = self._anchor_ms = around.clock_ms()
         self.output_trimmed = False
 
-    def trim(self, log: CheckpointLog, now_ms: float) -> None:
-        """Does what is due."""
+    def trim(self, log: CheckpointLog, batch: int, now_ms: float) -> None:
+        """Does what is due. batch: the last one done."""
         if now_ms - self._output_ms >= OUTPUT_MS:
             self._output_ms = now_ms
-            self._trim_outputs()
+            self._trim_outputs(batch)
         if now_ms - self._anchor_ms >= ANCHOR_MS:
             self._anchor_ms = now_ms
             self._trim_checkpoints(log)
@@ -48,13 +48,13 @@ class Trimmer:
         anchor_ms = self._anchor_ms + ANCHOR_MS
         return anchor_ms if still else min(self._output_ms + OUTPUT_MS, anchor_ms)
 
-    def _trim_outputs(self) -> None:
+    def _trim_outputs(self, batch: int) -> None:
         """To the minimum of what the readers have acknowledged, but not while one of them is switched.
 
         Its primary comes back to where it stopped; if that were gone, it would have to load a checkpoint.
         """
         readers, progress = self._job.readers, self._job.progress
-        upto = {p: acknowledged(p, readers.get(p, ()), progress) for p in self._outputs}
+        upto = {p: acknowledged(p, readers.get(p, ()), progress, batch) for p in self._outputs}
         upto = {p: offset for p, offset in upto.items() if offset > self._trimmed.get(p, 0)}
         if upto:
             self.output_trimmed = True
@@ -79,10 +79,13 @@ class Trimmer:
 
     def _ask(self) -> None:
         upto, self._wanted, self._asking = self._wanted, {}, True
-        self._around.restores.run(lambda: self._around.log.trim(upto), lambda _: self._asked())
+        self._around.restores.run(lambda: self._around.log.trim(upto), lambda outcome: self._asked(upto, outcome))
 
-    def _asked(self) -> None:
-        """A trim that failed is made up for by the next."""
+    def _asked(self, upto: dict[Partition, int], outcome: object) -> None:
+        """A trim that failed is made up for by the next, also where it was one to a position that does not exist."""
         self._asking = False
+        if isinstance(outcome, Exception):
+            for partition in upto:
+                self._trimmed.pop(partition, None)
         if self._wanted:
             self._ask()

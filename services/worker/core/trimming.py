@@ -12,14 +12,19 @@ from schemas.progress import Progress
 from schemas.topics import Partition
 
 
-def acknowledged(partition: Partition, readers: Iterable[str], progress: Mapping[str, Progress]) -> int:
-    """The offset below which no reader needs the partition; 0 while one has acknowledged nothing."""
-    positions = [_position(partition, progress.get(reader)) for reader in readers]
+def acknowledged(
+    partition: Partition, readers: Iterable[str], progress: Mapping[str, Progress], batch: int = 2**62
+) -> int:
+    """The offset below which no reader needs the partition; 0 while one has acknowledged nothing.
+
+    batch: the last one that the writer has done; no reader can have acknowledged a later one.
+    """
+    positions = [_position(partition, progress.get(reader), batch) for reader in readers]
     return min(positions, default=0)
 
 
-def _position(partition: Partition, progress: Progress | None) -> int:
-    if progress is None:
+def _position(partition: Partition, progress: Progress | None, batch: int) -> int:
+    if progress is None or progress.acked > batch:
         return 0
     for position in progress.positions:
         if position.topic == partition.topic and position.partition == partition.index:

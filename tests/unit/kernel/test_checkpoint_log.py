@@ -10,6 +10,7 @@ from schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, decode, 
 from schemas.decided import Id
 from services.kernel.checkpoint_log import CheckpointLog, Paste, paste_rule, restore
 from services.kernel.decided import Author
+from services.kernel.errors import StateCorrupted
 from services.kernel.image import MemoryImage
 
 EVERYTHING = (b"", None)
@@ -101,6 +102,33 @@ def test_records_survive_encoding() -> None:
     records: list[CheckpointRecord] = [part(A1, 0, {b"k": b"v", b"d": None}), marker(A1, None, 1, 1), Anchor(7, A1, 1)]
     assert [decode(encode(record)) for record in records] == records
     assert unpack(pack([(b"k", None)])) == [(b"k", None)]
+
+
+HISTORY: list[CheckpointRecord] = [
+    marker(A1, None, 1, 0),
+    marker(A2, A1, 2, 0, a=1),
+    Anchor(1, A1, 1),
+    marker(B1, A2, 3, 0, a=2),
+]
+"""Each run sweeps everything, so each begins a base; the anchor names the second."""
+
+
+@pytest.mark.parametrize(
+    "forged", [Anchor(2**53, None, 0), Anchor(3, A1, 2), Anchor(1, B2, 1), Anchor(1, A1, 9), Anchor(0, A1, 1)], ids=str
+)
+@pytest.mark.parametrize("trimmed", [0, 1])
+def test_an_anchor_that_names_no_base_of_the_log_counts_for_nobody(forged: Anchor, trimmed: int) -> None:
+    """One beyond the end left every later copy without its state; a trim to it would have taken the state away."""
+    for place in (3, 4):
+        records = [*HISTORY[:place], forged, *HISTORY[place:]]
+        log, runs = restore([*enumerate(records)][trimmed:])
+        assert (log.last_b, log.anchored) == (3, 1)
+        assert [run.marker.b for run in runs] == [3]
+
+
+def test_a_trimmed_log_without_a_valid_anchor_is_no_empty_state() -> None:
+    with pytest.raises(StateCorrupted, match="none of its anchors is valid"):
+        restore([(7, marker(A2, A1, 2, 0, a=1)), (8, Anchor(3, A1, 1))])
 
 
 class Unit:

@@ -27,6 +27,12 @@ def opened(writers: tuple[int, ...] = (0, 1), batch: int = 0) -> InputPartition:
     return InputPartition("data[0]", writers, GENERATION, batch, 0)
 
 
+def listened(writers: tuple[int, ...] = (0, 1)) -> tuple[InputPartition, dict[int, str]]:
+    """With what it refuses, by offset."""
+    told: dict[int, str] = {}
+    return InputPartition("data[0]", writers, GENERATION, 0, 0, refuse=told.__setitem__), told
+
+
 def content(partition: InputPartition, batch: int) -> list[bytes]:
     return [bytes(payload) for payload in partition.take(batch).payloads]
 
@@ -73,16 +79,62 @@ def test_a_duplicate_below_the_last_marker_is_dropped_unseen() -> None:
 
 
 @pytest.mark.parametrize(("batch", "part"), [(3, 0), (2, 1)])
-def test_a_missing_batch_or_part_is_a_gap(batch: int, part: int) -> None:
-    partition = opened((0,))
+def test_a_missing_batch_or_part_is_a_gap_once_two_frames_behind_it_are_there(batch: int, part: int) -> None:
+    partition, told = listened((0,))
     partition.offer(0, frame(0, 1))
+    assert not partition.offer(1, frame(0, batch, part=part, parts=2))
+    assert "expected batch 2 part 0" in told[1]
+    after = (batch, part + 1) if part == 0 else (batch + 1, 0)
     with pytest.raises(StateCorrupted, match="expected batch 2 part 0"):
-        partition.offer(1, frame(0, batch, part=part, parts=2))
+        partition.offer(2, frame(0, after[0], part=after[1], parts=2))
 
 
-def test_bytes_that_are_no_frame_are_corruption() -> None:
-    with pytest.raises(StateCorrupted, match="shorter than its header"):
-        opened().offer(0, b"short")
+def test_one_frame_from_ahead_hides_no_frame_of_its_writer() -> None:
+    partition, told = listened((0,))
+    for offset, batch in enumerate([1, 9, 2, 3, 9, 4, 9, 5]):
+        assert partition.offer(offset, frame(0, batch)) is (batch != 9)
+    assert sorted(told) == [1, 4, 6]
+    assert partition.newest == 5
+
+
+def test_bytes_that_are_no_frame_are_refused() -> None:
+    partition, told = listened()
+    whole = frame(0, 1)
+    bad = (b"short", whole[:-1], whole + b"x", b"\xff" * 99)
+    assert not any(partition.offer(at, one) for at, one in enumerate(bad))
+    assert "shorter than its header" in told[0]
+    assert partition.offer(4, whole)
+    assert list(told) == [0, 1, 2, 3]
+
+
+def test_a_duplicate_that_is_not_what_its_header_says_is_no_divergence() -> None:
+    partition, told = listened((0,))
+    whole = frame(0, 1)
+    partition.offer(0, whole)
+    assert not partition.offer(1, frame(0, 1, b"another")[:-1])
+    assert list(told) == [1]
+    with pytest.raises(Divergence):
+        partition.offer(2, frame(0, 1, b"another"))
+
+
+def test_a_payload_that_are_no_rows_takes_no_batchs_place() -> None:
+    def fits(header: Header, payload: memoryview) -> None:
+        if bytes(payload) == b"odd":
+            raise ValueError("odd")
+
+    told: dict[int, str] = {}
+    partition = InputPartition("data[0]", (0,), GENERATION, 0, 0, refuse=told.__setitem__, fits=fits)
+    assert not partition.offer(0, frame(0, 1, b"odd"))
+    assert partition.offer(1, frame(0, 1))
+    assert not partition.offer(2, frame(0, 1, b"odd")), "nor is it a divergence"
+    assert told == {0: "odd", 2: "odd"}
+
+
+@pytest.mark.parametrize(("part", "parts"), [(0, 0), (3, 3), (7, 2)])
+def test_a_part_behind_the_last_is_refused(part: int, parts: int) -> None:
+    partition, told = listened((0,))
+    assert not partition.offer(0, frame(0, 1, part=part, parts=parts))
+    assert told == {0: f"part {part} of {parts}"}
 
 
 def test_frames_of_another_generation_or_unknown_writer_are_dropped() -> None:

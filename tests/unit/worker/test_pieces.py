@@ -67,6 +67,7 @@ class Unit:
             Author("a"),
             self.log,  # type: ignore[arg-type]
             lambda: next(ticks),
+            lambda *_: None,
             *(lambda _: None for _ in range(3)),
         )
 

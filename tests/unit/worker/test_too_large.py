@@ -19,12 +19,17 @@ from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.blocking import Inline
 from services.worker.delivery import Batch, Delivery
+from services.worker.position import Positions
 from services.worker.too_large import ROW_BYTES, put_aside, stands_for
 
 LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 SINK = OperatorPlan("all", "sink", 1, ("s",), {"query": "all", "topic": "out", "partitions": 1}, {"t": "string"})
 TASK = TaskLayout("all-0", 0, SINK, (), (), (), None)
+
+
+def positions(log: MemoryLog) -> Positions:
+    return Positions(log, "u", Partition(TOPICS.delivered, 0), Partition(TOPICS.cuts, 0), lambda: 100, lambda *_: None)
 
 
 class Strict(MemoryTransactor):
@@ -48,7 +53,9 @@ class Site:
         self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
         self.errors: list[Exception] = []
         self.beside = Inline()
-        self.delivery = Delivery(self.log, self.beside, TOPICS, "u", 0, self.errors.append, put_aside)
+        self.delivery = Delivery(
+            self.log, self.beside, TOPICS, "u", 0, positions(self.log), self.errors.append, put_aside
+        )
         self.delivery.open(lambda _: None)
         self.beside.poll()
 
@@ -83,7 +90,7 @@ def test_rows_put_aside_are_counted_beside_the_position_and_known_to_the_next_co
     site.deliver(2, "b")
     site.deliver(3, "x" * 2 * LIMIT, "y" * 2 * LIMIT)
     assert site.delivery.aside == 3
-    successor = Delivery(site.log, site.beside, TOPICS, "u", 0, site.errors.append)
+    successor = Delivery(site.log, site.beside, TOPICS, "u", 0, positions(site.log), site.errors.append)
     successor.open(lambda _: None)
     site.beside.poll()
     assert (successor.delivered, successor.aside) == (3, 3)

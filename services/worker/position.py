@@ -1,0 +1,97 @@
+"""How far a unit has delivered, as its last position record says that can be true.
+
+Source: PROTOCOL 9. A position ahead of every batch would keep all rows back until that batch: so one that is far ahead
+of what is known of the unit is compared with the cut log before it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from schemas import cuts, delivered
+from schemas.cuts import Cut
+from schemas.decided import Id
+from schemas.delivered import Delivered
+from schemas.topics import Partition
+from services.log.protocol import Log, Message
+from services.worker.core.cutting import MAX_LEAD_BATCHES
+
+FIRST_STRETCH = 256
+
+
+class Positions:
+    """Of one unit. Blocks.
+
+    Args:
+        partition: of the delivered topic. cut_log: of the job.
+        done: the batch that the copy has reached.
+        refuse: told of a record that is no position of the unit.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        unit: str,
+        partition: Partition,
+        cut_log: Partition,
+        done: Callable[[], int],
+        refuse: Callable[[Partition, int, object], None],
+    ) -> None:
+        self._log, self._unit, self._partition, self._cut_log = log, unit, partition, cut_log
+        self._done, self._refuse = done, refuse
+
+    def last(self) -> Delivered | None:
+        """Raises Torn, Retriable."""
+        last = self._log.last(self._partition, settled=True)
+        if last is None:
+            return None
+        return self._believed(last) or self._before()
+
+    def _before(self) -> Delivered | None:
+        """The last one that can be true is not the last record: found by reading them all, of which few are left."""
+        found = [one for message in self._log.scan(self._partition) if (one := self._believed(message)) is not None]
+        return max(found, key=lambda one: one.batch, default=None)
+
+    def _believed(self, message: Message) -> Delivered | None:
+        try:
+            position = delivered.decode(message.value() or b"")
+        except msgspec.DecodeError as error:
+            self._refuse(self._partition, message.offset(), error)
+            return None
+        if position.unit != self._unit:
+            self._refuse(self._partition, message.offset(), f"the position of {position.unit}, not of {self._unit}")
+            return None
+        if position.batch > self._done() + MAX_LEAD_BATCHES and position.batch > (newest := self._newest_cut()):
+            cause = f"position {position.batch} is ahead of every batch: {newest} is cut"
+            self._refuse(self._partition, message.offset(), cause)
+            return None
+        return position
+
+    def _newest_cut(self) -> int:
+        """The highest batch of a cut that follows on another, found by reading ever larger stretches from the end."""
+        first, end = (self._log.offsets([self._cut_log], at)[self._cut_log] for at in ("start", "end"))
+        stretch = FIRST_STRETCH
+        while True:
+            begin = max(first, end - stretch)
+            newest = _newest_of(self._log, self._cut_log, begin)
+            if newest or begin == first:
+                return newest
+            stretch *= 4
+
+
+def _newest_of(log: Log, partition: Partition, begin: int) -> int:
+    """0: none."""
+    batches: dict[Id, int] = {}
+    newest = 0
+    for message in log.scan(partition, begin):
+        try:
+            record = cuts.decode(message.value() or b"")
+        except msgspec.DecodeError:
+            continue
+        if isinstance(record, Cut):
+            batches[record.id] = record.batch
+            follows = record.batch == 1 if record.prev is None else batches.get(record.prev) == record.batch - 1
+            newest = max(newest, record.batch) if follows else newest
+    return newest
