@@ -2,7 +2,7 @@
 
 A seal covers topic, partition, headers, key and value: a true record that somebody copies to another topic, partition
 or generation (topic names hold it) does not fit there. The same record twice in its own place is a duplicate, which
-every reader drops anyway. Keyed BLAKE2b: 0.4 us and 1 ns a byte.
+every reader drops anyway. Keyed BLAKE2b: about 1 us and 1 ns a byte, `bench seal` measures what that comes to.
 """
 
 from __future__ import annotations

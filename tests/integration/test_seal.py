@@ -152,8 +152,8 @@ def test_a_command_or_a_process_with_another_secret_says_so(struck: Struck, tmp_
 
 def test_up_on_a_kafka_of_others_asks_for_a_secret_and_never_shows_it(kafka: str, tmp_path: Path) -> None:
     words = ("up", "--detach", "--workers", "0", "--kafka", kafka)
-    _, said = run(tmp_path, *words, status=2, environment={SECRET: ""})
+    _, said = run(tmp_path, *words, status=2, environment={SECRET_FILE: "", SECRET: ""})
     assert "openssl rand -hex 32" in said
     secret = "shown to nobody at all"
-    shown, _ = run(tmp_path, "settings", environment={SECRET: secret})
+    shown, _ = run(tmp_path, "settings", environment={SECRET_FILE: "", SECRET: secret})
     assert secret not in shown

@@ -221,6 +221,18 @@ def test_a_position_that_kafka_compacted_away_for_a_strangers_is_not_taken_for_n
         cluster.door.last(DELIVERED)
 
 
+def test_who_reads_kafka_by_himself_asks_the_gate() -> None:
+    cluster = Cluster()
+    append(cluster.door, CUTS, b"cut")
+    (cut,) = cluster.log.scan(CUTS)
+    takes = cluster.door.gate.takes
+    assert takes(CUTS, 0, tuple(cut.headers() or ()), None, b"cut")
+    assert takes(Partition(TOPICS.submit, 0), 0, (), None, b"a job")
+    assert not takes(CUTS, 1, tuple(cut.headers() or ()), None, b"forged")
+    assert not takes(DATA, 2, tuple(cut.headers() or ()), None, b"cut")
+    assert cluster.door.refusals.counts == {CUTS.topic: 1, DATA.topic: 1}
+
+
 @given(parts, parts, headers, parts, parts, headers)
 def test_any_change_of_key_value_or_headers_is_refused(
     key: bytes | None,
