@@ -56,12 +56,17 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):
-    """The parent process saw this incarnation end. Final: a heartbeat still in flight revives nothing."""
+    """The parent process saw this incarnation end. Final: a heartbeat still in flight revives nothing.
+
+    address: of a parent that claims the name by the end of incarnation "0", which never was, and gives it back by the
+    same with status 1.
+    """
 
     worker: str
     incarnation: str
     time_ms: Whole
     status: Whole = 0
+    address: str = ""
 
 
 class Echo(msgspec.Struct, frozen=True, tag="echo", tag_field="type", omit_defaults=True):

@@ -13,7 +13,10 @@ from schemas import events, heartbeats
 from schemas.events import Event
 from schemas.heartbeats import Exit
 from schemas.topics import ClusterTopics, Partition
+from services.cli.clashes import claim
 from services.log.protocol import Log
+
+CLAIM_S = 5.0
 
 
 class Notices:
@@ -38,6 +41,13 @@ class Notices:
 
     def ended(self, worker: str, incarnation: str, status: int) -> None:
         self._append(self._heartbeats, heartbeats.encode(Exit(worker, incarnation, _now_ms(), status)))
+
+    def claim(self, worker: str, address: str, *, back: bool = False) -> None:
+        """Returns once it is in the log; back: without waiting. Raises Retriable."""
+        self._append(self._heartbeats, heartbeats.encode(claim(worker, address, _now_ms(), back=back)))
+        if not back:
+            with self._lock:
+                self._appender.flush(CLAIM_S)
 
     def tell(self, kind: str, worker: str = "", detail: str = "") -> None:
         self._append(self._events, events.encode(Event(_now_ms(), kind, worker=worker, detail=detail)))

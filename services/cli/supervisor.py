@@ -24,12 +24,11 @@ from types import FrameType
 
 import msgspec
 
-from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics
 from services.cli.artifacts import ArtifactSet, ArtifactsMissing, ensure
 from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
 from services.cli.brokers import Brokers, brokers_in
-from services.cli.clashes import Clash, Neighbours, living_stranger
+from services.cli.clashes import Clash, Neighbours, living_stranger, look_around, running_at
 from services.cli.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
 from services.cli.disk import Disk, shortage
 from services.cli.java import JavaMissing
@@ -117,6 +116,7 @@ class Supervisor:
         self._broker_restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
         self._started_ms = int(time.time() * 1000)
         self._identity = ""
+        self._claimed = False
         self.disk = Disk(self.files.data_dir, self._tell)
         self._unpublished_s = math.inf
         self._watched: dict[int, float] = {}
@@ -175,6 +175,8 @@ class Supervisor:
         if self._demand is not None:
             self._demand.close()
         if self._notices is not None:
+            if self._claimed:
+                self._notices.claim(self._first_name, self.address, back=True)
             self._notices.close()
         if self._log is not None:
             self._log.close()
@@ -238,6 +240,7 @@ class Supervisor:
         known = self._neighbours(log)
         self._notices = Notices(log, self.topics)
         self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
+        self._claim_names(log, self._notices)
         for worker in self.workers:
             worker.run = max(former.get(worker.name, ""), known.get(worker.name, ""))
         readiness = Readiness(log, self.topics, new_incarnation(), Neighbours(self.naming, self.address))
@@ -259,7 +262,7 @@ class Supervisor:
             if failing is not None:
                 raise StartFailed(f"{failing.name} ends as soon as it starts: see {failing.log}\n{_tail(failing.log)}")
             if self.settings.kafka and readiness.stranger is not None:
-                raise self._clash(readiness.stranger)
+                raise self._clash(running_at(readiness.stranger))
             if time.monotonic() > deadline:
                 silent = ", ".join(readiness.missing({worker.name for worker in self.workers}))
                 raise StartFailed(f"no sign of life of {silent} in time: see {self.files.logs}")
@@ -273,11 +276,28 @@ class Supervisor:
         neighbours = Neighbours(self.naming, self.address)
         stranger = living_stranger(log, self.topics, neighbours, self.settings.heartbeat_interval_ms)
         if stranger is not None:
-            raise self._clash(stranger)
+            raise self._clash(running_at(stranger))
         return neighbours.incarnations
 
-    def _clash(self, stranger: Heartbeat) -> Clash:
-        return Clash(stranger, self.naming.host, os.getpid(), self.address)
+    def _claim_names(self, log: Log, notices: Notices) -> None:
+        """Before a worker starts, whose incarnations would sort behind those of another's. Raises Clash."""
+        if not self.settings.kafka:
+            return
+        self._claimed = True
+        notices.claim(self._first_name, self.address)
+        neighbours = Neighbours(self.naming, self.address)
+        look_around(log, self.topics, neighbours)
+        holder = neighbours.holder(int(time.time() * 1000))
+        if holder not in ("", self.address):
+            raise self._clash(f"a supervisor at {holder} has just started with these names")
+
+    @property
+    def _first_name(self) -> str:
+        """A claim to it is one to all names of the host."""
+        return self.naming.name("worker-1")
+
+    def _clash(self, what: str) -> Clash:
+        return Clash(what, self.naming.host, os.getpid(), self.address)
 
     def _embedded(self) -> Brokers:
         return brokers_in(self.files.data_dir / "kafka", self.settings.brokers, self.settings.kafka_port)

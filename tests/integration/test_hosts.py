@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,15 @@ from services.cli.bench.failover.observer import Observer
 from services.cli.cluster_files import ClusterFiles
 from services.log.kafka import KafkaLog
 from tests.campaign.cluster import RunningJob
-from tests.support.commands import run, until
+from tests.support.commands import HOLDFAST, run, until
 from tests.support.kafka import running_kafka
 from tests.support.processes import Watched
 from tests.support.struck import tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 LOAD = 10
-SILENT_S = 10.0
-"""Without an exit notice a host is missed by its heartbeats: 0.15 s on a machine with nothing else to do."""
+SILENT_S = 30.0
+"""Without an exit notice a host is missed by its heartbeats, within 0.3 s; a machine that runs tests may be starved."""
 ENDS_S = 10.0
 """What a supervisor started dies with it; a machine that is busy takes a moment."""
 
@@ -42,6 +44,13 @@ class Host:
         command = ("up", "--detach", "--kafka", self._kafka, "--workers", "2", *words)
         _, said = run(self.folder, *command, status=status, environment={"HOLDFAST_HOST": host or self.name})
         return " ".join(said.split())
+
+    def tried(self) -> str:
+        """What `up` said, whether it could start or not."""
+        command = [str(HOLDFAST), "up", "--detach", "--kafka", self._kafka, "--data-dir", str(self.folder)]
+        environment = {**os.environ, "HOLDFAST_HOST": self.name}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        return " ".join(done.stderr.split())
 
     def down(self) -> None:
         run(self.folder, "down")
@@ -133,6 +142,26 @@ def test_a_second_host_of_the_same_name_is_refused_with_both_addresses(hosts: Ho
         assert part.replace(" ", "") in said.replace(" ", ""), said
     assert third.files.supervisor() is None
     assert {name: one["incarnation"] for name, one in hosts.a.workers().items()} == before, "nobody was retired"
+
+
+def test_two_that_start_together_with_one_name_retire_nobody(hosts: Hosts, tmp_path: Path) -> None:
+    """One of them starts, or neither; whoever runs then has living workers."""
+    both = [Host("c", hosts.a._kafka, tmp_path / name) for name in ("c1", "c2")]
+    with ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(Host.tried, both))
+    try:
+        ready = [host for host in both if host.files.supervisor() is not None]
+        assert len(ready) <= 1, said
+        assert any("HOLDFAST_HOST" in one for one in said), said
+        for host in ready:
+            mine = {one.worker: one.incarnation for one in host.files.workers()}
+            found = hosts.a.workers()
+            assert {name: found[name]["incarnation"] for name in mine} == mine
+            assert {found[name]["state"] for name in mine} == {"live"}
+    finally:
+        for host in both:
+            host.down()
+    until(lambda: not [one for one in hosts.a.workers().values() if one["host"] == "c" and one["state"] == "live"], "c")
 
 
 def test_down_on_one_host_leaves_the_other_and_the_job_alone(hosts: Hosts) -> None:

@@ -13,7 +13,7 @@ from schemas import heartbeats
 from schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
 from schemas.topics import ClusterTopics, Partition
 from services.cli import clashes, naming
-from services.cli.clashes import Clash, Neighbours, living_stranger
+from services.cli.clashes import CLAIM_MS, Clash, Neighbours, claim, living_stranger, look_around, running_at
 from services.cli.naming import Naming, machine_name
 from services.cli.readiness import Readiness
 from services.cli.settings import Settings
@@ -123,7 +123,7 @@ def test_a_living_worker_of_our_name_elsewhere_is_found(around: Around, monkeypa
     Goes(around, beat("a-worker-1", "5", THERE), monkeypatch)
     found = around.stranger()
     assert found is not None
-    said = str(Clash(found, "a", 9, HERE))
+    said = str(Clash(running_at(found), "a", 9, HERE))
     assert f"process 7 at {THERE}" in said
     assert f"process 9 at {HERE}" in said
     assert "HOLDFAST_HOST" in said
@@ -160,6 +160,32 @@ def test_a_clock_that_goes_ahead_hides_nobody(around: Around, monkeypatch: pytes
     monkeypatch.setattr(time, "time", lambda: 10.0**9)
     Goes(around, beat("a-worker-1", "5", THERE), monkeypatch)
     assert around.stranger() is not None
+
+
+def holder(around: Around, address: str, now_ms: int = 10_000) -> str:
+    neighbours = Neighbours(Naming("a"), address)
+    look_around(around.log, TOPICS, neighbours)
+    return neighbours.holder(now_ms)
+
+
+def test_of_two_that_start_together_the_first_claim_in_the_log_has_the_names(around: Around) -> None:
+    around.write(Exit("a-worker-1", "0", 10_000))
+    assert holder(around, HERE) == ""
+    around.write(claim("b-worker-1", "m3:/d#3", 10_000))
+    around.write(claim("a-worker-1", THERE, 10_000))
+    around.write(claim("a-worker-1", HERE, 10_000))
+    around.write(claim("a-worker-1", THERE, 10_001))
+    assert holder(around, HERE) == holder(around, THERE) == THERE
+
+
+def test_a_claim_that_is_given_back_or_old_counts_no_more(around: Around) -> None:
+    around.write(claim("a-worker-1", THERE, 10_000))
+    around.write(claim("a-worker-1", HERE, 10_000 + CLAIM_MS))
+    assert holder(around, HERE, 10_000 + CLAIM_MS) == HERE
+    around.write(claim("a-worker-1", THERE, 10_001 + CLAIM_MS))
+    assert holder(around, HERE, 10_001 + CLAIM_MS) == HERE, "it has lost its place"
+    around.write(claim("a-worker-1", HERE, 10_001 + CLAIM_MS, back=True))
+    assert holder(around, HERE, 10_001 + CLAIM_MS) == THERE
 
 
 def test_who_starts_at_the_same_time_is_heard_before_the_start_is_over(around: Around) -> None:
