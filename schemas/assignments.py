@@ -1,6 +1,6 @@
 """Who runs which unit, with which flags: the records of `assignments`.
 
-Source: PROTOCOL 8; the flags are MECHANISMS section 4.
+Source: PROTOCOL 1 and 8; the flags are MECHANISMS section 4.
 """
 
 from __future__ import annotations
@@ -86,12 +86,30 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
         return len(workers) == len(self.copies) and len(in_charge) == bool(self.copies) and at_work
 
 
-class Assignment(msgspec.Struct, frozen=True):
-    """One record: changes that are each valid or not on their own."""
+class Standing(msgspec.Struct, frozen=True):
+    """The last valid change of a unit, and the offset of its record."""
+
+    offset: Count
+    change: Change
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """How every unit stands after all records below `upto`: a fact, so anyone may append it."""
+
+    upto: Count
+    units: tuple[Standing, ...]
+
+
+class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One record: changes that are each valid or not on their own, or none and a snapshot.
+
+    A reader that knows no snapshots finds no changes in such a record, and goes on.
+    """
 
     author: str
     time_ms: Whole
     changes: tuple[Change, ...]
+    snapshot: Snapshot | None = None
 
 
 def unit_key(job: str, generation: str, unit: str) -> str:

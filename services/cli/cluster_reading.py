@@ -15,6 +15,7 @@ from services.cli.cluster_view import ClusterView, JobLine
 from services.cli.terminal import USAGE, CommandFailed
 from services.cli.whereabouts import Door
 from services.kernel.planning.suggestions import suggest
+from services.log.assignments import read_standings
 from services.log.protocol import Log
 
 RECENT_MS = 60_000
@@ -33,7 +34,7 @@ def read_jobs(door: Door) -> ClusterView:
 def read_all(door: Door) -> ClusterView:
     """A view of jobs, assignments and workers."""
     view = read_jobs(door)
-    _scan(door.log, view, door.topics.assignments)
+    view.begin(read_standings(door.log, Partition(door.topics.assignments, 0)).assigned)
     read_heartbeats(door, view)
     return view
 

@@ -159,6 +159,10 @@ class ClusterView:
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
+    def begin(self, assigned: Assigned) -> None:
+        """Who runs which unit; what is read of `assignments` follows it."""
+        self._assigned = assigned
+
     def read(self, topic: str, value: bytes | None) -> None:
         """A record of one of the cluster's topics."""
         try:

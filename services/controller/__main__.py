@@ -20,11 +20,12 @@ from services.controller.settings import ControllerSettings
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
 from services.log.agents import make_app
+from services.log.assignments import read_standings
 from services.log.backlog import Backlog
+from services.log.catching_up import catch_up, go_on, recent
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.opening import gate, look_at_secret, open_log
-from services.log.recent import begin_recently
 from services.log.service_log import open_service_log
 
 HISTORY_MS = 60_000
@@ -68,10 +69,18 @@ async def run(settings: ControllerSettings) -> int:
         durability=durability,
     )
     kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
-    begins = begin_recently(log, group, Partition(topics.heartbeats, 0), HISTORY_MS)
-    shell = Shell(conductor, log, Backlog.of(log, kinds, begins), time_ms)
+    assigned = Partition(topics.assignments, 0)
+    standings = read_standings(log, assigned)
+    conductor.begin(standings.assigned)
+    begins = log.offsets(kinds, "start") | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
+    begins[assigned] = standings.next
+    backlog = Backlog.of(log, kinds, begins)
+    shell = Shell(conductor, log, backlog, time_ms)
+    nexts = catch_up(log, begins, shell.feed)
+    backlog.trimmed(nexts)
     names = {partition: kind.value for partition, kind in kinds.items()}
-    app = make_app(group, settings.kafka, client_settings(), names, shell.read, shell.passed, gate(log))
+    read = go_on(log, group, nexts, shell.read)
+    app = make_app(group, settings.kafka, client_settings(), names, read, shell.passed, gate(log))
     app.timer(TICK_S)(shell.tick)
     app.task(shell.act)
     await app.start()

@@ -1,7 +1,7 @@
 """Between Faust and the core: agents feed it in the event loop, one thread carries out what blocks.
 
-Source: PROTOCOL 1. Every replica is a consumer group of its own and reads everything from the start, heartbeats from
-near their end; it acts once it has read what was there when it started.
+Source: PROTOCOL 1. Every replica is a consumer group of its own. It is fed what was there when it started, assignments
+from a snapshot and heartbeats from near their end on; its agents read what comes behind that, and then it acts.
 """
 
 from __future__ import annotations
@@ -44,8 +44,12 @@ class Shell:
         self._wake = asyncio.Event()
         self._looked_s = time.monotonic()
 
-    def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+    def feed(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        """A record of before the start."""
         self._conductor.feed(self._kinds[partition], offset, timestamp_ms, value)
+
+    def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        self.feed(partition, offset, timestamp_ms, value)
         self._backlog.read(partition, offset)
         self._begin()
         self._wake.set()

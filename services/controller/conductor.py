@@ -24,6 +24,7 @@ from services.controller.core import events as happened
 from services.controller.core.controller import Controller
 from services.controller.ends import ends_of_sources
 from services.kernel.admitted import decode as decode_decision
+from services.kernel.assigned import Assigned
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.planning.layout import commit_logs, data_topics
 from services.kernel.refusals import Refusals
@@ -76,7 +77,7 @@ class Conductor:
         self.refusals = Refusals(self._tell, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
-        """What is to be fed, from the start of the log."""
+        """What is to be fed."""
         names = {
             self.cluster.submit: Kind.SUBMIT,
             self.cluster.plans: Kind.PLANS,
@@ -90,6 +91,10 @@ class Conductor:
         return {Partition(self._names(plan).progress, 0): plan.generation for plan in self.core.draining}
 
     # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def begin(self, assigned: Assigned) -> None:
+        """Assignments are fed from where units stand so."""
+        self._handle(happened.AssignmentsBegun(assigned), self._time_ms())
 
     def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
         """A record of a cluster topic; a malformed one is counted, told of once, and skipped."""

@@ -1,6 +1,6 @@
 """Drives a conductor by polling a Log's reader: for `holdfast try` and tests, where one thread does everything.
 
-Source: PROTOCOL 1: a controller reads everything from the start.
+Source: PROTOCOL 1: a controller reads everything from the start, assignments from a snapshot on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from schemas.topics import Partition
 from services.controller.conductor import Conductor, Kind
 from services.controller.watching import Watching
 from services.kernel.errors import StateCorrupted
+from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
 
 TICK_MS = 50
@@ -18,7 +19,10 @@ TICK_MS = 50
 
 
 class Polling:
-    """Reads the cluster's topics, and the progress of jobs that drain."""
+    """Reads the cluster's topics, and the progress of jobs that drain.
+
+    decided: where it began to read `assignments`.
+    """
 
     def __init__(self, conductor: Conductor, log: Log, time_ms: Callable[[], int]) -> None:
         self._conductor, self._log, self._time_ms = conductor, log, time_ms
@@ -27,7 +31,11 @@ class Polling:
         self._ticked_ms = 0
         self._behind: set[Partition] = set(self._kinds)
         self._reader = log.reader("controller")
-        self._reader.assign(log.offsets(self._kinds, "start"))
+        assigned = Partition(conductor.cluster.assignments, 0)
+        standings = read_standings(log, assigned)
+        conductor.begin(standings.assigned)
+        self.decided = standings.next
+        self._reader.assign(log.offsets(self._kinds, "start") | {assigned: standings.next})
 
     def turn(self, timeout_s: float = 0.0) -> bool:
         """Reads what is there, carries out what follows; True if anything was read."""

@@ -6,14 +6,16 @@ anybody appends, `commit` is on at exactly one copy of every placed unit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from schemas.assignments import Assignment, Change
 
 
 class Assigned:
-    """The last valid change of each unit."""
+    """The last valid change of each unit. units: the last valid changes that the fold begins with."""
 
-    def __init__(self) -> None:
-        self._units: dict[str, Change] = {}
+    def __init__(self, units: Iterable[Change] = ()) -> None:
+        self._units = {change.unit: change for change in units}
 
     def read(self, record: Assignment) -> list[Change]:
         """Takes one record; returns the changes in it that are valid."""

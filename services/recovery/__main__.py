@@ -16,11 +16,12 @@ import structlog
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import Retriable
 from services.log.agents import make_app
+from services.log.assignments import read_standings
 from services.log.backlog import Backlog
+from services.log.catching_up import catch_up, go_on, recent
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.opening import gate, look_at_secret, open_log
-from services.log.recent import begin_recently
 from services.log.service_log import open_service_log
 from services.recovery.replica import ECHO_MS, Replica
 from services.recovery.settings import RecoverySettings
@@ -45,21 +46,28 @@ async def run(settings: RecoverySettings) -> int:
     log.create(Durability(settings.replication_factor, settings.min_insync_replicas).of(topics.specs()))
     look_at_secret(log, topics)
     kinds = {
-        Partition(topics.heartbeats, 0): "heartbeats",
-        Partition(topics.assignments, 0): "assignments",
-        Partition(topics.plans, 0): "plans",
+        Partition(topics.plans, 0): "plans",  # before the commands that concern them
         Partition(topics.submit, 0): "submit",
+        Partition(topics.assignments, 0): "assignments",
+        Partition(topics.heartbeats, 0): "heartbeats",
         Partition(topics.events, 0): "events",
     }
     group = f"{settings.cluster}-{settings.recovery}"
-    begins = begin_recently(log, group, Partition(topics.heartbeats, 0), HISTORY_MS)
+    assigned, happened = Partition(topics.assignments, 0), Partition(topics.events, 0)
+    standings = read_standings(log, assigned)
+    begins = log.offsets(kinds, "start") | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
+    begins |= {assigned: standings.next} | log.offsets([happened], "end")
+    backlog = Backlog.of(log, kinds, begins)
     replica = Replica(
-        settings.recovery, topics, log.appender(settings.recovery), Backlog.of(log, kinds, begins),
-        settings.heartbeat_interval_ms, calm_ms=settings.balance_calm_s * 1000 or None,
+        settings.recovery, topics, log.appender(settings.recovery), backlog, settings.heartbeat_interval_ms,
+        calm_ms=settings.balance_calm_s * 1000 or None, begun=standings,
     )  # fmt: skip
     if settings.metrics_port:
         replica.meters.serve(settings.metrics_port)
-    app = make_app(group, settings.kafka, client_settings(), kinds, replica.read, replica.passed, gate(log))
+    nexts = catch_up(log, begins, replica.feed)
+    backlog.trimmed(nexts)
+    read = go_on(log, group, nexts, replica.read)
+    app = make_app(group, settings.kafka, client_settings(), kinds, read, replica.passed, gate(log))
 
     async def turn() -> None:
         replica.turn()

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from schemas import assignments, commands, heartbeats
-from schemas.assignments import Assignment, Change, split_unit_key, unit_key
+from schemas.assignments import Assignment, Change, Snapshot, split_unit_key, unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
 from schemas.events import decode as decode_event
@@ -23,11 +23,13 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.admitted import decode as decode_decision
 from services.kernel.refusals import KIND as REFUSED
 from services.kernel.refusals import Refusals
+from services.kernel.standings import Standings
 from services.log.backlog import Backlog
 from services.log.protocol import Appender
 from services.recovery.core.recovery import (
     AssignmentRead,
     BeatRead,
+    Began,
     CaughtUp,
     DecisionRead,
     EchoRead,
@@ -37,6 +39,7 @@ from services.recovery.core.recovery import (
     SchemeAsked,
     Withdrawn,
 )
+from services.recovery.core.snapshotting import EVERY, MAX_BYTES, Snapshotting
 from services.recovery.core.switching import follows_failure, move_kind
 from services.recovery.meters import Meters
 
@@ -59,8 +62,10 @@ class Replica:
 
     Args:
         name: never used twice.
+        begun: how units stood where it begins to read `assignments`; None: it reads all of it.
         now_us: monotonic.
         calm_ms: all must have been calm for so long before a unit moves for balance; None: none does.
+        snapshot_every: records of `assignments` between two snapshots.
     """
 
     def __init__(
@@ -72,9 +77,13 @@ class Replica:
         beat_ms: int,
         now_us: Callable[[], int] = _now_us,
         calm_ms: float | None = None,
+        begun: Standings | None = None,
+        snapshot_every: int = EVERY,
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
         self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us)
+        self.core.observe(Began(begun or Standings()), now_us())
+        self._snapshots = Snapshotting(name, snapshot_every)
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
         self._signs_ms: dict[str, int] = {}
@@ -94,13 +103,17 @@ class Replica:
     def partitions(self) -> list[Partition]:
         return list(self._readers)
 
-    def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+    def feed(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
         """Takes a record; one that cannot be read is told of and skipped."""
         try:
             self._readers[partition](offset, value or b"")
         except msgspec.DecodeError as error:
             self.meters.skipped.labels(partition.topic).inc()
             self.refusals.refuse(partition, offset, error)
+
+    def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        """Takes a record, and begins to act behind the last one of the backlog."""
+        self.feed(partition, offset, timestamp_ms, value)
         self._backlog.read(partition, offset)
         self._begin()
         self.turn()
@@ -168,6 +181,10 @@ class Replica:
                 self._moves_ms.setdefault(change.unit, record.time_ms)
             else:
                 self._moves_ms.pop(change.unit, None)
+        if record.snapshot is not None:
+            self._check(record.snapshot, offset)
+        if self.core.acting and self._snapshots.due(self.core.standings):
+            self._write_snapshot()
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)
@@ -189,6 +206,28 @@ class Replica:
 
     def _happened(self, offset: int, value: bytes) -> None:
         self.meters.count(decode_event(value))
+
+    # -- snapshots ----------------------------------------------------------------------------------------------------
+
+    def _check(self, snapshot: Snapshot, offset: int) -> None:
+        """A snapshot that says something else than the log is nobody's to believe, and a bug or a stranger's doing."""
+        if self.core.standings.check(offset, snapshot) is False:
+            detail = f"the snapshot at {offset} of {self._topics.assignments} is not what its first {snapshot.upto} say"
+            _log.error("snapshot-differs", detail=detail)
+            told = Happened(_now_ms(), "snapshot-differs", detail=detail)
+            self._appender.append(Partition(self._topics.events, 0), encode_event(told))
+
+    def _write_snapshot(self) -> None:
+        record = assignments.encode(Assignment(self._name, _now_ms(), (), self.core.standings.snapshot()))
+        if len(record) > MAX_BYTES:
+            _log.warning("a snapshot of assignments would be too large", bytes=len(record), limit=MAX_BYTES)
+            return
+
+        def answered(error: Exception | None, _offset: int) -> None:
+            if error is not None:
+                self._snapshots.withdraw()
+
+        self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
 
     # -- proposals ----------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.admitted import Admitted
 from services.kernel.admitted import decode as decode_decision
-from services.kernel.assigned import Assigned
 from services.kernel.refusals import Refusals
+from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
 from services.spark.driver import Around, Driver
 
@@ -82,13 +82,15 @@ class Host:
         )
         self._appender, self._telling = log.appender("events"), threading.Lock()
         self._reader = log.reader("decisions")
-        self._reader.assign({Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
-        self._admitted, self._assigned = Admitted(), Assigned()
+        decided = Partition(cluster.assignments, 0)
+        standings = read_standings(log, decided)
+        self._reader.assign({Partition(cluster.plans, 0): 0, decided: standings.next})
+        self._admitted, self._assigned = Admitted(), standings.assigned
         self._drivers: dict[str, Driver] = {}
         self._refusals = Refusals(self._tell, lambda: time.monotonic() * 1000, time_ms)
-        self.turns, self.decided = 0, -1
         self.leaving = False
         """A driver ends at once: to hand a query over is to start it elsewhere, as after its end."""
+        self.turns, self.decided = 0, standings.next - 1
 
     def turn(self, timeout_s: float) -> None:
         """Reads what was decided and follows it.

@@ -21,10 +21,10 @@ from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.admitted import Admitted
 from services.kernel.admitted import decode as decode_decision
-from services.kernel.assigned import Assigned
 from services.kernel.decided import Author
 from services.kernel.image import Image
 from services.kernel.refusals import Refusals
+from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
 from services.worker.blocking import Blocking, Inline
 from services.worker.copy import UnitCopy
@@ -87,6 +87,8 @@ class Worker:
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
+        decided = Partition(cluster.assignments, 0)
+        standings = read_standings(log, decided)
         self._appender = log.appender(f"worker-{identity.worker}")
         self._data = SharedReader(log.reader(f"worker-{identity.worker}-data"))
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
@@ -113,7 +115,7 @@ class Worker:
             refusals=self.refusals,
         )
         self._admitted = Admitted()
-        self._assigned = Assigned()
+        self._assigned = standings.assigned
         self._jobs: dict[str, JobView] = {}
         self._progress_readers: dict[str, _ProgressReader] = {}
         self._copies: dict[str, UnitCopy] = {}
@@ -121,15 +123,15 @@ class Worker:
         self._changed = False
         self.leaving = False
         """It was asked to stop, and others are to take over what it commits for."""
-        self.decided = -1
+        self.decided = standings.next - 1
         self.turns = 0
         self.next_deadline = -math.inf
         """When time alone makes a turn due, in milliseconds of the clock: news may do so earlier."""
         self._data_ms = clock_ms()
-        self._control.add(self, {Partition(cluster.plans, 0): 0, Partition(cluster.assignments, 0): 0})
+        self._control.add(self, {Partition(cluster.plans, 0): 0, decided: standings.next})
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
         self._herald = _Herald()
-        self._data.add(self._herald, {Partition(cluster.assignments, 0): 0})
+        self._data.add(self._herald, {decided: standings.next})
         for reader in (self._data, self._control):
             reader.add(_Ignored(), happened)
 
@@ -224,7 +226,7 @@ class Worker:
         self._tell_decisions()
 
     def broken(self, cause: str) -> None:
-        raise RuntimeError(f"jobs.plans or assignments can no longer be read from the start: {cause}")
+        raise RuntimeError(f"jobs.plans or assignments can no longer be read: {cause}")
 
     def _reconcile(self) -> None:
         """Makes the copies here those that the assignments name."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from schemas.assignments import Change
 from schemas.topics import Partition, TopicSpec
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Headers
@@ -47,6 +48,15 @@ class Held:
     seen: int
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a process found units to stand where it began to read `assignments`. next: the first offset it reads."""
+
+    author: str
+    next: int
+    units: Mapping[str, Change]
+
+
 class Broker(MemoryLog):
     """available: False during an outage, when nothing is answered. created: topics that were ever there."""
 
@@ -58,6 +68,7 @@ class Broker(MemoryLog):
         self.written: list[Written] = []
         self.trims: list[Trimmed] = []
         self.holdings: list[Held] = []
+        self.beginnings: list[Beginning] = []
         self.created: set[str] = set()
         self._watchers: dict[Partition, dict[int, Callable[[], None]]] = {}
         self._tickets = 0

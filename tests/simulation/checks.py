@@ -29,6 +29,7 @@ from services.kernel.cuts import CutLog, of_plan
 from services.kernel.errors import HoldfastError
 from services.kernel.image import MemoryImage
 from services.kernel.planning.layout import readers, task_name, unit_layouts
+from services.kernel.standings import Standings
 from services.recovery.core import switching
 from services.worker import running
 from tests.simulation.broker import Trimmed, Written
@@ -63,6 +64,7 @@ def check(cluster: Cluster) -> list[str]:
     found: list[str] = list(cluster.images.wrong)
     for checker in (_assignments, _copies, _frames, _deliveries):
         found += checker(cluster.broker.written)
+    found += _snapshots(cluster)
     found += _takeovers(cluster, generations)
     for generation in generations:
         checkpointed = _CheckpointCheck(cluster, generation)
@@ -101,6 +103,22 @@ def _assignments(written: list[Written]) -> Iterator[str]:
                     switching.check_invariants(change)
                 except AssertionError as error:
                     yield f"assignment: {error}"
+
+
+def _snapshots(cluster: Cluster) -> Iterator[str]:
+    """Every snapshot, and every process where it begins to read, has all units as the records below give them."""
+    standings, states = Standings(), [Standings().snapshot()]
+    for one in cluster.broker.written:
+        if one.partition.topic == TOPICS.assignments:
+            record = assignments.decode(one.value)
+            said = record.snapshot
+            if said is not None and (said.upto > one.offset or states[said.upto] != said):
+                yield f"snapshot: that of {one.author} at {one.offset} is not what the log gives below {said.upto}"
+            standings.read(one.offset, record)
+            states.append(standings.snapshot())
+    for begun in cluster.broker.beginnings:
+        if {each.change.unit: each.change for each in states[begun.next].units} != begun.units:
+            yield f"beginning: {begun.author} began to read at {begun.next} with other assignments than the log gives"
 
 
 def _changes(written: list[Written]) -> dict[str, list[tuple[int, Change]]]:

@@ -104,6 +104,8 @@ class Cluster:
         if last is None or last.partition.topic != TOPICS.events:
             return  # its topic was created
         event = events.decode(last.value)
+        if event.kind == "snapshot-differs":
+            self.wrong.append(f"snapshot-differs: {event.detail}")
         if event.kind == "copy-failed":
             self.wrong.append(f"failed copy: {event.unit} on {event.worker} #{event.epoch}: {event.detail}")
 

@@ -16,6 +16,7 @@ from unittest import mock
 from msgspec import structs
 
 from schemas import delivered
+from schemas.assignments import Assignment, Change, Snapshot, Standing
 from schemas.checkpoints import Anchor, CutsSnapshot, Entry, Marker, unpack
 from schemas.frames import HEADER_BYTES
 from schemas.frames import unpack as unpack_frame
@@ -26,7 +27,9 @@ from services.kernel.checkpoint_log import CheckpointLog, Run
 from services.kernel.cuts import CutLog, Share
 from services.kernel.errors import Indefinite
 from services.kernel.merging import InputPartition
+from services.kernel.standings import Standings
 from services.kernel.state import StateTable
+from services.log import assignments
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk
 from services.recovery.core.detector import Detector
@@ -441,6 +444,52 @@ def any_epoch_valid(true: Any, self: Assigned, record: Any) -> list[Any]:
     return list(true(self, record))
 
 
+@_method(Standings, "snapshot")
+def snapshot_upto_one_too_high(true: Any, self: Standings) -> Snapshot:
+    """A snapshot claims the next record, too."""
+    return Snapshot(self.next + 1, true(self).units)
+
+
+def snapshot_of_invalid_changes() -> AbstractContextManager[object]:
+    """A snapshot holds what was proposed last, valid or not."""
+    proposed: dict[tuple[int, str], Standing] = {}
+    true_read, true_snapshot = Standings.read, Standings.snapshot
+
+    def read(self: Standings, offset: int, record: Assignment) -> list[Change]:
+        proposed.update(((id(self), change.unit), Standing(offset, change)) for change in record.changes)
+        return true_read(self, offset, record)
+
+    def snapshot(self: Standings) -> Snapshot:
+        made: Snapshot = true_snapshot(self)
+        units = tuple(proposed.get((id(self), one.change.unit), one) for one in made.units)
+        return Snapshot(made.upto, units)
+
+    return mock.patch.multiple(Standings, read=read, snapshot=snapshot)
+
+
+def what_lies_before_a_snapshot_skipped() -> AbstractContextManager[object]:
+    """A late reader goes on behind the last snapshot itself, and not at its `upto`."""
+    true = assignments._from
+
+    def behind(messages: Any, upto: int) -> Any:
+        place = next(offset for offset, snapshot in assignments._snapshots(messages) if snapshot.upto == upto)
+        return true(messages, place + 1)
+
+    def last(found: Any, start: int) -> Snapshot | None:
+        return found[-1][1] if found else None
+
+    return mock.patch.multiple(assignments, _from=behind, base_of=last)
+
+
+@_method(assignments, "_from")
+def records_below_a_snapshot_once_more(true: Any, messages: Any, upto: int) -> Any:
+    """A late reader applies records below `upto` to the snapshot.
+
+    Nothing can come of this: their epochs are not above those that the snapshot has, so none of them is valid.
+    """
+    return true(messages, 0)
+
+
 @_method(Detector, "read")
 def exit_hits_the_next_incarnation(true: Any, self: Detector, record: Any) -> None:
     """An exit notice counts for whoever runs now, and for ever after."""
@@ -506,6 +555,9 @@ MUTANTS: tuple[tuple[Bug, int], ...] = (
     (pause_ignored, 5),
     (restore_from_the_last_run, 21),
     (records_below_the_range, 21),
+    (snapshot_upto_one_too_high, 3),
+    (snapshot_of_invalid_changes, 3),
+    (what_lies_before_a_snapshot_skipped, 3),
     (last_cut_wins, 45),
     (duplicates_taken, 45),
     (jump_leaves_inputs, 239),
@@ -541,5 +593,5 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
 )
 """Each bug, and the seed and the profile of a history that catches it."""
 
-EQUIVALENT: tuple[Bug, ...] = (any_run_pasted,)
+EQUIVALENT: tuple[Bug, ...] = (any_run_pasted, records_below_a_snapshot_once_more)
 """For these another rule stands in: their docstring says which, and which bug leaves out both."""

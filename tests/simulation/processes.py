@@ -16,12 +16,14 @@ from schemas.topics import ClusterTopics, Partition
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
+from services.kernel.assigned import Assigned
 from services.kernel.errors import Retriable
 from services.kernel.image import MemoryImage
+from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica
 from services.worker.loop import Identity, Worker
-from tests.simulation.broker import Broker
+from tests.simulation.broker import Beginning, Broker
 from tests.simulation.images import Images
 from tests.simulation.link import Link, LinkBlocking
 from tests.simulation.timeline import Timeline
@@ -31,6 +33,8 @@ BEAT_US = 100_000
 MIN_IDLE_US, MAX_IDLE_US = 100, 50_000
 """Between two turns, if nothing comes."""
 RETRY_US = 200_000
+SNAPSHOT_EVERY = 3
+"""Records of `assignments`: so that most histories have some, and processes that start late begin with one."""
 
 Failed = Callable[[str, Exception], None]
 """Told of a process that raised what it must not raise."""
@@ -119,6 +123,10 @@ class Process(ABC):
         else:
             self.wake()
 
+    def began(self, upto: int, assigned: Assigned) -> None:
+        """For the checkers: where it begins to read `assignments`, and how units stand there."""
+        self.link.broker.beginnings.append(Beginning(self.own, upto, assigned.units()))
+
     @abstractmethod
     def start(self) -> None:
         """Opens what it needs; Retriable: once more, later."""
@@ -165,6 +173,7 @@ class WorkerProcess(Process):
             restores=LinkBlocking(self.link),
             watch=LinkBlocking(self.link),
         )
+        self.began(self.worker.decided + 1, self.worker._assigned)
         self._signs = self.link.appender("heartbeats")
         self.timeline.after(self.random.randint(0, BEAT_US), self._beat)
 
@@ -223,9 +232,13 @@ class ReplicaProcess(Process):
         kinds = [Partition(name, 0) for name in (
             self._topics.heartbeats, self._topics.assignments, self._topics.plans, self._topics.submit,
             self._topics.events)]  # fmt: skip
-        backlog = Backlog.of(self.link, kinds)
+        assigned, happened = Partition(self._topics.assignments, 0), Partition(self._topics.events, 0)
+        standings = read_standings(self.link, assigned)
+        self.began(standings.next, standings.assigned)
+        begins = self.link.offsets(kinds, "start") | {assigned: standings.next} | self.link.offsets([happened], "end")
+        backlog = Backlog.of(self.link, kinds, begins)
         self._reader = self.link.reader("replica")
-        self._reader.assign(self.link.offsets(kinds, "start"))
+        self._reader.assign(begins)
         self.replica = Replica(
             self.own,
             self._topics,
@@ -233,6 +246,8 @@ class ReplicaProcess(Process):
             backlog,
             BEAT_US // 1000,
             now_us=self.clock_us,
+            begun=standings,
+            snapshot_every=SNAPSHOT_EVERY,
         )
         self._proposed: dict[str, Change] = {}
         self.timeline.after(ECHO_MS * 1000, self._echo)
@@ -280,6 +295,7 @@ class ControllerProcess(Process):
             self.link, self._topics, self.core, self.time_ms, versions=VERSIONS, allow=["tests.simulation"]
         )
         self._polling = Polling(conductor, self.link, self.time_ms)
+        self.began(self._polling.decided, self.core.assigning.assigned)
 
     def turn(self) -> int:
         assert self.core is not None

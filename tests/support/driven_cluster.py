@@ -14,6 +14,7 @@ from schemas.commands import Command
 from schemas.heartbeats import Exit, Heartbeat
 from schemas.topics import Partition
 from services.kernel.assigned import Assigned
+from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica
 from services.worker.loop import Worker
@@ -21,6 +22,7 @@ from tests.support.memory_cluster import GENERATION, VERSIONS, MemoryCluster
 
 BEAT_MS = 20
 MAX_TURNS = 20_000
+SNAPSHOT_EVERY = 3
 
 
 class HostedReplica:
@@ -29,11 +31,13 @@ class HostedReplica:
     def __init__(self, cluster: DrivenCluster, name: str) -> None:
         names = cluster.cluster
         topics = (names.heartbeats, names.assignments, names.plans, names.submit, names.events)
-        partitions = {Partition(topic, 0): 0 for topic in topics}
-        appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions)
+        standings = read_standings(cluster.log, Partition(names.assignments, 0))
+        partitions = {Partition(topic, 0): 0 for topic in topics} | {Partition(names.assignments, 0): standings.next}
+        appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions, partitions)
         self.replica = Replica(
-            name, names, appender, backlog, BEAT_MS, now_us=lambda: cluster.now_ms * 1000, calm_ms=cluster.calm_ms
-        )
+            name, names, appender, backlog, BEAT_MS, now_us=lambda: cluster.now_ms * 1000, begun=standings,
+            snapshot_every=SNAPSHOT_EVERY, calm_ms=cluster.calm_ms,
+        )  # fmt: skip
         self._reader = cluster.log.reader(name)
         self._reader.assign(partitions)
         self._cluster = cluster

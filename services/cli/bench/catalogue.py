@@ -22,6 +22,7 @@ from services.cli.bench.restore import restore
 from services.cli.bench.scale import Scale
 from services.cli.bench.seal import seal
 from services.cli.bench.spark import spark
+from services.cli.bench.start import start
 from services.cli.bench.takeover_size import takeover_size
 from services.cli.bench.throughput import Throughput
 from services.cli.bench.zombie import SCHEMES as ZOMBIE_SCHEMES
@@ -182,6 +183,15 @@ MEASURES = (
         zombie,
         {f"{scheme}_wait_max_ms": at_most(500) for scheme in ZOMBIE_SCHEMES},
         workers=4,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "start",
+        "until controller, recovery, worker and `holdfast workers` know where 40 units stand: after 1,000 assignments "
+        "and events, after 150,000 (--quick: 20,000), and after as many without a snapshot",
+        start,
+        {f"{process}_long_over_short": at_most(2) for process in ("controller", "recovery", "worker", "command")},
         alone=True,
         standard=False,
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Scale:
     """records: preloaded for throughput. state_keys: of a large state. seconds: of each steady state. kills: a kind.
-    rounds: of what is compared.
+    rounds: of what is compared. history: records of a long log.
     """
 
     records: int = 2_000_000
@@ -18,6 +18,9 @@ class Scale:
     minutes: float = 10.0
     kills: int = 15
     rounds: int = 3
+    history: int = 150_000
 
 
-QUICK = Scale(records=300_000, state_keys=200_000, seconds=5.0, rest_seconds=5.0, minutes=1.0, kills=4, rounds=1)
+QUICK = Scale(
+    records=300_000, state_keys=200_000, seconds=5.0, rest_seconds=5.0, minutes=1.0, kills=4, rounds=1, history=20_000
+)

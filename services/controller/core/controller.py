@@ -25,6 +25,7 @@ from services.controller.core.assigning import Assigning
 from services.controller.core.commanding import Asked
 from services.controller.core.events import (
     AssignmentRead,
+    AssignmentsBegun,
     BeatRead,
     CaughtUp,
     DecisionRead,
@@ -102,6 +103,8 @@ class Controller:
                 self._submitted(event, now_ms)
             case DecisionRead():
                 self._decided(event.decision, now_ms)
+            case AssignmentsBegun():
+                self.assigning.assigned = event.assigned
             case AssignmentRead():
                 self._assigned(event.record, now_ms)
             case ProgressRead():

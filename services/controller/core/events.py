@@ -9,6 +9,7 @@ from schemas.heartbeats import HeartbeatRecord
 from schemas.plans import Decision, Plan, Problem
 from schemas.progress import Progress
 from services.controller.core.actions import Action
+from services.kernel.assigned import Assigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,13 @@ class DecisionRead:
     """A record of `jobs.plans`, valid or not."""
 
     decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentsBegun:
+    """Who runs which unit where the controller begins to read `assignments`; before any other event."""
+
+    assigned: Assigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +98,6 @@ class Failed:
 
 
 Outcome = Drafted | Refused | Done | Failed
-Event = Submitted | DecisionRead | AssignmentRead | BeatRead | ProgressRead | CaughtUp | Ticked | Outcome
+Event = (
+    Submitted | DecisionRead | AssignmentsBegun | AssignmentRead | BeatRead | ProgressRead | CaughtUp | Ticked | Outcome
+)

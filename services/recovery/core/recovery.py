@@ -14,8 +14,8 @@ from schemas.assignments import Assignment, Change, Copy
 from schemas.heartbeats import Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Ended, Plan
 from services.kernel.admitted import Admitted
-from services.kernel.assigned import Assigned
 from services.kernel.placing import Candidate, Room
+from services.kernel.standings import Standings
 from services.recovery.core import switching
 from services.recovery.core.attention import LOOP_US, Attention
 from services.recovery.core.balancing import Host, Placement, Relief, balance
@@ -45,6 +45,13 @@ class BeatRead:
 @dataclass(frozen=True, slots=True)
 class EchoRead:
     """The heartbeat that this replica sent itself came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """How every unit stood where the replica begins to read `assignments`; before any other event."""
+
+    standings: Standings
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ class Withdrawn:
     changes: tuple[Change, ...]
 
 
-Event = BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | MoveAsked | CaughtUp | Withdrawn
+Event = Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | MoveAsked | CaughtUp | Withdrawn
 
 
 class Recovery:
@@ -107,13 +114,13 @@ class Recovery:
     def __init__(self, beat_us: int = BEAT_US, echo_us: int | None = None, calm_us: int | None = None) -> None:
         self._attention = Attention(echo_us)
         self.detector = Detector(beat_us, self._attention)
-        self.assigned = Assigned()
+        self.standings = Standings()
+        self.assigned = self.standings.assigned
         self.acting = False
         self.story: list[str] = []
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
         self._asked: dict[str, Asked] = {}
-        self._offsets: dict[str, int] = {}
         self._changed_us: dict[str, int] = {}
         self._moves: dict[str, AskedMove] = {}
         self._relieved_us: dict[str, int] = {}
@@ -131,6 +138,8 @@ class Recovery:
         """Takes an event; the changes to append to `assignments` in one record. Records first, then `tick`."""
         self._advance(now_us)
         match event:
+            case Began(standings):
+                return self._begin(standings)
             case BeatRead(record):
                 return self._beat(record)
             case EchoRead():
@@ -185,6 +194,15 @@ class Recovery:
         self._now_us = now_us
         self._attention.advance(now_us)
 
+    def _begin(self, standings: Standings) -> list[Change]:
+        self.standings, self.assigned = standings, standings.assigned
+        for unit, change in self.assigned.units().items():
+            self._changed_us[unit] = self._now_us
+            self._note_relief(change)
+            for copy in change.copies:
+                self.detector.expect(copy.worker, copy.incarnation)
+        return []
+
     def _beat(self, record: HeartbeatRecord) -> list[Change]:
         self.detector.read(record)
         named = self._units_on(record.worker)
@@ -196,16 +214,15 @@ class Recovery:
         return self._propose(named)
 
     def _assigned(self, record: Assignment, offset: int) -> list[str]:
-        before = self.assigned.units()
-        valid = self.assigned.read(record)
+        before = {change.unit: self.assigned.of(change.unit) for change in record.changes}
+        valid = self.standings.read(offset, record)
         for change in valid:
-            self._accuse(before.get(change.unit), change)
-            self._tell(switching.story_line(before.get(change.unit), change))
-            self._offsets[change.unit] = offset
+            self._accuse(before[change.unit], change)
+            self._tell(switching.story_line(before[change.unit], change))
+            before[change.unit] = change
             self._changed_us[change.unit] = self._now_us
             self._stirred_us = self._attention.attentive_us
-            if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
-                self._relieved_us[change.unit] = self._now_us
+            self._note_relief(change)
             self._covering.forget(change.unit)
             mine = self._proposed.get(change.unit)
             if mine is not None and mine.epoch <= change.epoch:
@@ -214,6 +231,10 @@ class Recovery:
                 self.detector.expect(copy.worker, copy.incarnation)
         self._due_us = min(self._due_us, self._now_us)
         return [change.unit for change in valid]
+
+    def _note_relief(self, change: Change) -> None:
+        if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
+            self._relieved_us[change.unit] = self._now_us
 
     def _accuse(self, before: Change | None, after: Change) -> None:
         """A primary that lost its charge, and has not ended, was suspected, unless its unit has moved."""
@@ -237,8 +258,7 @@ class Recovery:
             plan = self._admitted.plan(decision.generation)
             for unit in terms(plan) if plan is not None else ():
                 for known in (
-                    self._terms, self._asked, self._offsets, self._changed_us, self._proposed, self._moves,
-                    self._relieved_us,
+                    self._terms, self._asked, self._changed_us, self._proposed, self._moves, self._relieved_us,
                 ):  # fmt: skip
                     known.pop(unit, None)
         return []
@@ -285,14 +305,15 @@ class Recovery:
         return changes
 
     def _situation(self, unit: str) -> Situation | None:
-        change, known = self.assigned.of(unit), self._terms.get(unit)
+        standing, known = self.standings.of_unit(unit), self._terms.get(unit)
+        change = None if standing is None else standing.change
         most = 2 if change is None or change.arriving is None else 3
-        if change is None or known is None or not 1 <= len(change.copies) <= most:
+        if standing is None or change is None or known is None or not 1 <= len(change.copies) <= most:
             return None  # Unplaced is final; more copies are the doing of a version that knows why.
         move, relief = self._moves.get(unit), self._relief
         return Situation(
             change,
-            offset=self._offsets[unit],
+            offset=standing.offset,
             age_us=self._now_us - self._changed_us[unit],
             terms=known,
             asked=self._asked[unit],

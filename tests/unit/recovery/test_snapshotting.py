@@ -1,0 +1,132 @@
+"""When replicas write snapshots of `assignments`, and what they make of each other's."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from schemas import assignments, events
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, Standing
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.standings import Standings
+from services.log.assignments import read_standings
+from services.log.backlog import Backlog
+from services.log.memory import MemoryLog
+from services.recovery.core.snapshotting import UNITS, Snapshotting
+from services.recovery.replica import Replica
+
+TOPICS = ClusterTopics()
+WHERE = Partition(TOPICS.assignments, 0)
+UNIT = "j@0-a/s-0"
+
+
+def placed(epoch: int, unit: str = UNIT) -> Assignment:
+    return Assignment("a", 0, (Change(unit, epoch, (Copy("w1", "1", PRIMARY),)),))
+
+
+class Cluster:
+    """A log, and replicas that read all of it."""
+
+    def __init__(self, replicas: int = 1, every: int = 10) -> None:
+        self.log = MemoryLog(lambda: 0)
+        self.log.create(TOPICS.specs())
+        self.epoch, self.every = 0, every
+        self.replicas = [self.start(f"r{number}") for number in range(replicas)]
+        self._read = 0
+
+    def start(self, name: str) -> Replica:
+        standings = read_standings(self.log, WHERE)
+        backlog = Backlog({}, {})
+        appender = self.log.appender(name)
+        replica = Replica(name, TOPICS, appender, backlog, 100, begun=standings, snapshot_every=self.every)
+        replica.trimmed({})
+        return replica
+
+    def change(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.epoch += 1
+            self.append(placed(self.epoch))
+
+    def append(self, record: Assignment) -> None:
+        self.log.put(WHERE, assignments.encode(record), None, None)
+        while self._read < self.log.offsets([WHERE], "end")[WHERE]:
+            for message in list(self.log.scan(WHERE, self._read)):
+                self._read = message.offset() + 1
+                for replica in self.replicas:
+                    replica.read(WHERE, message.offset(), 0, message.value())
+
+    def records(self) -> list[Assignment]:
+        return [assignments.decode(message.value() or b"") for message in self.log.scan(WHERE)]
+
+    def snapshots(self) -> list[Snapshot]:
+        return [record.snapshot for record in self.records() if record.snapshot is not None]
+
+    def told(self) -> list[str]:
+        where = Partition(TOPICS.events, 0)
+        return [events.decode(message.value() or b"").kind for message in self.log.scan(where)]
+
+
+def test_a_replica_writes_one_when_the_log_has_grown_enough() -> None:
+    cluster = Cluster()
+    cluster.change(100)
+    found = cluster.snapshots()
+    assert 6 <= len(found) <= 11
+    assert all(10 <= later.upto - one.upto <= 14 for one, later in pairwise(found))
+    assert cluster.told() == []
+
+
+def test_of_several_replicas_hardly_more() -> None:
+    cluster = Cluster(replicas=3)
+    cluster.change(100)
+    assert len(cluster.snapshots()) <= 20
+
+
+def test_one_that_starts_late_knows_when_the_last_was_written() -> None:
+    cluster = Cluster()
+    cluster.change(50)
+    before = len(cluster.snapshots())
+    cluster.replicas = [cluster.start("r9")]
+    cluster.change()
+    assert len(cluster.snapshots()) == before
+    cluster.change(20)
+    assert len(cluster.snapshots()) > before
+
+
+def test_a_log_of_before_there_were_snapshots_gets_one_at_once() -> None:
+    cluster = Cluster(replicas=0)
+    cluster.change(50)
+    cluster.replicas = [cluster.start("r9")]
+    cluster.change()
+    assert [one.upto for one in cluster.snapshots()] == [51]
+
+
+def test_one_that_differs_is_told_of_by_every_replica_and_counts_for_nothing() -> None:
+    cluster = Cluster(replicas=2)
+    cluster.change(5)
+    cluster.append(Assignment("stranger", 0, (), Snapshot(5, (Standing(4, Change(UNIT, 77)),))))
+    assert cluster.told() == ["snapshot-differs"] * 2
+    assert all(replica.core.assigned.epoch(UNIT) == 5 for replica in cluster.replicas)
+    cluster.change(20)
+    assert cluster.snapshots()[1:]
+
+
+def test_many_units_make_snapshots_seldom_and_what_was_not_appended_is_due_again() -> None:
+    snapshotting, standings = Snapshotting("", 10), Standings()
+    for number in range(2 * UNITS):
+        standings.read(number, placed(1, f"j@0-a/u-{number}"))
+    assert snapshotting.due(standings)
+    assert not snapshotting.due(standings)
+    snapshotting.withdraw()
+    assert snapshotting.due(standings)
+    standings.next += 19
+    assert not snapshotting.due(standings)
+    standings.next += 1
+    assert snapshotting.due(standings)
+
+
+def test_one_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.recovery.replica.MAX_BYTES", 10)
+    cluster = Cluster()
+    cluster.change(50)
+    assert cluster.snapshots() == []
