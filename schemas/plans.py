@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from schemas.decided import Id
-from schemas.reading import Strict
+from schemas.reading import Count, Strict
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -169,6 +169,17 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="type"):
     reason: str
 
 
+class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="type", omit_defaults=True):
+    """A person's decision: every reader passes over this record of the job's own topics, as if it were not there."""
+
+    job: str
+    generation: str
+    topic: str
+    partition: Count
+    offset: Count
+    time_ms: int = 0
+
+
 Decision = Plan | Rejection | Ended
 
 
@@ -190,6 +201,7 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _decision: Strict[Decision] = Strict(msgspec.json.Decoder(Decision).decode)
+_decision_or_skip: Strict[Decision | Skip] = Strict(msgspec.json.Decoder(Decision | Skip).decode)
 _status = Strict(msgspec.json.Decoder(Status).decode)
 
 
@@ -198,10 +210,15 @@ def decode(data: bytes) -> Decision:
     return _decision.decode(data)
 
 
+def decode_any(data: bytes) -> Decision | Skip:
+    """Raises msgspec.DecodeError on anything else."""
+    return _decision_or_skip.decode(data)
+
+
 def decode_status(data: bytes) -> Status:
     """Raises msgspec.DecodeError on anything else."""
     return _status.decode(data)
 
 
-def encode(record: Decision | Status) -> bytes:
+def encode(record: Decision | Skip | Status) -> bytes:
     return msgspec.json.encode(record)

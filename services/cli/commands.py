@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from services.cli import cluster, dead_letters, faults, jobs, looking, machine, replay, results, sending
+from services.cli import cluster, dead_letters, faults, jobs, looking, machine, repair, replay, results, sending
 from services.cli.terminal import CommandFailed, say_error
 
 TOUR = """
@@ -91,6 +91,7 @@ def _assemble() -> None:
     app.command(rich_help_panel=DATA)(sending.send)
     app.command(rich_help_panel=DATA)(results.results)
     app.command(rich_help_panel=DATA)(replay.replay)
+    app.command(rich_help_panel=DATA)(repair.repair)
     app.command("dead-letters", rich_help_panel=DATA)(dead_letters.dead_letters)
     app.command("list", rich_help_panel=LOOKING)(looking.list_jobs)
     for look in (looking.status, looking.units, looking.workers, looking.events):

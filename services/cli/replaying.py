@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,12 +20,12 @@ import msgspec
 from schemas import cuts, dead_letters, delivered
 from schemas.cuts import Cut
 from schemas.dead_letters import DeadLetter
-from schemas.plans import Decision, OperatorPlan, Plan
+from schemas.plans import Decision, OperatorPlan, Plan, Skip
 from schemas.progress import decode as decode_progress
 from schemas.topics import ClusterTopics, JobTopics, Partition
 from services.cli.recorded import Recorded
 from services.cli.terminal import USAGE, CommandFailed
-from services.kernel.admitted import Admitted
+from services.kernel.admitted import Admitted, Skipped
 from services.kernel.admitted import decode as decode_decision
 from services.kernel.comparing import Comparison, Counts, Difference
 from services.kernel.cuts import of_plan
@@ -34,6 +34,7 @@ from services.kernel.planning.suggestions import suggest
 from services.kernel.replaying import Outcome, Records, Replay, Row, Taken
 from services.kernel.versions import library_versions
 from services.log.protocol import Log, Message
+from services.worker.position import newest_cut
 from services.worker.too_large import stands_for
 
 DEAD_LETTERS = "dead letters"
@@ -67,7 +68,8 @@ class Report:
 class Recording:
     """A generation as the log holds it. next_ms: when the next generation of that job was admitted.
 
-    committed: by unit, the last batch whose rows are known to be committed.
+    committed: by unit, the last batch whose rows are known to be committed. skipped: records that somebody has decided
+    to pass over.
     """
 
     plan: Plan
@@ -75,6 +77,7 @@ class Recording:
     admitted_ms: int
     next_ms: int | None
     committed: dict[str, int]
+    skipped: Skipped
 
     @property
     def batches(self) -> int:
@@ -164,7 +167,8 @@ def find(log: Log, topics: ClusterTopics, job: str, generation: str = "") -> Rec
     later = admitted[chosen[-1] + 1 :]
     own = topics.job(plan.job, plan.generation)
     _check_own(log, own, ended=bool(later) or _ended(log, topics, plan.generation))
-    return Recording(plan, own, admitted_ms, later[0][1] if later else None, _committed(log, plan, own))
+    skipped = _decided(log, topics).skipped(plan.generation)
+    return Recording(plan, own, admitted_ms, later[0][1] if later else None, _committed(log, plan, own), skipped)
 
 
 def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:
@@ -176,7 +180,7 @@ def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:
             yield decision, message.timestamp()[1]
 
 
-def _decision(message: Message) -> Decision | None:
+def _decision(message: Message) -> Decision | Skip | None:
     """None for a record that is none: no reader takes it."""
     try:
         return decode_decision(message.value() or b"")
@@ -185,11 +189,15 @@ def _decision(message: Message) -> Decision | None:
 
 
 def _ended(log: Log, topics: ClusterTopics, generation: str) -> bool:
+    return _decided(log, topics).ended(generation) is not None
+
+
+def _decided(log: Log, topics: ClusterTopics) -> Admitted:
     admitted = Admitted()
     for message in log.scan(Partition(topics.plans, 0)):
         if (decision := _decision(message)) is not None:
             admitted.read(decision)
-    return admitted.ended(generation) is not None
+    return admitted
 
 
 def _unknown(log: Log, topics: ClusterTopics, job: str, generation: str) -> CommandFailed:
@@ -219,14 +227,17 @@ def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
     """
     units = {unit.name: unit.partition for unit in plan.units if unit.delivers}
     found = dict.fromkeys(units, 0)
+    newest = newest_cut(log, Partition(own.cuts, 0))
     for message in log.scan(Partition(own.progress, 0)):
-        known = decode_progress(message.value() or b"")
-        if known.unit in found:
-            found[known.unit] = max(found[known.unit], known.acked)
+        with suppress(msgspec.DecodeError):  # nobody has taken it for progress
+            known = decode_progress(message.value() or b"")
+            if known.unit in found and known.acked <= newest:
+                found[known.unit] = max(found[known.unit], known.acked)
     for name, partition in units.items():
-        last = log.last(Partition(own.delivered, partition))
-        if last is not None and last.value() is not None:
-            found[name] = max(found[name], delivered.decode(last.value() or b"").batch)
+        for message in log.scan(Partition(own.delivered, partition)):
+            with suppress(msgspec.DecodeError):  # nor this for a position
+                batch = delivered.decode(message.value() or b"").batch
+                found[name] = max(found[name], batch if batch <= newest else 0)
     return found
 
 
@@ -247,6 +258,7 @@ class _Cuts:
 
     def __init__(self, log: Log, recording: Recording) -> None:
         self._partition = Partition(recording.topics.cuts, 0)
+        self._skipped = recording.skipped.get(self._partition, frozenset())
         ends = log.offsets([self._partition], "end")
         self._recorded = Recorded(log, "replay-cuts", {self._partition: 0}, ends)
         self._log = of_plan(recording.plan)
@@ -266,6 +278,8 @@ class _Cuts:
 
     def _read(self, message: Message) -> None:
         """A record that cannot be read is as invalid as one that does not fit."""
+        if message.offset() in self._skipped:
+            return
         try:
             record = cuts.decode(message.value() or b"")
         except msgspec.DecodeError:

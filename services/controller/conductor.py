@@ -16,7 +16,7 @@ import structlog
 from schemas import assignments, cuts, events, heartbeats, plans, progress
 from schemas.cuts import Control
 from schemas.events import Event
-from schemas.plans import Plan
+from schemas.plans import Plan, Skip
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.controller.appending import Appending
 from services.controller.core import actions as do
@@ -259,7 +259,8 @@ def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened
         case Kind.SUBMIT:
             return happened.Submitted(offset, timestamp_ms, value)
         case Kind.PLANS:
-            return happened.DecisionRead(decode_decision(value))
+            decision = decode_decision(value)
+            return None if isinstance(decision, Skip) else happened.DecisionRead(decision)
         case Kind.ASSIGNMENTS:
             return happened.AssignmentRead(assignments.decode(value))
         case Kind.HEARTBEATS:

@@ -6,17 +6,23 @@ nobody could act on is none (services/kernel/planning/soundness.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from schemas import plans
-from schemas.plans import Decision, Ended, Plan, Rejection
+from schemas.plans import Decision, Ended, Plan, Rejection, Skip
+from schemas.topics import Partition
 from services.kernel.decided import LastValid
 from services.kernel.planning.soundness import unsound
 
+Skipped = Mapping[Partition, frozenset[int]]
+"""Offsets of records that a person has decided to pass over, by partition."""
 
-def decode(value: bytes) -> Decision:
+
+def decode(value: bytes) -> Decision | Skip:
     """A decision that can be acted on. Raises msgspec.DecodeError on anything else."""
-    decision = plans.decode(value)
+    decision = plans.decode_any(value)
     if problem := unsound(decision):
         raise msgspec.ValidationError(problem)
     return decision
@@ -30,9 +36,12 @@ class Admitted:
         self._plans: dict[str, Plan] = {}
         self._rejections: dict[str, Rejection] = {}
         self._ended: dict[str, Ended] = {}
+        self._skipped: dict[str, dict[Partition, frozenset[int]]] = {}
 
-    def read(self, decision: Decision) -> bool:
+    def read(self, decision: Decision | Skip) -> bool:
         """False if the record is invalid and changes nothing."""
+        if isinstance(decision, Skip):
+            return self._skip(decision)
         g = decision.generation
         follows = isinstance(decision, Ended) == (g in self._plans) and g not in {**self._rejections, **self._ended}
         if not follows or not self._last.fits(g, decision.prev) or unsound(decision):
@@ -45,6 +54,19 @@ class Admitted:
         else:
             self._ended[g] = decision
         return True
+
+    def _skip(self, skip: Skip) -> bool:
+        plan, at = self._plans.get(skip.generation), Partition(skip.topic, skip.partition)
+        if plan is None or plan.job != skip.job or skip.generation in self._ended or unsound(skip):
+            return False
+        skipped = self._skipped.setdefault(skip.generation, {})
+        before = skipped.get(at, frozenset())
+        skipped[at] = before | {skip.offset}
+        return skip.offset not in before
+
+    def skipped(self, generation: str) -> Skipped:
+        """Records of the job's own topics that every reader passes over."""
+        return dict(self._skipped.get(generation, {}))
 
     def plan(self, generation: str) -> Plan | None:
         return self._plans.get(generation)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from schemas.checkpoints import CutsSnapshot, TaskCuts
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord, Range
 from schemas.plans import Plan
@@ -31,14 +33,27 @@ def beginning(first: Mapping[str, Mapping[int, int]]) -> CutsSnapshot:
     return CutsSnapshot(upto=0, tasks=tasks)
 
 
-def of_plan(plan: Plan, known: CutsSnapshot | None = None) -> CutLog:
-    """The cut log of a job. known: its state as of some offset; default: before its first record."""
+def of_plan(
+    plan: Plan, known: CutsSnapshot | None = None, own: Collection[str] = (), skipped: Collection[int] = ()
+) -> CutLog:
+    """The cut log of a job.
+
+    Args:
+        known: its state as of some offset; default: before its first record.
+        own: tasks whose state is known for sure. skipped: offsets of records that are passed over; of the other tasks
+            a state behind one of them is forgotten, and the log read once more.
+    """
     first = {
         task_name(source.operator, index): {partition: source.first[partition] for partition in owned}
         for source in plan.sources
         for index, owned in enumerate(source.owners)
     }
-    return CutLog(known or beginning(first), growing(plan))
+    start = beginning(first)
+    if known is not None and any(offset < known.upto for offset in skipped):
+        start = replace(start, tasks=start.tasks | {task: known.tasks[task] for task in own if task in known.tasks})
+    elif known is not None:
+        start = known
+    return CutLog(start, growing(plan))
 
 
 def growing(plan: Plan) -> dict[str, Share]:

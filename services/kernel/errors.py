@@ -55,6 +55,10 @@ class WorkerUnfit(HoldfastError):
     """This process cannot hold copies, as when its disk is full: end it; its units go on elsewhere."""
 
 
+class Unreachable(HoldfastError):
+    """A cut names records that its partition does not hold: a person says what counts."""
+
+
 class Divergence(HoldfastError):
     """A duplicate with another payload: an operator is not a pure function of its inputs."""
 

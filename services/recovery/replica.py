@@ -18,7 +18,7 @@ from schemas.events import Event as Happened
 from schemas.events import decode as decode_event
 from schemas.events import encode as encode_event
 from schemas.heartbeats import Echo
-from schemas.plans import Ended, Plan
+from schemas.plans import Ended, Plan, Skip
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.admitted import decode as decode_decision
 from services.kernel.refusals import KIND as REFUSED
@@ -188,6 +188,8 @@ class Replica:
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)
+        if isinstance(decision, Skip):
+            return  # concerns those who read the job's own topics
         if isinstance(decision, Plan):
             self._generations[decision.job] = decision.generation
         elif isinstance(decision, Ended):

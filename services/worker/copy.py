@@ -32,7 +32,7 @@ from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State
 from services.worker.delivery import Delivery
 from services.worker.job import JobView
-from services.worker.position import Positions
+from services.worker.position import Positions, newest_cut
 from services.worker.restoring import Rebuilt, rebuild
 from services.worker.running import Running
 from services.worker.surroundings import Surroundings
@@ -81,7 +81,7 @@ class UnitCopy:
     def offer(self, chunk: Chunk) -> None:
         if self.running is not None:
             running = self.running
-            self._guard(lambda: running.offer(chunk))
+            self._guard(lambda: running.offer(self._job.passed_over(chunk)))
 
     def broken(self, cause: str) -> None:
         """Inputs and image no longer fit together: rebuild, but not for ever."""
@@ -154,7 +154,13 @@ class UnitCopy:
         image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
         known = self._job.progress.get(self._layout.unit.name)
         acked = 0 if known is None else known.acked
-        self._run(lambda: rebuild(self._around.log, partition, image, acked), self._restored)
+        skipped = self._job.skipped.get(partition, frozenset())
+        log, cut_log = self._around.log, Partition(self._job.topics.cuts, 0)
+
+        def exists(batch: int) -> bool:
+            return batch <= newest_cut(log, cut_log)
+
+        self._run(lambda: rebuild(log, partition, image, acked, skipped, exists), self._restored)
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
@@ -252,6 +258,7 @@ class UnitCopy:
             unit.name,
             Partition(topics.delivered, unit.partition),
             Partition(topics.cuts, 0),
+            self._job.skipped.get(Partition(topics.delivered, unit.partition), frozenset()),
             lambda: 0 if self.running is None else self.running.batch,
             lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
         )

@@ -46,7 +46,8 @@ class Cutter:
         self._job, self._around = job, around
         self._partition = Partition(job.topics.cuts, 0)
         known = None if marker is None else marker.cuts
-        self._log = of_plan(job.plan, known)
+        own = [task.name for task in layout.tasks if task.source is not None]
+        self._log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()))
         self.grown = False
         self._tables = frozenset(_table_tasks(job))
         batch = 0 if marker is None else marker.b

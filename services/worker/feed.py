@@ -10,6 +10,7 @@ from typing import Protocol
 
 from schemas.cuts import Cut, Range
 from schemas.dead_letters import DeadLetter
+from schemas.topics import Partition
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.unit import Fed
 from services.log.protocol import Chunk
@@ -82,6 +83,10 @@ class Feed(Protocol):
 
     def ready(self, batch: int) -> bool:
         """Whether the batch is cut and its records are here."""
+        ...
+
+    def missing(self, batch: int) -> Mapping[Partition, int]:
+        """Up to where a batch is cut whose records are not here, by partition of a topic of the user's."""
         ...
 
     def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:

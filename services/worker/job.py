@@ -11,8 +11,10 @@ from schemas.assignments import unit_key
 from schemas.plans import Plan, SourcePlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
+from services.kernel.admitted import Skipped
 from services.kernel.assigned import Assigned
 from services.kernel.planning.layout import UnitLayout, readers, unit_layouts
+from services.log.protocol import Chunk
 from services.worker.core.cutting import Rhythm
 from services.worker.core.trimming import later
 
@@ -24,6 +26,8 @@ next word, at most 100 ms later, tells; meanwhile the lower one holds nothing bu
 @dataclass(slots=True)
 class JobView:
     """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what.
+
+    skipped: records of its own topics that somebody has decided to pass over.
 
     number: of the generation, in its frames. rhythm, checkpoint_interval_ms: as the plan says.
     """
@@ -37,6 +41,7 @@ class JobView:
     rhythm: Rhythm
     checkpoint_interval_ms: int
     progress: dict[str, Progress] = field(default_factory=dict)
+    skipped: Skipped = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
@@ -68,6 +73,14 @@ class JobView:
 
     def source(self, operator: str) -> SourcePlan:
         return next(source for source in self.plan.sources if source.operator == operator)
+
+    def passed_over(self, chunk: Chunk) -> Chunk:
+        """The chunk without what is skipped."""
+        skipped = self.skipped.get(chunk.partition)
+        if skipped is None:
+            return chunk
+        kept = [message for message in chunk.messages if message.offset() not in skipped]
+        return Chunk(chunk.partition, kept, chunk.end, chunk.generation)
 
     def read_progress(self, record: Progress) -> None:
         """Of a copy here."""

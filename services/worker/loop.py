@@ -236,9 +236,23 @@ class Worker:
             if key not in wanted:
                 copy.unplace()
                 del self._copies[key]
+        self._pass_over()
         for key, change in wanted.items():
             self._place(key, change)
         self._forget_jobs()
+
+    def _pass_over(self) -> None:
+        """Copies of a job that somebody has repaired begin anew, without the records that are to be skipped."""
+        for generation, view in self._jobs.items():
+            skipped = self._admitted.skipped(generation)
+            if skipped == view.skipped:
+                continue
+            view.skipped = skipped
+            view.progress.clear()
+            self._control.remove(self._progress_readers[generation])
+            self._control.add(self._progress_readers[generation], {Partition(view.topics.progress, 0): 0})
+            for key in [key for key in self._copies if split_unit_key(key)[1] == generation]:
+                self._copies.pop(key).unplace()
 
     def _over(self, key: str) -> bool:
         """Its job has ended, whatever `assignments` says."""
@@ -264,6 +278,7 @@ class Worker:
     def _job(self, plan: Plan) -> JobView:
         if plan.generation not in self._jobs:
             job = self._jobs[plan.generation] = JobView.of(plan, self._topics, self._assigned)
+            job.skipped = self._admitted.skipped(plan.generation)
             reader = self._progress_readers[plan.generation] = _ProgressReader(job, self.refusals)
             self._control.add(reader, {Partition(job.topics.progress, 0): 0})
         return self._jobs[plan.generation]
@@ -344,7 +359,7 @@ class _ProgressReader:
         self._job, self._refusals = job, refusals
 
     def offer(self, chunk: Chunk) -> None:
-        for message in chunk.messages:
+        for message in self._job.passed_over(chunk).messages:
             try:
                 self._job.read_told(progress.decode(message.value() or b""))
             except msgspec.DecodeError as error:

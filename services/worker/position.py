@@ -6,7 +6,7 @@ of what is known of the unit is compared with the cut log before it is believed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -26,6 +26,7 @@ class Positions:
 
     Args:
         partition: of the delivered topic. cut_log: of the job.
+        skipped: offsets of records that are passed over.
         done: the batch that the copy has reached.
         refuse: told of a record that is no position of the unit.
     """
@@ -36,11 +37,12 @@ class Positions:
         unit: str,
         partition: Partition,
         cut_log: Partition,
+        skipped: Collection[int],
         done: Callable[[], int],
         refuse: Callable[[Partition, int, object], None],
     ) -> None:
         self._log, self._unit, self._partition, self._cut_log = log, unit, partition, cut_log
-        self._done, self._refuse = done, refuse
+        self._skipped, self._done, self._refuse = skipped, done, refuse
 
     def last(self) -> Delivered | None:
         """Raises Torn, Retriable."""
@@ -55,6 +57,8 @@ class Positions:
         return max(found, key=lambda one: one.batch, default=None)
 
     def _believed(self, message: Message) -> Delivered | None:
+        if message.offset() in self._skipped:
+            return None
         try:
             position = delivered.decode(message.value() or b"")
         except msgspec.DecodeError as error:
@@ -63,22 +67,28 @@ class Positions:
         if position.unit != self._unit:
             self._refuse(self._partition, message.offset(), f"the position of {position.unit}, not of {self._unit}")
             return None
-        if position.batch > self._done() + MAX_LEAD_BATCHES and position.batch > (newest := self._newest_cut()):
+        if position.batch > self._done() + MAX_LEAD_BATCHES and position.batch > (
+            newest := newest_cut(self._log, self._cut_log)
+        ):
             cause = f"position {position.batch} is ahead of every batch: {newest} is cut"
             self._refuse(self._partition, message.offset(), cause)
             return None
         return position
 
-    def _newest_cut(self) -> int:
-        """The highest batch of a cut that follows on another, found by reading ever larger stretches from the end."""
-        first, end = (self._log.offsets([self._cut_log], at)[self._cut_log] for at in ("start", "end"))
-        stretch = FIRST_STRETCH
-        while True:
-            begin = max(first, end - stretch)
-            newest = _newest_of(self._log, self._cut_log, begin)
-            if newest or begin == first:
-                return newest
-            stretch *= 4
+
+def newest_cut(log: Log, cut_log: Partition) -> int:
+    """The highest batch of a cut that follows on another, found by reading ever larger stretches from the end.
+
+    No unit has processed, acknowledged or delivered a later one.
+    """
+    first, end = log.offsets([cut_log], "start")[cut_log], log.offsets([cut_log], "end")[cut_log]
+    stretch = FIRST_STRETCH
+    while True:
+        begin = max(first, end - stretch)
+        newest = _newest_of(log, cut_log, begin)
+        if newest or begin == first:
+            return newest
+        stretch *= 4
 
 
 def _newest_of(log: Log, partition: Partition, begin: int) -> int:

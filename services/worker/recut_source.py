@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter
+from schemas.topics import Partition
 from services.kernel.frames import FrameCodec
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.recut import MicroBatch, Recut
@@ -130,6 +131,10 @@ class RecutFeed:
             return True
         cut = self._cuts.get(batch)
         return cut is not None and (cut.ranges[0].stop == cut.ranges[0].start or self._fetched >= cut.ranges[0].stop)
+
+    def missing(self, batch: int) -> Mapping[Partition, int]:
+        """Nothing: its topic is the job's own."""
+        return {}
 
     def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
         cut = self._cuts.pop(batch)

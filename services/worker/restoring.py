@@ -5,7 +5,7 @@ Source: PROTOCOL 6: scan to the end, start from an empty image, apply all valid 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -35,7 +35,14 @@ FEW_RUNS = 2
 MAX_LOOKS = 8
 
 
-def rebuild(log: Log, partition: Partition, image: Image, acked: int = 0) -> Rebuilt:
+def rebuild(
+    log: Log,
+    partition: Partition,
+    image: Image,
+    acked: int = 0,
+    skipped: Collection[int] = (),
+    exists: Callable[[int], bool] = lambda batch: True,
+) -> Rebuilt:
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
     A large image takes seconds, in which the unit goes on elsewhere and its inputs are trimmed up to its newest marker:
@@ -43,13 +50,15 @@ def rebuild(log: Log, partition: Partition, image: Image, acked: int = 0) -> Reb
 
     Args:
         acked: the unit's batch of which `progress` said, before this call, that its marker is there.
+        skipped: offsets of records that are passed over.
+        exists: whether a batch was ever cut: anybody can say that he has acknowledged another.
 
     Raises:
         StateCorrupted: the log was trimmed under the scan, or lacks that marker: try again.
     """
-    reading = _Reading(log, partition)
+    reading = _Reading(log, partition, skipped)
     folded, runs = restore(reading.records())
-    if folded.last_b < acked:
+    if folded.last_b < acked and exists(acked):
         raise StateCorrupted(f"{partition} ends at batch {folded.last_b}, but batch {acked} was acknowledged")
     entries = sum(_apply(part, image) for run in runs for part in run.parts)
     for _ in range(MAX_LOOKS):
@@ -63,8 +72,8 @@ def rebuild(log: Log, partition: Partition, image: Image, acked: int = 0) -> Reb
 class _Reading:
     """What a partition holds, from where the last look at it ended."""
 
-    def __init__(self, log: Log, partition: Partition) -> None:
-        self._log, self._partition = log, partition
+    def __init__(self, log: Log, partition: Partition, skipped: Collection[int]) -> None:
+        self._log, self._partition, self._skipped = log, partition, skipped
         self._start: int | None = None
 
     @property
@@ -74,6 +83,8 @@ class _Reading:
     def records(self) -> Iterator[tuple[int, CheckpointRecord]]:
         for message in self._log.scan(self._partition, self._start):
             self._start = message.offset() + 1
+            if message.offset() in self._skipped:
+                continue
             with suppress(msgspec.DecodeError):  # what cannot be read is as invalid as a run that does not fit
                 yield message.offset(), decode(message.value() or b"")
 

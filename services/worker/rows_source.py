@@ -16,6 +16,7 @@ from schemas.commits import decode
 from schemas.cuts import END_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter
 from schemas.plans import SparkPlan
+from schemas.topics import Partition
 from services.kernel import watermark
 from services.kernel.commits import CommitLog
 from services.kernel.marked import AT, REACHED, RowDecoder, RowReader
@@ -200,6 +201,10 @@ class RowsFeed:
         return cut is not None and all(
             r.stop == r.start or self._lanes[r.partition].fetched >= r.stop for r in cut.ranges
         )
+
+    def missing(self, batch: int) -> Mapping[Partition, int]:
+        """Nothing: its topic is the job's own."""
+        return {}
 
     def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
         cut = self._cuts.pop(batch)

@@ -30,6 +30,7 @@ from services.worker.feed import Feed
 from services.worker.inputs import Inputs
 from services.worker.job import JobView
 from services.worker.kept import Kept
+from services.worker.missing import Missing
 from services.worker.outbox import Outbox
 from services.worker.restoring import Rebuilt
 from services.worker.steps import Steps
@@ -92,6 +93,7 @@ class Running:
         now = around.clock_ms()
         self._sweep_ms = self._capture_ms = now
         self._telling = Telling(Partition(job.topics.progress, 0), around.appender, now)
+        self._missing = Missing(around.log, around.restores, job.plan.job)
         self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
         self._held: set[Partition] = set()
         self._still = True
@@ -197,6 +199,8 @@ class Running:
         """Does what can be done now; True if a batch was processed."""
         self._stirred = False
         worked = self._process(now_ms)
+        if self._feeds and self._flags.process:
+            self._missing.look(self.batch + 1, self._lacking, now_ms)
         if self._flags.commit:
             self._cutter.propose(now_ms)  # also while the outputs are being opened: the cut log decides, not they
         if self._commits:
@@ -280,6 +284,8 @@ class Running:
         if self.busy or self._checkpointer.pastes(self.batch, asleep=self.asleep):
             return now_ms
         due_ms = self._telling.due_ms(self.batch) if self._commits else math.inf
+        if self._feeds and self._flags.process:
+            due_ms = min(due_ms, self._missing.next_deadline)
         if self._flags.commit:
             due_ms = min(due_ms, now_ms + self._cutter.wait_ms(now_ms))
         if not self._commits:
@@ -295,6 +301,11 @@ class Running:
     def _ready(self) -> bool:
         batch = self.batch + 1
         return not self._ended and all(feed.ready(batch) for feed in self._feeds.values()) and self._inputs.ready(batch)
+
+    def _lacking(self) -> dict[Partition, int]:
+        """Up to where the next batch is cut and its records are not here."""
+        found = (feed.missing(self.batch + 1).items() for feed in self._feeds.values())
+        return {partition: stop for items in found for partition, stop in items}
 
     def _process(self, now_ms: float) -> bool:
         worked = False

@@ -16,6 +16,7 @@ import numpy as np
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter, of_record
+from schemas.topics import Partition
 from services.kernel.decoding import Decoded
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import TaskLayout
@@ -270,6 +271,14 @@ class SourceFeed:
             return True
         cut = self._cuts.get(batch)
         return cut is not None and all(self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
+
+    def missing(self, batch: int) -> Mapping[Partition, int]:
+        """Up to where the batch is cut and its records are not here."""
+        cut, source = self._cuts.get(batch), self.task.source
+        if cut is None or source is None:
+            return {}
+        lacking = (r for r in cut.ranges if not self._waiting[r.partition].holds(r.stop))
+        return {Partition(source.topic, r.partition): r.stop for r in lacking}
 
     def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
         """The rows of a ready batch, the records that are none, and the cut."""

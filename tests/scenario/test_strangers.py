@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import xxhash
 
-from schemas import checkpoints, delivered, events, frames, progress
+from schemas import checkpoints, cuts, delivered, events, frames, plans, progress
 from schemas.checkpoints import Anchor, Position
+from schemas.cuts import Cut, Range
 from schemas.decided import Id
 from schemas.delivered import Delivered
 from schemas.frames import HEADER_BYTES, Header
+from schemas.plans import Skip
 from schemas.progress import Progress
 from schemas.topics import Partition
+from services.cli import repairing, replaying
+from services.cli.terminal import CommandFailed
+from services.cli.whereabouts import Door, Whereabouts
 from services.kernel.planning.layout import data_topics
-from tests.support.memory_cluster import MemoryCluster
+from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, check, orders
 
 BUSY = JOB + "fault_tolerance: {checkpoint: {interval_ms: 50}}\n"
@@ -168,3 +175,100 @@ def test_fields_that_a_newer_version_adds_are_passed_over() -> None:
         append(cluster, Partition(cluster.topics.progress, 0), msgspec.json.encode(record | {"mood": "calm"}))
 
     run(newer)
+
+
+# -- what a person must decide ----------------------------------------------------------------------------------------
+
+
+def skip(cluster: MemoryCluster, partition: Partition, offset: int) -> None:
+    one = Skip("orders", GENERATION, partition.topic, partition.index, offset)
+    append(cluster, Partition(cluster.cluster.plans, 0), plans.encode(one))
+
+
+def door(cluster: MemoryCluster) -> Door:
+    """For the command line, onto a log in memory."""
+    log: Any = cluster.log
+    return Door(log, cluster.cluster, cluster.log.topics(), Whereabouts(Path(), "", "t", True))
+
+
+def running(cluster: MemoryCluster, fed: list[dict[str, Any]]) -> None:
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    for partition in (0, 1):
+        cluster.feed("orders", fed[partition:200:2], partition)
+    cluster.turn(300)
+
+
+def states(cluster: MemoryCluster) -> dict[str, str]:
+    return {copy.unit.split("/")[1]: copy.state for worker in cluster.workers.values() for copy in worker.copies()}
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_cut_of_records_that_do_not_exist_fails_the_job_with_its_cause_until_it_is_skipped(takeover: bool) -> None:
+    """It hung for ever, and every copy of it said that it ran."""
+    fed = orders(300)
+    cluster = MemoryCluster(BUSY)
+    running(cluster, fed)
+    at = Partition(cluster.topics.cuts, 0)
+    last = [record for m in cluster.log.scan(at) if isinstance(record := cuts.decode(m.value() or b""), Cut)]
+    cut = [record for record in last if record.task == "orders-0"][-1]
+    ahead = tuple(Range(r.partition, r.stop, r.stop + 10**9) for r in cut.ranges)
+    forged = Cut(cut.task, cut.batch + 1, ahead, cut.watermark, Id("somebody", 1), cut.id)
+    offset = cluster.log.offsets([at], "end")[at]
+    append(cluster, at, cuts.encode(forged))
+    for partition in (0, 1):
+        cluster.feed("orders", fed[200 + partition :: 2], partition)
+    cluster.until(lambda: states(cluster)["orders-0"] == "failed")
+    (error,) = [c.error for c in cluster.workers["w1"].copies() if c.state == "failed"]
+    assert "which ends at" in error
+    assert "holdfast repair orders --list" in error
+    (line,) = repairing.search(door(cluster), cluster.plan)
+    assert (line.topic, line.partition, line.offset, line.holds) == (at.topic, 0, offset, True)
+    where, found = repairing.place(f"cuts:{offset}", cluster.plan, cluster.topics, cluster.log.topics())
+    repairing.skip(door(cluster), cluster.plan, where, found)
+    if takeover:
+        cluster.kill("w1")
+        second = cluster.start("w2")
+        cluster.place({unit: [second] for unit in cluster.units})
+    cluster.until(lambda: all(state == "running" for state in states(cluster).values()))
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+    assert [(one.holds, one.skipped) for one in repairing.search(door(cluster), cluster.plan)] == [(False, True)]
+    report = replaying.replay(door(cluster).log, cluster.cluster, "orders")
+    assert report.exact, report
+
+
+def test_a_frame_that_contradicts_a_true_one_fails_the_job_until_it_is_skipped() -> None:
+    fed = orders(300)
+    cluster = MemoryCluster(BUSY)
+    running(cluster, fed)
+    data = Partition(next(iter(data_topics(cluster.plan))), 0)
+    value = next(v for m in cluster.log.scan(data) if len(v := m.value() or b"") > HEADER_BYTES)
+    header = frames.unpack(newest(cluster, data) or b"")
+    other = header._replace(
+        batch=header.batch + 1, payload_hash=frames.unpack(value).payload_hash, schema=frames.unpack(value).schema
+    )
+    offset = cluster.log.offsets([data], "end")[data]
+    append(cluster, data, other.pack() + value[HEADER_BYTES:])
+    cluster.until(lambda: "failed" in states(cluster).values())
+    holding = [one for one in repairing.search(door(cluster), cluster.plan) if one.holds]
+    assert {one.topic for one in holding} == {data.topic}
+    assert offset in {one.offset for one in holding}
+    skip(cluster, data, offset)
+    cluster.until(lambda: all(state == "running" for state in states(cluster).values()))
+    for partition in (0, 1):
+        cluster.feed("orders", fed[200 + partition :: 2], partition)
+    cluster.run_to_end()
+    check(cluster.rows, fed)
+
+
+def test_a_skip_of_what_is_not_the_jobs_own_is_refused() -> None:
+    cluster = MemoryCluster(BUSY)
+    for topic in ("orders", "shops", "t.jobs.plans"):
+        skip(cluster, Partition(topic, 0), 1)
+    worker = cluster.start("w1")
+    cluster.turn(5)
+    assert worker.refusals.counts == {cluster.cluster.plans: 3}
+    for text in ("cuts", "cuts:x", "cuts:9:1", "nothing:1", "cuts:0:0:0"):
+        with pytest.raises(CommandFailed):
+            repairing.place(text, cluster.plan, cluster.topics, cluster.log.topics())

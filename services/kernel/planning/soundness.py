@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.plans import Decision, Edge, OperatorPlan, Plan, SourcePlan, UnitPlan
+from schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
 from schemas.topics import JobTopics
 from services.kernel.planning.layout import data_topics, readers
 
@@ -23,10 +23,12 @@ _GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]{6}")
 _NAME = re.compile(r"[^@/\s]+")
 
 
-def unsound(decision: Decision) -> str:
+def unsound(decision: Decision | Skip) -> str:
     """What is wrong with it, or nothing."""
     if _GENERATION.fullmatch(decision.generation) is None:
         return f"{decision.generation!r} is no generation"
+    if isinstance(decision, Skip) and f".{decision.job}.{decision.generation}." not in decision.topic:
+        return f"topic {decision.topic} is none of {decision.job}@{decision.generation}'s own"
     if not isinstance(decision, Plan):
         return ""
     if _NAME.fullmatch(decision.job) is None:

@@ -35,7 +35,7 @@ class Site:
             self.cut(Cut("s-0", batch, (Range(0, batch, batch + 1),), 0, Id("a", batch), prev))
         self.refused: list[int] = []
         self.positions = Positions(
-            self.log, "u", DELIVERED, CUTS, lambda: done, lambda at, offset, cause: self.refused.append(offset)
+            self.log, "u", DELIVERED, CUTS, (), lambda: done, lambda at, offset, cause: self.refused.append(offset)
         )
 
     def cut(self, cut: Cut) -> None:

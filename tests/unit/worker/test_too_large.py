@@ -29,7 +29,9 @@ TASK = TaskLayout("all-0", 0, SINK, (), (), (), None)
 
 
 def positions(log: MemoryLog) -> Positions:
-    return Positions(log, "u", Partition(TOPICS.delivered, 0), Partition(TOPICS.cuts, 0), lambda: 100, lambda *_: None)
+    return Positions(
+        log, "u", Partition(TOPICS.delivered, 0), Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None
+    )
 
 
 class Strict(MemoryTransactor):

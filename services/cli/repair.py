@@ -1,0 +1,75 @@
+"""The command that finds what holds a job up, and skips it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from services.cli.options import DataDir, JobName, Json, KafkaAt
+from services.cli.terminal import CommandFailed, print_json, print_table, say, waiting
+
+if TYPE_CHECKING:
+    from services.cli.repairing import PoisonLine
+
+
+def repair(
+    job: JobName,
+    listed: Annotated[bool, typer.Option("--list", help="List them; this is the default.")] = False,
+    skip: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC[:PARTITION]:OFFSET", help="Pass over this record of the job's own topics, for good."
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Find records on a job's own topics that hold it up, and skip them.
+
+    A record that cannot be read, or cannot be true, is passed over by itself; the event record-refused says which and
+    why. What is well formed and yet wrong holds the job up: `status` says failed, and this command names the record.
+    A cut of records that do not exist is such a one, or a frame with other rows than the same frame before it.
+
+    --skip decides, in the cluster's log, that every reader passes over that record as if it were not there. The job's
+    copies then begin anew from their checkpoints. Skip what should never have been written, and nothing else: the
+    rows of a true frame are gone with it, and the batches behind a cut that is skipped are cut anew.
+    """
+    from services.cli import repairing
+    from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.cluster_view import OVER
+    from services.cli.whereabouts import connected
+
+    with connected(data_dir, kafka) as door:
+        view = read_jobs(door)
+        line = named_job(view, job)
+        plan = view.plan(line.generation)
+        if plan is None or line.state in OVER:
+            raise CommandFailed(f"job {line.job} does not run: there is nothing to repair")
+        if skip is None:
+            with waiting(f"reading the topics of {line.job} ...", quiet=as_json):
+                found = repairing.search(door, plan)
+            _show(found, line.job, as_json)
+            return
+        at, offset = repairing.place(skip, plan, door.topics.job(plan.job, plan.generation), door.present)
+        repairing.skip(door, plan, at, offset)
+    if as_json:
+        print_json({"job": line.job, "topic": at.topic, "partition": at.index, "offset": offset, "skipped": True})
+    else:
+        say(f"{at} offset {offset} is skipped; `holdfast status {line.job}` tells whether the job goes on")
+
+
+def _show(found: list[PoisonLine], job: str, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            f"{one.topic}:{one.partition}:{one.offset}",
+            "skipped" if one.skipped else "yes" if one.holds else "no",
+            one.cause,
+        )
+        for one in found
+    ]
+    print_table(("record", "holds the job up", "cause"), rows, empty=f"nothing is wrong in the topics of {job}")
