@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.cli.bench.cluster import POLL_EVERY, BenchCluster, now_ms, run_command
 from services.cli.bench.figures import Figures
 from services.cli.bench.followed import DEADLINE_S, MeasureFailed
+from services.cli.bench.machine import cpu_s
 from services.cli.bench.scale import Scale
 from services.cli.processes import Child
 from services.cli.readiness import NO_JOB
@@ -42,8 +44,8 @@ def start(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     for kind, history in kinds.items():
         cluster.say(f"  {kind}: {history.records:,} assignments and events")
         history.write()
-        for process, took_s in history.measured():
-            found[f"{kind}_{process}_s"] = round(took_s, 2)
+        for process, took_s, worked_s in history.measured():
+            found |= {f"{kind}_{process}_s": round(took_s, 2), f"{kind}_{process}_cpu_s": round(worked_s, 2)}
     for process in ("controller", "recovery", "worker", "command"):
         found[f"{process}_long_over_short"] = round(found[f"long_{process}_s"] / found[f"short_{process}_s"], 2)
     return found
@@ -92,17 +94,19 @@ class History:
 
     # -- what starts --------------------------------------------------------------------------------------------------
 
-    def measured(self) -> Iterator[tuple[str, float]]:
-        """Each process alone; raises MeasureFailed for one that is not ready in time."""
-        yield "controller", self._took_s("controller", self._answers)
-        yield "recovery", self._took_s("recovery", self._has_caught_up)
-        yield "worker", self._took_s("worker", self._beats)
-        began = time.monotonic()
+    def measured(self) -> Iterator[tuple[str, float, float]]:
+        """Each process alone: seconds, and CPU seconds. Raises MeasureFailed for one that is not ready in time."""
+        yield "controller", *self._took_s("controller", self._answers)
+        yield "recovery", *self._took_s("recovery", self._has_caught_up)
+        yield "worker", *self._took_s("worker", self._beats)
+        began, worked = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         where = {"HOLDFAST_CLUSTER": self.name}
         run_command("workers", "--kafka", self.cluster.bootstrap_servers, variables=where)
-        yield "command", time.monotonic() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        worked_s = after.ru_utime + after.ru_stime - worked.ru_utime - worked.ru_stime
+        yield "command", time.monotonic() - began, worked_s
 
-    def _took_s(self, service: str, ready: Callable[[Path], Callable[[], bool]]) -> float:
+    def _took_s(self, service: str, ready: Callable[[Path], Callable[[], bool]]) -> tuple[float, float]:
         log = self.cluster.folder / f"{self.name}-{service}.log"
         is_ready = ready(log)
         variables = {
@@ -118,7 +122,7 @@ class History:
                 if time.monotonic() - began > DEADLINE_S or child.returncode is not None:
                     raise MeasureFailed(f"{service} is not ready: {log.read_text()[-500:]}")
                 time.sleep(BEAT_S)
-            return time.monotonic() - began
+            return time.monotonic() - began, cpu_s(child.pid)
         finally:
             child.stop(1.0)
 
