@@ -278,7 +278,7 @@ class UnitCopy:
         self._stay()
         if self.running is not None:
             self.running.let_go()
-            self._around.restores.run(self.running.forget, lambda _: None)
+            self._around.restores.run(self.running.forget, lambda _: None, self.key)
         self.running = None
 
     def _close_outputs(self) -> None:
@@ -319,7 +319,7 @@ class UnitCopy:
             else:
                 done(outcome)
 
-        self._around.restores.run(call, finish)
+        self._around.restores.run(call, finish, self.key)
 
     def _guard(self, call: Callable[[], Any]) -> Any:
         try:

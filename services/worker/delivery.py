@@ -20,7 +20,7 @@ from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
 from services.kernel.sink_records import for_spark, sink_records
 from services.kernel.unit import SinkRows
 from services.log.protocol import Log, Rows, Transactor
-from services.worker.blocking import Blocking
+from services.worker.blocking import Blocking, Call, Done
 from services.worker.position import Positions
 from services.worker.too_large import put_aside
 
@@ -80,11 +80,11 @@ class Delivery:
 
     def prepare(self) -> None:
         """Connects, and reads the position once so that its way is known: `open` need not."""
-        self._blocking.run(self._prepare, self._prepared)
+        self._run(self._prepare, self._prepared)
 
     def open(self, opened: Callable[[int], None]) -> None:
         """Fences every earlier holder, then reads the position; `opened` gets the last batch delivered."""
-        self._blocking.run(self._start, lambda outcome: self._opened(outcome, opened))
+        self._run(self._start, lambda outcome: self._opened(outcome, opened))
 
     def deliver(self, *batches: Batch) -> None:
         """Queues the rows of batches; nothing to do for a batch without rows, or one delivered already."""
@@ -105,12 +105,16 @@ class Delivery:
         self._waiting.clear()
         for transactor in (self._transactor, self._ready):
             if transactor is not None:
-                self._blocking.run(transactor.close, lambda _: None)
+                self._run(transactor.close, lambda _: None)
         self._transactor = self._ready = None
 
     def leftovers(self) -> list[Batch]:
         """Batches of which nobody has said that they are committed."""
         return [*self._under_way, *self._waiting]
+
+    def _run(self, call: Call, done: Done) -> None:
+        """In the unit's own lane: what another unit waits for, such as its coordinator, is nothing to this one."""
+        self._blocking.run(call, done, self._unit)
 
     def _connect(self) -> Transactor:
         return self._log.transactor(self._topics.transactional_id(self._unit))
@@ -151,7 +155,7 @@ class Delivery:
             return
         count = min(len(self._waiting), MAX_BATCHES_A_TRANSACTION)
         self._under_way = [self._waiting.popleft() for _ in range(count)]
-        self._blocking.run(self._commit, self._committed)
+        self._run(self._commit, self._committed)
 
     def _commit(self) -> tuple[int, int]:
         """How many rows were delivered, and how many put aside."""

@@ -303,7 +303,7 @@ class Worker:
             else:
                 self._read_decisions(done)
 
-        self._around.restores.run(ask, wait)
+        self._around.restores.run(ask, wait, "decisions")
 
     def _tell_decisions(self) -> None:
         due = [done for end, done in self._waiting_for_decisions if self.decided + 1 >= end]

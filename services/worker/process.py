@@ -16,7 +16,7 @@ from services.log.ending import Ending
 from services.log.heartbeats import HeartbeatThread, Place
 from services.log.opening import look_at_secret, open_log
 from services.log.service_log import open_service_log
-from services.worker.blocking import BlockingThread
+from services.worker.blocking import BlockingThreads
 from services.worker.collector import Collector
 from services.worker.lifeline import hold
 from services.worker.loop import Identity, Worker
@@ -69,9 +69,9 @@ def main() -> int:
         time_ms=_time_ms,
         versions=library_versions(),
         image=lambda name: RocksImage(root / name.replace("/", "_")),
-        deliveries=BlockingThread("deliveries"),
-        restores=BlockingThread("restores"),
-        watch=BlockingThread("asks"),
+        deliveries=BlockingThreads("deliveries"),
+        restores=BlockingThreads("restores"),
+        watch=BlockingThreads("asks", 1),
         cpu_ms=_thread_cpu_ms,
     )
     beats = HeartbeatThread(

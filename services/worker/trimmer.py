@@ -71,7 +71,7 @@ class Trimmer:
             self._around.appender.append(self._checkpoint, checkpoints.encode(anchor))
 
     def _delete(self, upto: dict[Partition, int]) -> None:
-        """One request at a time: on a slow way to the broker restores would wait behind all of them."""
+        """One request at a time: on a slow way to the broker they would only grow in number."""
         self._trimmed |= upto
         self._wanted |= upto
         if not self._asking:
@@ -79,7 +79,8 @@ class Trimmer:
 
     def _ask(self) -> None:
         upto, self._wanted, self._asking = self._wanted, {}, True
-        self._around.restores.run(lambda: self._around.log.trim(upto), lambda outcome: self._asked(upto, outcome))
+        lane = f"trim {self._checkpoint}"
+        self._around.restores.run(lambda: self._around.log.trim(upto), lambda outcome: self._asked(upto, outcome), lane)
 
     def _asked(self, upto: dict[Partition, int], outcome: object) -> None:
         """A trim that failed is made up for by the next, also where it was one to a position that does not exist."""

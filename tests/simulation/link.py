@@ -410,20 +410,20 @@ class LinkTransactor(MemoryTransactor):
 
 
 class LinkBlocking:
-    """Implements Blocking: one call at a time is carried out where the broker is, and its outcome comes back later."""
+    """Implements Blocking: one call of a lane at a time is carried out where the broker is; its outcome comes later."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._calls: deque[tuple[Call, Done]] = deque()
+        self._lanes: dict[str, deque[tuple[Call, Done]]] = {}
         self._outcomes: deque[tuple[Done, Any]] = deque()
-        self._busy = False
-        self._stuck = False
         self._requests = Channel(link, lambda: not link.frozen and not link.dead)
         self._answers = Channel(link, lambda: not link.frozen and not link.dead)
 
-    def run(self, call: Call, done: Done) -> None:
-        self._calls.append((call, done))
-        self._next()
+    def run(self, call: Call, done: Done, lane: str = "") -> None:
+        calls = self._lanes.setdefault(lane, deque())
+        calls.append((call, done))
+        if len(calls) == 1:
+            self._next(lane)
 
     def poll(self) -> bool:
         some = bool(self._outcomes)
@@ -434,30 +434,33 @@ class LinkBlocking:
 
     @property
     def under_way(self) -> bool:
-        return self._busy or bool(self._calls or self._outcomes)
+        return bool(self._lanes or self._outcomes)
 
     def close(self) -> None:
-        self._calls.clear()
+        self._lanes.clear()
 
-    def _next(self) -> None:
-        if not self._busy and self._calls:
-            self._busy = True
-            self._requests.send(partial(self._arrive, *self._calls.popleft()))
+    def _next(self, lane: str) -> None:
+        call, done = self._lanes[lane][0]
+        self._requests.send(partial(self._arrive, lane, call, done))
 
-    def _arrive(self, call: Call, done: Done) -> None:
+    def _arrive(self, lane: str, call: Call, done: Done) -> None:
         """Without a way to the broker and back it waits for a while, and is then tried all the same."""
         patience_us = 0 if self._link.answered else self._link.random.randint(50_000, 3_000_000)
-        self._link.timeline.after(patience_us, partial(self._requests.send, partial(self._carry_out, call, done)))
+        self._link.timeline.after(patience_us, partial(self._requests.send, partial(self._carry_out, lane, call, done)))
 
-    def _carry_out(self, call: Call, done: Done) -> None:
+    def _carry_out(self, lane: str, call: Call, done: Done) -> None:
         try:
             outcome = call()
         except Exception as error:
             outcome = error
-        self._answers.send(partial(self._answer, done, outcome))
+        self._answers.send(partial(self._answer, lane, done, outcome))
 
-    def _answer(self, done: Done, outcome: Any) -> None:
+    def _answer(self, lane: str, done: Done, outcome: Any) -> None:
         self._outcomes.append((done, outcome))
-        self._busy = False
         self._link.wake()
-        self._next()
+        if (calls := self._lanes.get(lane)) is not None:  # None: closed meanwhile
+            calls.popleft()
+            if calls:
+                self._next(lane)
+            else:
+                del self._lanes[lane]

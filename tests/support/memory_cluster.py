@@ -44,7 +44,7 @@ class Delayed:
         self._calls: deque[tuple[Call, Done]] = deque()
         self._left = turns
 
-    def run(self, call: Call, done: Done) -> None:
+    def run(self, call: Call, done: Done, lane: str = "") -> None:
         self._calls.append((call, done))
 
     def poll(self) -> bool:
