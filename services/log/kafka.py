@@ -41,6 +41,7 @@ SETTLED_S = 20.0
 OPEN_S = 8.0
 """Longer than the broker leaves any transaction open: its time-out, and the interval at which it looks."""
 
+FIRST_PATIENCE_S, PATIENCE_GROWTH = 0.25, 1.5
 FIRST_STRETCH = 64
 _LOOK_AGAIN_S, _LOOK_SELDOM_S = 0.01, 0.2
 _NONE_SINCE = -1
@@ -59,12 +60,15 @@ _MOVED = (
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.KAFKA_STORAGE_ERROR,
     KafkaError.NETWORK_EXCEPTION,
+    KafkaError.INVALID_REPLICATION_FACTOR,
     KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
     KafkaError._NOENT,
 )
 """A topic just made, or a broker just gone or back: its leaders are not settled, or not the ones the client knows.
 
-OFFSET_NOT_AVAILABLE is said by a leader that has just been chosen and does not know yet what was committed.
+OFFSET_NOT_AVAILABLE is said by a leader that has just been chosen and does not know yet what was committed;
+INVALID_REPLICATION_FACTOR while too few brokers are back; _TIMED_OUT by the client, whose request waits for a dead one.
 """
 _TORN = (
     "Kafka has declared a transaction complete and left it open in {partition}, offsets {stable} to {end}: what it "
@@ -110,9 +114,7 @@ class KafkaLog:
         missing = [spec for name, spec in wanted.items() if name not in present]
         if missing:
             new = [NewTopic(s.name, s.partitions, s.replicas, config=_LARGE | s.config) for s in missing]
-            created = self._admin.create_topics(new, operation_timeout=ANSWER_S, request_timeout=ANSWER_S)
-            for name, future in answers.all_of("create", [s.name for s in missing], created).items():
-                self._answer(f"create {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
+            self._follow(lambda _: self._create(new))
         self._await(f"create {sorted(wanted)}", lambda: self._usable(wanted.keys()))
 
     def delete(self, names: Iterable[str]) -> None:
@@ -205,6 +207,11 @@ class KafkaLog:
 
     def close(self) -> None:
         self._scanner.close()
+
+    def _create(self, new: list[NewTopic]) -> None:
+        created = self._admin.create_topics(new, operation_timeout=ANSWER_S, request_timeout=ANSWER_S)
+        for name, future in answers.all_of("create", [one.topic for one in new], created).items():
+            self._answer(f"create {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def _trim(self, upto: Mapping[Partition, int], left_s: float) -> None:
         where = [TopicPartition(p.topic, p.index, offset) for p, offset in upto.items()]
@@ -386,22 +393,22 @@ class KafkaLog:
     def _follow(self, ask: Callable[[float], _T]) -> _T:
         """Asks again, with fresh metadata, while leaders move: after a restart what the client knows is outdated.
 
-        ask: gets the seconds that are left for an answer. An end that stays below a known one is a log that has lost
+        ask: gets the seconds to wait for an answer, more with each try: a request to a broker that has died waits until
+        the broker is back, though another one leads by then. An end that stays below a known one is a log that has lost
         its tail: StateCorrupted, once; then what is there is where it begins anew.
         """
-        deadline, pause_s, left_s = time.monotonic() + ANSWER_S, _LOOK_AGAIN_S, ANSWER_S
+        deadline, pause_s, patience_s = time.monotonic() + ANSWER_S, _LOOK_AGAIN_S, FIRST_PATIENCE_S
         while True:
             try:
-                return ask(left_s)
+                return ask(min(patience_s, max(_LEAST_S, deadline - time.monotonic())))
             except Moved as moved:
-                left_s = max(_LEAST_S, deadline - time.monotonic())
                 if time.monotonic() > deadline:
                     self._fail_if_lost(moved)
                     raise
-            with suppress(Moved):
-                self._metadata(left_s)
+            with suppress(Retriable):
+                self._metadata(max(_LEAST_S, min(patience_s, deadline - time.monotonic())))
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LOOK_SELDOM_S)
+            pause_s, patience_s = min(2 * pause_s, _LOOK_SELDOM_S), PATIENCE_GROWTH * patience_s
 
     def _fail_if_lost(self, moved: Moved) -> None:
         if isinstance(moved, WentBack):

@@ -23,6 +23,8 @@ START_S = 10.0
 COMMIT_S = 30.0
 ABORT_S = 5.0
 FIRST_PATIENCE_S, LAST_PATIENCE_S = 0.005, 0.08
+AGAIN_S = 0.5
+"""A start that is refused at once, say for want of a right, is not made again sooner."""
 STEP_S = 0.25
 """How long a commit waits before it looks whether the connection was lost."""
 
@@ -69,10 +71,12 @@ class KafkaTransactor:
         self._fresh = None
         _poll(producer)
         connected, self._connected = self._connected and not self._lost, False
+        begun = time.monotonic()
         try:
             _initialise(producer, connected)
         except KafkaException as exception:
             error = error_of(exception)
+            time.sleep(max(0.0, begun + AGAIN_S - time.monotonic()))
             raise self._cluster.unanswered(f"start transactions of {self._id}", error.str()) from exception
         _poll(producer)
         self._lost = False  # what happened before the start does no harm

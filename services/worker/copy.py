@@ -268,6 +268,10 @@ class UnitCopy:
         assert self._delivery is not None
         self.running.deliver_by(self._delivery)
 
+    def _keep_rows(self) -> None:
+        assert self.running is not None
+        self.running.keep_rows()
+
     def _close_inputs(self) -> None:
         self._attempt += 1
         if self._takeover is not None:
@@ -376,6 +380,7 @@ _DO: dict[Action, Callable[[UnitCopy], None]] = {
     Action.OUTPUTS: UnitCopy._outputs,
     Action.DELIVER: UnitCopy._deliver,
     Action.CLOSE_INPUTS: UnitCopy._close_inputs,
+    Action.KEEP_ROWS: UnitCopy._keep_rows,
     Action.CLOSE_OUTPUTS: UnitCopy._close_outputs,
     Action.READ_DECISIONS: UnitCopy._read_decisions,
     Action.DROP_IMAGE: UnitCopy._drop_image,

@@ -159,9 +159,7 @@ class Running:
         self._outbox.epoch = epoch
         if before.commit and not flags.commit:
             self._checkpointer.abandon()
-            if self._delivery is not None:
-                self._kept.rows.extendleft(reversed(self._delivery.leftovers()))
-                self._delivery = None
+            self.keep_rows()
         if before.commit != flags.commit:
             self._cutter.release()
             # Whoever has just taken over has batches to catch up with, and the marker it came from.
@@ -170,6 +168,12 @@ class Running:
             self._checkpointer.awaken(self.batch)
         if flags.send and not before.send:
             self._send_kept()
+
+    def keep_rows(self) -> None:
+        """The outputs are gone: rows that are not known to be committed wait until they are open again."""
+        if self._delivery is not None:
+            self._kept.rows.extendleft(reversed(self._delivery.leftovers()))
+            self._delivery = None
 
     def deliver_by(self, delivery: Delivery) -> None:
         """Delivers what was kept, at once, then all that follows; what is delivered already goes nowhere.

@@ -125,6 +125,7 @@ class Action(Enum):
     OUTPUTS = "with commit: fence the transactional id and read the delivered position; without: be ready to"
     DELIVER = "deliver what was kept, then all that follows"
     CLOSE_INPUTS = "stop reading"
+    KEEP_ROWS = "keep the rows that are not known to be committed until the outputs are open again"
     CLOSE_OUTPUTS = "drop the transactional producer"
     READ_DECISIONS = "read assignments to the end"
     DROP_IMAGE = "forget the state"
@@ -158,8 +159,8 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.RUNNING, Placed, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
     (_S.RUNNING, Finished, None): (_S.ENDED, _STOP),
     (_S.SUSPENDED, Finished, None): (_S.ENDED, _STOP),
-    # What was in flight is unknown: only the checkpoint log and the delivered position tell.
-    (_S.RUNNING, OutputIndefinite, None): (_S.RESTORING, _REBUILD),
+    # What was in flight is unknown: only the delivered position tells, and the rows behind it are at hand.
+    (_S.RUNNING, OutputIndefinite, None): (_S.RUNNING, (_A.KEEP_ROWS, _A.CLOSE_OUTPUTS, _A.OUTPUTS)),
     (_S.RUNNING, InputBroken, None): (_S.RESTORING, _REBUILD),
     (_S.SUSPENDED, InputBroken, None): (_S.RESTORING, _REBUILD),
     (_S.RESTORING, InputBroken, None): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
