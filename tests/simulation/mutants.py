@@ -389,6 +389,12 @@ def blind_retry(true: Any, self: Delivery, outcome: Any) -> None:
         true(self, outcome)
 
 
+@_method(Running, "keep_rows")
+def rows_in_doubt_forgotten(true: Any, self: Running) -> None:
+    """What a commit without an answer held is not delivered again."""
+    self._delivery = None
+
+
 @_method(Delivery, "_next")
 def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
     """Rows first, then the position."""
@@ -587,6 +593,7 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (fenced_copy_starts_again_unread, 2, "takeovers"),
     (position_read_before_the_fence, 9, "takeovers"),
     (blind_retry, 9, "takeovers"),
+    (rows_in_doubt_forgotten, 9, "takeovers"),
     (unsent_frames_forgotten, 6, "unsent"),
     (kept_too_short, 29, "unsent"),
 )
