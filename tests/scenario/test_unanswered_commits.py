@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from services.kernel.errors import Indefinite, Retriable
 from services.log.memory import MemoryTransactor
 from services.log.protocol import Rows
 from services.worker import copy as copy_module
-from services.worker.restoring import rebuild
+from services.worker.restoring import Rebuilt, rebuild
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, check, orders
 
@@ -27,7 +28,12 @@ def test_rows_are_there_once_and_nothing_is_rebuilt(monkeypatch: pytest.MonkeyPa
             raise (Retriable if fault == "aborted" else Indefinite)(fault)
 
     monkeypatch.setattr(MemoryTransactor, "commit", commit)
-    monkeypatch.setattr(copy_module, "rebuild", lambda *some: rebuilds.append(some) or rebuild(*some))
+
+    def counted(*some: Any) -> Rebuilt:
+        rebuilds.append(some)
+        return rebuild(*some)
+
+    monkeypatch.setattr(copy_module, "rebuild", counted)
     cluster, fed = MemoryCluster(JOB), orders(600)
     worker = cluster.start("one")
     cluster.place({unit: [worker] for unit in cluster.units})

@@ -365,7 +365,7 @@ def position_read_before_the_fence(true: Any, self: Delivery, opened: Any) -> No
         last = self._log.last(self._position)
         return 0 if last is None else delivered.decode(last.value() or b"").batch
 
-    self._blocking.run(position, read)
+    self._run(position, read)
 
 
 @_method(Delivery, "_opened")
@@ -384,7 +384,7 @@ def blind_retry(true: Any, self: Delivery, outcome: Any) -> None:
         return self._commit()
 
     if isinstance(outcome, Indefinite) and not self._closed:
-        self._blocking.run(again, self._committed)
+        self._run(again, self._committed)
     else:
         true(self, outcome)
 
@@ -411,9 +411,9 @@ def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
         if isinstance(outcome, Exception):
             self._committed(outcome)
         else:
-            self._blocking.run(position, self._committed)
+            self._run(position, self._committed)
 
-    self._blocking.run(lambda: transactor.commit(self._rows(batch)), rows)
+    self._run(lambda: transactor.commit(self._rows(batch)), rows)
 
 
 @_method(Running, "deliver_by")
