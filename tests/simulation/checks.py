@@ -17,7 +17,7 @@ from schemas.assignments import Change, split_unit_key, unit_key
 from schemas.checkpoints import Anchor, Marker
 from schemas.cuts import Control, Cut
 from schemas.frames import FLAG_END, Header, unpack
-from schemas.heartbeats import Heartbeat
+from schemas.heartbeats import CopyState, Heartbeat
 from schemas.plans import Ended, Plan
 from schemas.topics import JobTopics, Partition
 from services.cli.replaying import replay
@@ -31,6 +31,7 @@ from services.kernel.image import MemoryImage
 from services.kernel.planning.layout import readers, task_name, unit_layouts
 from services.kernel.standings import Standings
 from services.recovery.core import switching
+from services.recovery.core.changing import NEAR
 from services.worker import running
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.cluster import Cluster
@@ -62,7 +63,7 @@ def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
     found: list[str] = list(cluster.images.wrong)
-    for checker in (_assignments, _copies, _frames, _deliveries):
+    for checker in (_assignments, _moves, _balance, _copies, _frames, _deliveries):
         found += checker(cluster.broker.written)
     found += _snapshots(cluster)
     found += _takeovers(cluster, generations)
@@ -129,6 +130,71 @@ def _changes(written: list[Written]) -> dict[str, list[tuple[int, Change]]]:
             for change in assigned.read(assignments.decode(one.value)):
                 found[change.unit].append((place, change))
     return found
+
+
+def _moves(written: list[Written]) -> Iterator[str]:
+    """While a unit moves it keeps the copies it has; the new one is in charge only once it has caught up."""
+    assigned, reports = Assigned(), dict[tuple[str, str], CopyState]()
+    caught_up: set[tuple[str, int]] = set()
+    for one in written:
+        if one.partition.topic == TOPICS.heartbeats and isinstance(beat := heartbeats.decode(one.value), Heartbeat):
+            reports |= {(beat.incarnation, copy.unit): copy for copy in beat.copies}
+            caught_up |= {(unit, change.epoch) for unit, change in assigned.units().items() if _near(change, reports)}
+        if one.partition.topic == TOPICS.assignments:
+            before = assigned.units()
+            for change in assigned.read(assignments.decode(one.value)):
+                yield from _moved(before.get(change.unit), change, caught_up)
+
+
+def _near(change: Change, reports: Mapping[tuple[str, str], CopyState]) -> bool:
+    """What is known of both copies says that the new one works as far as the one in charge."""
+    if change.arriving is None:
+        return False
+    new, old = (reports.get((copy.incarnation, change.unit)) for copy in (change.arriving, change.copies[0]))
+    return (
+        new is not None
+        and old is not None
+        and new.epoch >= change.epoch
+        and (new.state, new.batch >= old.batch - NEAR) == ("running", True)
+    )
+
+
+def _moved(before: Change | None, after: Change, caught_up: set[tuple[str, int]]) -> Iterator[str]:
+    if before is None or not after.copies:
+        return
+    if before.arriving is None and after.arriving is not None:
+        gone = {copy.worker for copy in before.copies} - {copy.worker for copy in after.copies}
+        if gone:
+            yield f"move: {after.unit}#{after.epoch} lets {sorted(gone)} go before the new copy has caught up"
+    if _handed_over(before, after) and (after.unit, before.epoch) not in caught_up:
+        yield f"move: {after.unit}#{after.epoch} is handed to a copy that has not caught up"
+
+
+def _handed_over(before: Change | None, after: Change) -> bool:
+    """And not because the one in charge had failed."""
+    arriving = None if before is None else before.arriving
+    asked = after.reason.startswith(switching.Sign.ARRIVED.value)
+    return asked and arriving is not None and after.committer is not None and after.committer.worker == arriving.worker
+
+
+def _balance(written: list[Written]) -> Iterator[str]:
+    """Units that move for balance alone never come back to where they all were."""
+    assigned, active, seen = Assigned(), dict[str, str](), set[tuple[tuple[str, str], ...]]()
+    for one in written:
+        if one.partition.topic != TOPICS.assignments:
+            continue
+        before = assigned.units()
+        for change in assigned.read(assignments.decode(one.value)):
+            was, runs_on = before.get(change.unit), "" if change.committer is None else change.committer.worker
+            if active.get(change.unit, "") == runs_on:
+                continue
+            active[change.unit] = runs_on
+            placed = tuple(sorted(active.items()))
+            if was is None or not _handed_over(was, change) or not was.reason.startswith(switching.Sign.OVERFULL.value):
+                seen = set()  # other workers are overfull now
+            elif placed in seen:
+                yield f"balance: all units are where they were before {change.unit}#{change.epoch} moved"
+            seen.add(placed)
 
 
 def _copies(written: list[Written]) -> Iterator[str]:

@@ -18,6 +18,8 @@ from tests.simulation.processes import ControllerProcess, Process, ReplicaProces
 from tests.simulation.timeline import Timeline
 
 NOTICE_US = (2_000, 30_000)
+END_MS = 1_000_000
+"""Later than anything."""
 
 
 class Story:
@@ -34,8 +36,16 @@ class Story:
 class Cluster:
     """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may."""
 
-    def __init__(self, seed: str, job: DrawnJob, workers: dict[str, str], replicas: int, controllers: int) -> None:
-        self.seed, self.job = seed, job
+    def __init__(
+        self,
+        seed: str,
+        job: DrawnJob,
+        workers: dict[str, str],
+        replicas: int,
+        controllers: int,
+        calm_ms: int | None = None,
+    ) -> None:
+        self.seed, self.job, self.calm_ms = seed, job, calm_ms
         self.timeline = Timeline()
         self.broker = Broker(self.timeline)
         self.story = Story(self.timeline)
@@ -71,9 +81,14 @@ class Cluster:
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images,
             )  # fmt: skip
+        elif role.startswith("recovery"):
+            self.processes[role] = ReplicaProcess(
+                role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms
+            )
         else:
-            kind = ReplicaProcess if role.startswith("recovery") else ControllerProcess
-            self.processes[role] = kind(role, own, self.broker, self.timeline, random, self._raised, TOPICS)
+            self.processes[role] = ControllerProcess(
+                role, own, self.broker, self.timeline, random, self._raised, TOPICS
+            )
 
     def crash(self, role: str, restart_ms: int, notice: bool) -> None:
         """The process is gone; its parent says so, or nobody does, and starts it again later."""
@@ -114,6 +129,8 @@ class Cluster:
         self.set_available(True)
         for role in self.roles:
             process = self.processes[role]
+            if isinstance(process, WorkerProcess) and process.leaving:
+                self.crash(role, END_MS, notice=True)
             if not process.alive:
                 self.start(role)
                 continue

@@ -19,6 +19,7 @@ from tests.simulation.processes import Process, WorkerProcess
 from tests.simulation.profiles import Profile
 
 MIN_RESTART_MS = 30
+LEAVE_MS, LOOK_US = 600, 5_000
 THAWED_WITHIN_MS = 150
 """Longer than an assignment takes to follow an exit notice, and too short for the silence to count as a stop."""
 
@@ -189,6 +190,33 @@ def _command(cluster: Cluster, fault: Fault) -> None:
         cluster.submit(record)
 
 
+def _move(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit and a worker."""
+    unit, worker = fault.detail.split(" ")
+    for _ in range(fault.count):
+        cluster.submit({"command": "move", "job": NAME, "unit": unit, "worker": worker})
+
+
+def _leave(cluster: Cluster, fault: Fault) -> None:
+    """SIGTERM: it ends once it is in charge of nothing, or ms later, and is started again."""
+    process = cluster.processes[fault.target[0]]
+    until_us = cluster.timeline.now_us + max(fault.ms, LEAVE_MS) * 1000
+    if not isinstance(process, WorkerProcess) or not process.alive or process.worker is None:
+        return
+    process.worker.leaving = True
+
+    def look() -> None:
+        if not process.leaving or process.worker is None:
+            return
+        if process.frozen or (process.worker.in_charge and cluster.timeline.now_us < until_us):
+            cluster.timeline.after(LOOK_US, look)
+        else:
+            cluster.story.tell(f"{process.name} ends, in charge of {_commits(process)}")
+            cluster.crash(process.name, MIN_RESTART_MS, notice=True)
+
+    look()
+
+
 def _resubmit(cluster: Cluster, fault: Fault) -> None:
     cluster.submit(cluster.job.spec)
 
@@ -300,6 +328,9 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "unserved": midway.unserved,
     "mind-changed": midway.mind_changed,
     "rolling-back": midway.rolling_back,
+    "move": _move,
+    "leave": _leave,
+    "moving": midway.moving,
 }
 
 
@@ -397,6 +428,9 @@ def _aimed(
             lambda kind: of(kind, _one_of(random, roles), 1_500 + ms // 2, random.choice(list(midway.ASKED))),
         ),
         (0, "mind-changed", lambda kind: of(kind, (), random.randint(30, 300), _draw_minds(random, roles))),
+        (0, "move", lambda kind: of(kind, (), 0, _draw_move(random, roles), random.choice((1, 1, 2)))),
+        (0, "leave", lambda kind: of(kind, worker, ms)),
+        (0, "moving", lambda kind: of(kind, (), ms, _draw_struck_move(random, roles))),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
     )
 
@@ -409,6 +443,15 @@ def _draw_minds(random: Random, roles: Roles) -> str:
     """A unit, the scheme that is asked for, and the one that is asked for soon after."""
     first, then = random.choice(list(SCHEMES)), random.choice((*SCHEMES, *["active-replication"] * len(SCHEMES)))
     return f"{random.choice(roles.units)} {first} {then}"
+
+
+def _draw_move(random: Random, roles: Roles) -> str:
+    """Now and then to a worker that is not there."""
+    return f"{random.choice(roles.units)} {random.choice((*roles.workers, *roles.workers, 'w9'))}"
+
+
+def _draw_struck_move(random: Random, roles: Roles) -> str:
+    return f"{_draw_move(random, roles)} {random.choice(list(midway.STRUCK))}"
 
 
 def _draw_strike(random: Random, profile: Profile) -> str:

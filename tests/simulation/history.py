@@ -65,7 +65,9 @@ class History:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.cluster = Cluster(scenario.seed, scenario.job, scenario.workers, scenario.replicas, scenario.controllers)
+        self.cluster = Cluster(
+            scenario.seed, scenario.job, scenario.workers, scenario.replicas, scenario.controllers, scenario.calm_ms
+        )
         self.met: Counter[str] = Counter()
 
     def run(self) -> None:

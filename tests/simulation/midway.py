@@ -22,6 +22,8 @@ ANEW_MS = 600
 """What runs has ended by then."""
 CANCELLED_MS = 700
 LOOK_US = 2_000
+MOVES_WITHIN_US = 1_000_000
+"""A unit that is asked to move and is at rest does so soon."""
 ANSWERS_WITHIN_US = 1_500_000
 """A worker that was silent for a while has answered by then, or is gone."""
 
@@ -130,6 +132,25 @@ def rolling_back(cluster: Cluster, fault: Fault) -> None:
     look()
 
 
+def moving(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit, a worker and a row of STRUCK, done to the unit once a copy catches up there."""
+    unit, worker, what = fault.detail.split(" ", 2)
+    cluster.submit({"command": "move", "job": NAME, "unit": unit, "worker": worker})
+    until_us = cluster.timeline.now_us + MOVES_WITHIN_US
+
+    def look() -> None:
+        changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
+        named = (change for change in changes if change.unit.endswith(f"/{unit}"))
+        found = next((change for change in named if stance(change) is Stance.MOVING), None)
+        if found is not None:
+            cluster.story.tell(f"{found.unit} moves: {what}")
+            STRUCK[what](cluster, fault, found)
+        elif cluster.timeline.now_us < until_us:
+            cluster.timeline.after(LOOK_US, look)
+
+    look()
+
+
 def _units(process: object) -> list[Change]:
     return list(process.replica.core.assigned.units().values())  # type: ignore[attr-defined]
 
@@ -165,3 +186,14 @@ MIDWAY: Mapping[str, Callable[[Cluster, Fault, Change], None]] = {
     "its secondary is silent": _silent(1),
     "another scheme": _another_scheme,
 }
+
+
+STRUCK: Mapping[str, Callable[[Cluster, Fault, Change], None]] = {
+    "the primary dies": _dies(0),
+    "the new copy dies": _dies(-1),
+    "both die": _dies(0, -1),
+    "the primary is silent": _silent(0),
+    "the new copy is silent": _silent(-1),
+    "another scheme": _another_scheme,
+}
+"""What happens to a unit that moves; the copy that catches up is the last one."""

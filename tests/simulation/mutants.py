@@ -32,7 +32,10 @@ from services.kernel.state import StateTable
 from services.log import assignments
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk
+from services.recovery.core import moving, switching
+from services.recovery.core.balancing import _Load
 from services.recovery.core.detector import Detector
+from services.recovery.core.situation import Situation
 from services.worker import restoring, running, trimmer
 from services.worker.checkpointer import Checkpointer
 from services.worker.core import checkpointing, lifecycle
@@ -508,6 +511,27 @@ def nobody_is_ever_gone(true: Any, self: Detector, worker: str, incarnation: str
     return False
 
 
+def handed_over_at_once() -> AbstractContextManager[object]:
+    """A unit that moves is handed to its new copy without waiting for that to catch up: it stands still meanwhile."""
+    return mock.patch.object(Situation, "arrived", property(lambda situation: True))
+
+
+def standby_let_go_first() -> AbstractContextManager[object]:
+    """A unit that moves to a third worker is left unprotected until the new copy has caught up."""
+
+    def begin(situation: Situation, rooms: Any) -> Any:
+        copies = moving.begin(situation, rooms)
+        return None if copies is None else (copies[0], copies[-1])
+
+    return mock.patch.dict(switching.MOVES, {switching.Move.BEGIN: begin})
+
+
+@_method(_Load, "imbalance")
+def balanced_to_and_fro(true: Any, self: _Load, left: str, taken: str) -> Any:
+    """A unit moves, too, where that makes nothing better."""
+    return true(self, left, taken) - 0.01
+
+
 @_method(Worker, "_reconcile")
 def copies_never_closed(true: Any, self: Worker) -> None:
     """What an assignment no longer names goes on."""
@@ -596,6 +620,9 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (rows_in_doubt_forgotten, 9, "takeovers"),
     (unsent_frames_forgotten, 6, "unsent"),
     (kept_too_short, 29, "unsent"),
+    (handed_over_at_once, 0, "moves"),
+    (standby_let_go_first, 2, "moves"),
+    (balanced_to_and_fro, 3, "balance"),
 )
 """Each bug, and the seed and the profile of a history that catches it."""
 

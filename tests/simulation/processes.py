@@ -185,6 +185,10 @@ class WorkerProcess(Process):
         wait_us = (self.worker.next_deadline - self.clock_ms()) * 1000
         return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))
 
+    @property
+    def leaving(self) -> bool:
+        return self.alive and self.worker is not None and self.worker.leaving
+
     def _beat(self) -> None:
         if not self.alive:
             return
@@ -205,6 +209,7 @@ class WorkerProcess(Process):
                 decided=self.worker.decided,
                 versions=VERSIONS,
                 copies=self.worker.copies(),
+                leaving=self.worker.leaving,
             )
         )
         partition = Partition(self._topics.heartbeats, 0)
@@ -223,8 +228,9 @@ class ReplicaProcess(Process):
         random: Random,
         failed: Failed,
         topics: ClusterTopics,
+        calm_ms: int | None = None,
     ) -> None:
-        self._topics = topics
+        self._topics, self._calm_ms = topics, calm_ms
         self.replica: Replica | None = None
         super().__init__(name, own, broker, timeline, random, failed)
 
@@ -248,6 +254,7 @@ class ReplicaProcess(Process):
             now_us=self.clock_us,
             begun=standings,
             snapshot_every=SNAPSHOT_EVERY,
+            calm_ms=self._calm_ms,
         )
         self._proposed: dict[str, Change] = {}
         self.timeline.after(ECHO_MS * 1000, self._echo)

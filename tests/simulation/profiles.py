@@ -15,7 +15,8 @@ class Profile:
 
     operators, schemes, strikes, lags: those that are drawn; empty: all.
     fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
-    table. controllers: at least so many. pause_ms: at least, between two faults.
+    table. controllers: at least so many. pause_ms: at least, between two faults. calm_ms: how long all is calm before
+    a unit moves for balance; None: none does.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -27,6 +28,7 @@ class Profile:
     table: bool = False
     controllers: int = 1
     pause_ms: int = 0
+    calm_ms: int | None = None
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -65,5 +67,9 @@ PROFILES: Mapping[str, Profile] = {
         ("totals", "windows"),
         ("active-replication", "hybrid", "hybrid"),
     ),
+    "moves": Profile(
+        {"move": 20, "moving": 40, "leave": 20, "strike": 2, "lost-heartbeats": 2, "crash": 0.5}, calm_ms=400
+    ),
+    "balance": Profile({"crash": 3, "leave": 6}, ("totals", "windows"), pause_ms=1_500, calm_ms=200),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }

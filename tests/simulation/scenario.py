@@ -10,11 +10,13 @@ from tests.simulation.jobs import DrawnJob, Feed, draw_feed, draw_job
 from tests.simulation.profiles import PROFILES
 
 FIRST_FAULT_MS = 300
+REBALANCE_S = 0.5
+"""Where units move for balance: the same one again so soon, which shows whether it moves to and fro."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """workers: name and zone. run_ms: until then faults come, afterwards all is well."""
+    """workers: name and zone. run_ms: until then faults come, afterwards all is well. calm_ms: as a Profile has it."""
 
     seed: str
     job: DrawnJob
@@ -24,6 +26,7 @@ class Scenario:
     feed: tuple[Feed, ...]
     faults: tuple[Fault, ...]
     run_ms: int
+    calm_ms: int | None = None
 
 
 def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
@@ -32,6 +35,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     seed_ = f"{seed}{profile and f'-{profile}'}"
     random = Random(f"{seed_}/scenario")
     job = draw_job(random, drawn_under)
+    if drawn_under.calm_ms is not None:
+        job.spec["fault_tolerance"]["rebalance_period_s"] = REBALANCE_S
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
     replicas, controllers = random.choice((1, 1, 2)), max(random.choice((1, 1, 2)), drawn_under.controllers)
     length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))
@@ -44,4 +49,6 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     )
     feed = draw_feed(Random(f"{seed_}/feed"), job, length_ms)
     faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under)
-    return Scenario(seed_, job, workers, replicas, controllers, tuple(feed), tuple(faults), length_ms)
+    return Scenario(
+        seed_, job, workers, replicas, controllers, tuple(feed), tuple(faults), length_ms, drawn_under.calm_ms
+    )
