@@ -107,7 +107,7 @@ class FaultTolerance(JobPart):
     cool_down_s: Seconds = 5.0
     """The adaptive scheme rests so long after a change."""
     rebalance_period_s: Span = 60.0
-    """Time between two reassignments of backups."""
+    """A unit is moved off a worker with more than its share at most once in so long; secondaries follow."""
 
 
 class Placement(JobPart):

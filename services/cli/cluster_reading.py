@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -83,6 +85,7 @@ class Watch:
 
     def __init__(self, log: Log, topics: ClusterTopics) -> None:
         self._decoders = {topics.plans: plans.decode, topics.status: plans.decode_status, topics.events: events.decode}
+        self._read: deque[tuple[str, bytes]] = deque()
         self._reader = log.reader("watch")
         self._reader.assign(log.offsets([Partition(topic, 0) for topic in self._decoders], "end"))
 
@@ -93,12 +96,12 @@ class Watch:
         self._reader.close()
 
     def records(self, timeout_s: float) -> Iterator[Decision | Status | Event]:
-        """What comes until the time is over."""
+        """What comes until the time is over; whoever stops in the middle finds the rest the next time."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
+            while self._read:
+                topic, value = self._read.popleft()
+                with suppress(msgspec.DecodeError):
+                    yield self._decoders[topic](value)
             for chunk in self._reader.poll(min(left, 0.2)):
-                for message in chunk.messages:
-                    try:
-                        yield self._decoders[chunk.partition.topic](message.value() or b"")
-                    except msgspec.DecodeError:
-                        continue
+                self._read.extend((chunk.partition.topic, message.value() or b"") for message in chunk.messages)

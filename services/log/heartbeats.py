@@ -9,13 +9,16 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from schemas.heartbeats import CopyState, Heartbeat, encode
+from schemas.heartbeats import CopyState, Exit, Heartbeat, encode
 from schemas.topics import Partition
+from services.kernel.errors import Retriable
 from services.log.protocol import Appender
 
+FAREWELL_S = 0.5
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -105,6 +108,14 @@ class HeartbeatThread:
         self._stop.set()
         self._now.set()
         self._thread.join(timeout=2)
+
+    def say_farewell(self) -> None:
+        """After `stop`: an exit notice of its own, for a process whose parent gives none. It may get lost."""
+        identity = self._host.identity
+        notice = Exit(identity.worker, identity.incarnation, self._time_ms())
+        self._appender.append(self._partition, encode(notice))
+        with suppress(Retriable):
+            self._appender.flush(FAREWELL_S)
 
     def _work(self) -> None:
         while not self._stop.is_set():

@@ -92,5 +92,7 @@ def main() -> int:
         worker.stops(str(error))
         status = 1
     beats.stop()
+    if worker.leaving:
+        beats.say_farewell()
     worker.close()
     return status

@@ -261,6 +261,7 @@ def running(struck: Struck, job: Job, name: str) -> Iterator[StruckJob]:
 
 @contextmanager
 def struck_cluster(folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, **settings: Any) -> Iterator[Struck]:
+    settings = {"balance_calm_s": 0, **settings}  # what moves is what a test strikes
     with (
         cluster_of(WORKERS, folder, kind, **settings) as cluster,
         Observer(cluster.log, cluster.topics) as observer,

@@ -40,7 +40,6 @@ _NO_EFFECT = (
     "fault_tolerance.heartbeat_interval_ms",
     "fault_tolerance.correlated_failure",
     "fault_tolerance.cool_down_s",
-    "fault_tolerance.rebalance_period_s",
     "dead_letter_share",
     "retain_bytes",
 )
