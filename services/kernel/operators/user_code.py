@@ -55,6 +55,9 @@ class PythonOperator:
     What it computes must depend on nothing but its arguments: no clock, no `random`, no files or services, nothing
     kept on `self` from batch to batch. State belongs in tables: `state.table(name)` has get, put and delete. With
     a `key` in the job file, rows of one key always meet the same tables.
+
+    Rows come as they come: none is dropped as late, so some may be older than the watermark of an earlier call. Only
+    the operator knows what it has closed; it may remember the watermark in a table, and leave out what is too old.
     """
 
     output: ClassVar[dict[str, str] | Callable[..., dict[str, str]]]
