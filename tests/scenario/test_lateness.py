@@ -25,8 +25,8 @@ from tests.support.operators import Harness
 
 FIELDS = {"n": "int", "at": "timestamp"}
 PARAMS = {"event_time": "at", "unit": "ms", "idle_after_s": 10, "allowed_lateness_s": 0, "format": "json"}
-WINDOWS = {"aggregate": {"n": "count()", "sum": "sum(n)"}, "key": [], "window": {"size_s": 4, "slide_s": 2}}
-PARTITIONS = (0, 1, 2)
+WINDOWS = {"aggregate": {"n": "count()", "sum": "sum(n)"}, "key": [], "window": {"size_s": 2, "slide_s": 1}}
+PARTITIONS = (0, 1)
 IDLE_AFTER_MS = 10_000
 T0 = 1_700_000_000_000
 
@@ -89,20 +89,6 @@ class Source:
             self.feed.idling.answered(self._asked, ends, self.feed.standings())
         self._asked = None
 
-    def do(self, what: str, number: int) -> None:
-        if what == "fetch":
-            self.fetch(number % len(PARTITIONS))
-        elif what == "cut":
-            self.cut(1 + number)
-        elif what == "ask":
-            self.ask()
-        elif what == "answer":
-            self.answer()
-        elif what == "pass":
-            self.now_ms += number * 1_000
-        elif what == "away":
-            self.away = {number % len(PARTITIONS)} - self.away
-
     def in_one_piece(self) -> list[dict[str, Any]]:
         whole = Harness("aggregate", {**WINDOWS, "emit": "final"}, FIELDS)
         return [*whole.run(sorted(self.rows, key=lambda row: row[TIME])), *whole.end()]
@@ -120,40 +106,51 @@ class Source:
         assert sorted(self.found, key=lambda row: row[TIME]) == self.in_one_piece()
 
 
-steps = st.lists(
+stretches = st.lists(
     st.tuples(
-        st.sampled_from(["append", "append", "fetch", "cut", "cut", "ask", "answer", "pass", "away"]),
-        st.integers(0, 12),
+        st.sampled_from([(0,), (0,), (0, 1), (1, 0), (1,)]),  # which partitions are written
+        st.sampled_from([(0, 1), (0,), (0,), (1,)]),  # which are fetched
+        st.sampled_from([(True, True), (True, True), (True, False), (False, True)]),  # whether Kafka is asked, answers
+        st.sampled_from([1, 6, 12]),  # seconds that pass each time
+        st.integers(1, 4),  # how many times
+        st.sampled_from([None, None, 0, 1]),  # whose leader goes away, or comes back
     ),
-    max_size=60,
+    max_size=8,
 )
-quick = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @quick
-@given(steps)
-def test_records_that_are_appended_in_the_order_of_time_are_never_late(some: list[tuple[str, int]]) -> None:
-    """Whichever partitions are idle meanwhile, and whosever leader is away."""
+@given(stretches)
+def test_records_that_are_appended_in_the_order_of_time_are_never_late(some: list[Any]) -> None:
+    """Whichever partitions are idle meanwhile, fetched late or asked about late, and whosever leader is away."""
     source, at_ms, records = Source(), 0, 0
-    for what, number in some:
-        if what == "append":
-            if number % len(PARTITIONS) not in source.away:
-                source.append(number % len(PARTITIONS), at_ms := at_ms + 700)
-                records += 1
-        else:
-            source.do(what, number)
+    for written, fetched, (asks, answers), seconds, times, leader in [((0, 1), (0, 1), (0, 0), 1, 1, None), *some]:
+        if leader is not None:
+            source.away = {leader} - source.away
+        for _ in range(times):
+            for partition in written:
+                if partition not in source.away:
+                    source.append(partition, at_ms := at_ms + 3_000)
+                    records += 1
+            if asks:
+                source.ask()
+            for partition in fetched:
+                source.fetch(partition)
+            source.cut(2)
+            if answers:
+                source.answer()
+            source.now_ms += seconds * 1_000
     source.check(records)
 
 
 @quick
-@given(st.lists(st.tuples(st.permutations(PARTITIONS), st.integers(0, 60), steps), max_size=4))
-def test_pieces_of_a_backfill_lose_nothing_however_long_the_silence_between_them(
-    pieces: list[tuple[list[int], int, list[tuple[str, int]]]],
-) -> None:
+@given(st.lists(st.tuples(st.permutations(PARTITIONS), st.integers(0, 60), st.booleans()), max_size=8))
+def test_pieces_of_a_backfill_lose_nothing_however_long_the_silence_between_them(some: list[Any]) -> None:
     """Each partition is in order by itself, and none is silent for long while the others are written."""
     source, records = Source(), 0
-    at_ms = {0: 0, 1: 5_000, 2: 60_000}
-    for order, silence_s, some in pieces:
+    at_ms = {0: 0, 1: 60_000}
+    for order, silence_s, asked_early in some:
         source.now_ms += silence_s * 1_000
         for partition in order:
             for _ in range(3):
@@ -161,8 +158,13 @@ def test_pieces_of_a_backfill_lose_nothing_however_long_the_silence_between_them
                 at_ms[partition] += 900
                 records += 1
             source.fetch(partition)
-            source.cut(2)
+            source.cut(2 if asked_early else 100)
+            source.ask()
+            source.answer()
             source.now_ms += 1_000
-        for what, number in some:
-            source.do(what, number) if what != "append" else None
+        for _ in range(6):
+            source.ask()
+            source.answer()
+            source.cut(100)
+            source.now_ms += silence_s * 200
     source.check(records)
