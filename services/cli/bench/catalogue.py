@@ -22,7 +22,7 @@ from services.cli.bench.restore import restore
 from services.cli.bench.scale import Scale
 from services.cli.bench.seal import seal
 from services.cli.bench.spark import spark
-from services.cli.bench.start import start
+from services.cli.bench.start import PROCESSES, start
 from services.cli.bench.takeover_size import takeover_size
 from services.cli.bench.throughput import Throughput
 from services.cli.bench.zombie import SCHEMES as ZOMBIE_SCHEMES
@@ -191,7 +191,7 @@ MEASURES = (
         "until controller, recovery, worker and `holdfast workers` know where 40 units stand: after 1,000 assignments "
         "and events, after 150,000 (--quick: 20,000), and after as many without a snapshot",
         start,
-        {f"{process}_long_over_short": at_most(2) for process in ("controller", "recovery", "worker", "command")},
+        {f"{process}{cpu}_long_over_short": at_most(2) for process in PROCESSES for cpu in ("", "_cpu")},
         alone=True,
         standard=False,
     ),

@@ -25,6 +25,7 @@ from services.cli.readiness import NO_JOB
 from services.kernel.standings import Standings
 from services.recovery.core.snapshotting import Snapshotting
 
+PROCESSES = ("controller", "recovery", "worker", "command")
 UNITS = 40
 SHORT = 1_000
 RECORDS_PER_COMMAND = 50
@@ -46,8 +47,8 @@ def start(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         history.write()
         for process, took_s, worked_s in history.measured():
             found |= {f"{kind}_{process}_s": round(took_s, 2), f"{kind}_{process}_cpu_s": round(worked_s, 2)}
-    for process in ("controller", "recovery", "worker", "command"):
-        found[f"{process}_long_over_short"] = round(found[f"long_{process}_s"] / found[f"short_{process}_s"], 2)
+    for figure in (name for process in PROCESSES for name in (process, f"{process}_cpu")):
+        found[f"{figure}_long_over_short"] = round(found[f"long_{figure}_s"] / found[f"short_{figure}_s"], 2)
     return found
 
 
