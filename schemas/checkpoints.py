@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.cuts import Range
+from schemas.cuts import Range, Replaced
 from schemas.decided import Id
 from schemas.reading import Count, Micros, Strict, Whole
 
@@ -36,13 +36,18 @@ class TaskCuts(msgspec.Struct, frozen=True):
 
 
 class CutsSnapshot(msgspec.Struct, frozen=True):
-    """The cut log's state after all records below offset `upto`."""
+    """The cut log's state after all records below offset `upto`.
+
+    topics: by source, the ids of the topics that it has read, the last one now. replaced: by source, what stopped it.
+    """
 
     upto: Count
     tasks: dict[str, TaskCuts]
     control_offset: Whole = -1
     paused: bool = False
     ends: dict[str, dict[Count, Count]] | None = None
+    topics: dict[str, tuple[str, ...]] = {}
+    replaced: dict[str, Replaced] = {}
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):

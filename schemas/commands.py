@@ -12,12 +12,14 @@ import msgspec
 from schemas import reading
 
 COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move")
+STARTS = ("", "earliest", "latest")
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of COMMANDS, on the job of that name.
 
-    drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`.
+    drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`. start:
+    for resume, where sources go on whose topics were created anew: earliest or latest.
     """
 
     command: str
@@ -25,6 +27,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     unit: str = ""
     scheme: str = ""
     worker: str = ""
+    start: str = ""
 
 
 def decode(data: bytes) -> Command | dict[str, Any]:
@@ -37,6 +40,8 @@ def decode(data: bytes) -> Command | dict[str, Any]:
     command = msgspec.convert(record, Command)
     if command.command not in COMMANDS:
         raise msgspec.ValidationError(f"unknown command {command.command!r}: one of {', '.join(COMMANDS)}")
+    if command.start not in STARTS:
+        raise msgspec.ValidationError(f"cannot start from {command.start!r}: {' or '.join(STARTS[1:])}")
     return command
 
 

@@ -56,18 +56,43 @@ class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_default
 Kind = Annotated[str, Meta(pattern="^(pause|resume|drain)$")]
 
 
+class Anew(msgspec.Struct, frozen=True):
+    """From where a source reads a topic that was created anew: by source task, the first offset of each partition."""
+
+    topic_id: str
+    first: dict[str, dict[Count, Count]]
+
+
 class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit_defaults=True):
     """Pause, resume or drain; valid iff `offset` (in jobs.submit) is above the last control's.
 
-    ends: for drain, the end offset of each partition of each source task at the time of the drain.
+    ends: for drain, the end offset of each partition of each source task at the time of the drain. anew: for resume, by
+    source whose topic was replaced.
     """
 
     kind: Kind
     offset: Whole
     ends: dict[str, dict[Count, Count]] = {}
+    anew: dict[str, Anew] = {}
 
 
-CutRecord = Cut | Control
+class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", omit_defaults=True):
+    """The topic of source `operator`, which was `was`, is another one of the same name, `found`.
+
+    Valid iff `was` is the topic that is read and `found` never was. Then no cut is valid until a resume says where to
+    go on; in a drain the source ends where it stands. sure: by source task, the last batch that was cut when the topic
+    was still seen to be the old one: what was cut behind it may lack records of the old topic, or hold some of the new
+    one.
+    """
+
+    operator: str
+    topic: str
+    was: str
+    found: str
+    sure: dict[str, Count] = {}
+
+
+CutRecord = Cut | Control | Replaced
 
 _decoder: Strict[CutRecord] = Strict(msgspec.json.Decoder(CutRecord).decode)
 _encoder = msgspec.json.Encoder()

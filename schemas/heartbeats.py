@@ -15,7 +15,8 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     epoch: of the assignment whose flags it has reached or is on the way to. state: deploying, deployed (operators warm,
     no state), restoring, synced (image pasted, suspended), opening, running (it processes), ended, fenced, failed.
-    batch: last one processed or pasted. durable: batch of the unit's newest valid marker it has read.
+    batch: last one processed or pasted. durable: batch of the unit's newest valid marker it has read. stopped: why the
+    job goes on only when a person says so. waits: for what that is not there.
     """
 
     unit: str
@@ -24,6 +25,8 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     batch: Count = 0
     error: str = ""
     durable: Count = 0
+    stopped: str = ""
+    waits: str = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", omit_defaults=True):

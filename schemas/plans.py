@@ -65,13 +65,15 @@ class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 class SourcePlan(msgspec.Struct, frozen=True):
     """The user's topic as it was at admission.
 
-    owners[i]: partitions of source task i. first: offset from which each partition is read.
+    owners[i]: partitions of source task i. first: offset from which each partition is read. topic_id: what Kafka calls
+    this topic, and no other of its name; empty: not known, so nobody notices when it is created anew.
     """
 
     operator: str
     topic: str
     owners: tuple[tuple[int, ...], ...]
     first: dict[int, int]
+    topic_id: str = ""
 
 
 MICRO_BATCH, REAL_TIME = "micro-batch", "real-time"
@@ -186,7 +188,8 @@ Decision = Plan | Rejection | Ended
 class Status(msgspec.Struct, frozen=True, omit_defaults=True):
     """State of a job for people; key `<job>@<generation>` in `jobs.status`.
 
-    state: accepted, starting, running, pausing, paused, draining, cancelling, failed, ended, rejected.
+    state: accepted, starting, running, pausing, paused, stopped (until a person says how to go on), waiting (for a
+    topic that is not there), draining, cancelling, failed, ended, rejected.
     """
 
     job: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from services.cli.cluster_view import JobLine
 
 File = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file, YAML or JSON.")]
+
+
+class Start(Enum):
+    """Of a topic."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait.")]
 
 
@@ -139,10 +149,22 @@ def pause(
 
 
 def resume(
-    job: JobName, timeout: Timeout = 60.0, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False
+    job: JobName,
+    start: Annotated[
+        Start | None,
+        typer.Option(
+            "--from",
+            help="Where to begin with a source's topic that was deleted and created anew: earliest or latest.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Timeout = 60.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
 ) -> None:
-    """Go on after a pause."""
-    _command("resume", job, timeout, "running", data_dir, kafka, as_json)
+    """Go on after a pause, or with a source's topic that was created anew."""
+    _command("resume", job, timeout, "running", data_dir, kafka, as_json, "" if start is None else start.value)
 
 
 def scheme(
@@ -209,7 +231,14 @@ def move(
 
 
 def _command(
-    kind: str, name: str, timeout: float, state: str, data_dir: Path | None, kafka: str | None, as_json: bool
+    kind: str,
+    name: str,
+    timeout: float,
+    state: str,
+    data_dir: Path | None,
+    kafka: str | None,
+    as_json: bool,
+    start: str = "",
 ) -> None:
     from services.cli import submitting
     from services.cli.cluster_reading import named_job, read_jobs
@@ -219,7 +248,7 @@ def _command(
         job = named_job(read_jobs(door), name)
         _check_runs(job)
         if job.state != state:
-            submitting.command(door, kind, job, timeout)
+            submitting.command(door, kind, job, timeout, start)
     _tell({"job": job.job, "generation": job.generation, "state": state}, as_json)
 
 

@@ -296,12 +296,15 @@ class _Sources:
         self._starts: dict[Partition, int] = {}
         self._first: dict[Partition, int] = {}
         self._recorded: dict[str, Recorded] = {}
-        present = log.topics({source.topic for source in recording.plan.sources})
+        known = log.describe({source.topic for source in recording.plan.sources})
         for source in recording.plan.sources:
-            if source.topic not in present:
+            if source.topic not in known:
                 raise CommandFailed(f"topic {source.topic}, which source {source.operator} reads, is gone")
+            if source.topic_id and known[source.topic].id not in ("", source.topic_id):
+                raise CommandFailed(_ANEW.format(topic=source.topic, source=source.operator), _STATE)
             first = {
-                Partition(source.topic, index): source.first.get(index, 0) for index in range(present[source.topic])
+                Partition(source.topic, index): source.first.get(index, 0)
+                for index in range(known[source.topic].partitions)
             }
             starts, ends = log.offsets(first, "start"), log.offsets(first, "end")
             self._first |= first
@@ -336,6 +339,11 @@ class _Sources:
         return CommandFailed(f"retention has deleted records that were cut, offsets {', '.join(gone)}", _LONGER)
 
 
+_ANEW = (
+    "topic {topic}, which source {source} reads, was deleted and created anew: the records that the job took in are "
+    "gone, so nothing of it can be computed again"
+)
+_STATE = "what was delivered stands; a job submitted anew can be replayed from its first record"
 _LONGER = "a longer retention.ms of the topic keeps a job replayable; of a compacted one, min.compaction.lag.ms"
 
 

@@ -117,14 +117,17 @@ def append(door: Door, record: bytes, time_ms: int | None = None) -> int:
     return offsets[0]
 
 
-def command(door: Door, kind: str, job: JobLine, timeout_s: float) -> None:
+def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = "") -> None:
     """Returns once the job has been paused, has been resumed or has ended.
+
+    Args:
+        start: for resume, where topics that were created anew are read from.
 
     Raises:
         CommandFailed: it is refused, or not done in time (it may be later).
     """
     with Watch(door.log, door.topics) as watch:
-        _append(door, commands.encode(Command(kind, job.job)))
+        _append(door, commands.encode(Command(kind, job.job, start=start)))
         for record in watch.records(timeout_s):
             if _done(record, kind, job):
                 return

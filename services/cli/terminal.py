@@ -77,8 +77,19 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 _STYLES = {
     "green": ("running", "live", "ok", "ended"),
-    "yellow": ("starting", "accepted", "pausing", "paused", "draining", "cancelling", "silent", "warn", "restoring"),
-    "red": ("failed", "rejected", "exited", "fail", "down"),
+    "yellow": (
+        "starting",
+        "accepted",
+        "pausing",
+        "paused",
+        "draining",
+        "cancelling",
+        "silent",
+        "warn",
+        "waiting",
+        "restoring",
+    ),
+    "red": ("failed", "stopped", "rejected", "exited", "fail", "down"),
 }
 
 

@@ -22,7 +22,7 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
-from services.controller.ends import ends_of_sources
+from services.controller.ends import ends_of_sources, starts_anew
 from services.kernel.admitted import decode as decode_decision
 from services.kernel.assigned import Assigned
 from services.kernel.errors import HoldfastError, JobRejected
@@ -226,10 +226,11 @@ class Conductor:
                 self._appending.append(action, Partition(self.cluster.plans, 0), plans.encode(decision))
             case do.AppendAssignment(record):
                 self._appending.append(action, Partition(self.cluster.assignments, 0), assignments.encode(record))
-            case do.AppendControl(plan, kind, offset):
+            case do.AppendControl(plan, kind, offset, start):
                 where = Partition(self._names(plan).cuts, 0)
                 ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
-                self._appending.append(action, where, cuts.encode(Control(kind, offset, ends)))
+                anew = starts_anew(self._log, plan, start) if kind == "resume" and start else {}
+                self._appending.append(action, where, cuts.encode(Control(kind, offset, ends, anew)))
             case do.PublishStatus(status):
                 key = f"{status.job}@{status.generation}".encode()
                 self._appending.append(action, Partition(self.cluster.status, 0), plans.encode(status), key)

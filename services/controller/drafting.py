@@ -44,6 +44,9 @@ class Drafter:
         """Raises JobRejected with every problem, and Retriable when the broker does not answer."""
         spec = interpret(_decoded(value))
         topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
+        read = {source.topic for source in spec.sources.values() if source.topic is not None}
+        # First which topics they are, then their offsets: one that is created anew in between is found out.
+        ids = {name: found.id for name, found in self._log.describe(read & topics.keys()).items()}
         try:
             plan = make_plan(
                 spec,
@@ -55,6 +58,7 @@ class Drafter:
                 versions=self._versions,
                 allow=self._allow,
                 describe=Describer(self._allow),
+                ids=ids,
             )
         except (JobRejected, Retriable):
             raise

@@ -1,4 +1,5 @@
-"""Where a drain ends: asked of Kafka once, compared with what is cut already, and then valid for ever.
+"""Where a drain ends: asked of Kafka once, compared with what is cut already, and then valid for ever. And where topics
+that were created anew begin.
 
 Source: PROTOCOL 3.
 """
@@ -11,13 +12,13 @@ from contextlib import suppress
 import msgspec
 
 from schemas import cuts
-from schemas.cuts import Cut
-from schemas.plans import Plan
+from schemas.cuts import Anew, Cut
+from schemas.plans import Plan, SourcePlan
 from schemas.topics import Partition
 from services.kernel.cuts import owned
 from services.kernel.errors import Retriable
 from services.kernel.planning.layout import task_name
-from services.log.protocol import Log
+from services.log.protocol import Described, Log
 
 LOOKED_AT = 512
 """Records before the end of the cut log."""
@@ -26,17 +27,49 @@ LOOKED_AT = 512
 def ends_of_sources(log: Log, plan: Plan, cut_log: Partition) -> dict[str, dict[int, int]]:
     """End offset of each partition that each source task reads; one that has just appeared is read, too.
 
+    Of a topic that is gone, or was created anew, partitions that are not there end at once.
+
     Raises Retriable for an end below what is cut: whoever said so has fallen behind, and the rest would never come out.
     """
     cut = _reached(log, cut_log)  # before the ends are asked for: they lie at it or behind
-    counts = {name: topic.partitions for name, topic in log.describe({s.topic for s in plan.sources}).items()}
-    topics = {task_name(source.operator, i): source.topic for source in plan.sources for i in range(len(source.owners))}
+    described = log.describe({source.topic for source in plan.sources})
+    counts = {name: topic.partitions for name, topic in described.items()}
+    sources = {task_name(source.operator, i): source for source in plan.sources for i in range(len(source.owners))}
     ends = {}
     for task, partitions in owned(plan, counts).items():
-        found = log.offsets([Partition(topics[task], index) for index in partitions], "end")
-        ends[task] = {partition.index: offset for partition, offset in found.items()}
-        _compare(topics[task], ends[task], cut.get(task, {}))
+        source = sources[task]
+        anew = _is_another(source, described.get(source.topic))
+        there = [index for index in partitions if not anew or index < counts.get(source.topic, 0)]
+        found = log.offsets([Partition(source.topic, index) for index in there], "end")
+        ends[task] = dict.fromkeys(partitions, 0) | {partition.index: offset for partition, offset in found.items()}
+        if not anew:
+            _compare(source.topic, ends[task], cut.get(task, {}))
     return ends
+
+
+def starts_anew(log: Log, plan: Plan, start: str) -> dict[str, Anew]:
+    """From where each source goes on whose topic is another one than at admission.
+
+    Args:
+        start: earliest or latest.
+    """
+    described, anew = log.describe({source.topic for source in plan.sources}), {}
+    for source in plan.sources:
+        topic, tasks = described.get(source.topic), len(source.owners)
+        if topic is None or not _is_another(source, topic):
+            continue
+        partitions = [Partition(source.topic, index) for index in range(topic.partitions)]
+        found = log.offsets(partitions, "end" if start == "latest" else "start")
+        first = {
+            task_name(source.operator, index): {p.index: found[p] for p in partitions[index::tasks]}
+            for index in range(tasks)
+        }
+        anew[source.operator] = Anew(topic.id, first)
+    return anew
+
+
+def _is_another(source: SourcePlan, topic: Described | None) -> bool:
+    return bool(source.topic_id) and (topic is None or topic.id != source.topic_id)
 
 
 def _reached(log: Log, cut_log: Partition) -> Mapping[str, Mapping[int, int]]:

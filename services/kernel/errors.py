@@ -23,6 +23,10 @@ class Indefinite(HoldfastError):
     """A commit may or may not have happened: drop the producer, start a new one, read the position."""
 
 
+class TopicGone(Retriable):
+    """A topic that is to be written does not exist: nothing was written; try again when it is back."""
+
+
 class Torn(HoldfastError):
     """A transaction is committed in part, by Kafka's own fault: nothing here can mend that, so say it and stop."""
 

@@ -83,8 +83,10 @@ class UnitCopy:
             running = self.running
             self._guard(lambda: running.offer(self._job.passed_over(chunk)))
 
-    def broken(self, cause: str) -> None:
-        """Inputs and image no longer fit together: rebuild, but not for ever."""
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
+        """Inputs and image no longer fit together: rebuild, but not for ever. First, is the user's topic the same?"""
+        if partition is not None and self.running is not None and self.running.doubts(partition, cause):
+            return
         self._rebuilds += 1
         self._happened("copy-rebuilds", cause)
         if self._rebuilds > MAX_REBUILDS:
@@ -112,7 +114,7 @@ class UnitCopy:
             return False
         worked = due and self._guard(lambda: running.step(now_ms))
         if self._receiving:
-            self._around.data.add(self, running.joined())
+            self._rewire(running)
             self._leave(running.overfed(), now_ms)
         if worked:
             self._rebuilds = 0
@@ -124,6 +126,14 @@ class UnitCopy:
             self._handle(lifecycle.Finished())
         return bool(worked)
 
+    def _rewire(self, running: Running) -> None:
+        """Partitions have joined, or a topic is another one."""
+        left, joined = running.rewired()
+        if left:
+            self._around.data.remove(self, left)
+            self._left -= left
+        self._around.data.add(self, joined)
+
     def report(self) -> CopyState:
         """For the heartbeat."""
         running = self.running
@@ -134,6 +144,8 @@ class UnitCopy:
             0 if running is None else running.batch,
             self.core.error,
             0 if running is None or running.marker is None else running.marker.b,
+            "" if running is None else running.stopped,
+            "" if running is None else running.waits,
         )
 
     # -- actions ------------------------------------------------------------------------------------------------------
@@ -156,11 +168,15 @@ class UnitCopy:
         acked = 0 if known is None else known.acked
         skipped = self._job.skipped.get(partition, frozenset())
         log, cut_log = self._around.log, Partition(self._job.topics.cuts, 0)
+        reads = any(task.source is not None for task in self._layout.tasks)
 
         def exists(batch: int) -> bool:
             return batch <= newest_cut(log, cut_log)
 
-        self._run(lambda: rebuild(log, partition, image, acked, skipped, exists), self._restored)
+        def restore() -> Rebuilt:
+            return rebuild(log, partition, image, acked, skipped, exists, cut_log if reads else None)
+
+        self._run(restore, self._restored)
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
@@ -190,7 +206,7 @@ class UnitCopy:
             self._stay()
         elif self.core.flags.receive and not self._receiving:
             self._around.data.add(self, self.running.data_positions())
-            self.running.joined()
+            self.running.rewired()
         elif not self.running.asleep:
             self._return()
         self._receiving = self.core.flags.receive
@@ -215,7 +231,7 @@ class UnitCopy:
         """To the inputs that it left."""
         assert self.running is not None
         positions = self.running.data_positions()
-        self._around.data.add(self, {partition: positions[partition] for partition in self._left})
+        self._around.data.add(self, {partition: positions[partition] for partition in self._left & positions.keys()})
         self._stay()
 
     def _stay(self) -> None:

@@ -6,13 +6,14 @@ Source: PROTOCOL 3. When a cut is due is decided in core/cutting.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from schemas import cuts
 from schemas.checkpoints import CutsSnapshot, Marker, TaskCuts
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord, Range
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, Range, Replaced
+from schemas.events import Event
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
 from services.kernel.closing import closing_us
@@ -26,6 +27,7 @@ from services.worker.core.restarts import Restarts
 from services.worker.feed import Feed
 from services.worker.job import JobView
 from services.worker.recut_source import RecutFeed
+from services.worker.replaced import TopicGuard, gone, stopped
 from services.worker.rows_source import RowsFeed
 from services.worker.source import SourceFeed
 from services.worker.surroundings import Surroundings
@@ -39,16 +41,23 @@ _GROWN_TABLE = (
 class Cutter:
     """The cut log as this copy reads it, and the feeds of its source tasks.
 
-    grown: a feed has got partitions since it was last set to False.
+    Args:
+        until: the end of the cut log before anything was read of the sources. What is read before all that is known may
+            be of a topic that was created anew.
+
+    rewired: what a feed reads has changed since it was last set to False.
     """
 
-    def __init__(self, job: JobView, layout: UnitLayout, marker: Marker | None, around: Surroundings) -> None:
+    def __init__(
+        self, job: JobView, layout: UnitLayout, marker: Marker | None, around: Surroundings, until: int = 0
+    ) -> None:
         self._job, self._around = job, around
         self._partition = Partition(job.topics.cuts, 0)
         known = None if marker is None else marker.cuts
         own = [task.name for task in layout.tasks if task.source is not None]
         self._log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()))
-        self.grown = False
+        self._until = until
+        self.rewired = False
         self._tables = frozenset(_table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
@@ -56,6 +65,11 @@ class Cutter:
             for task in layout.tasks
             if task.source is not None
         }
+        self._users = {name: feed for name, feed in self.feeds.items() if isinstance(feed, SourceFeed)}
+        self._guard = TopicGuard({_source(feed): _topic(feed) for feed in self._users.values()})
+        for feed in self._users.values():
+            if _source(feed) in self._log.replaced:
+                feed.stop(keep=False)
         self._restarts = Restarts()
         self._deciding: set[str] = set()
         self._asking: set[str] = set()
@@ -74,6 +88,26 @@ class Cutter:
         """A proposal has not been read back."""
         return bool(self._deciding)
 
+    @property
+    def caught_up(self) -> bool:
+        """All that the cut log held when the copy began is read."""
+        return not self.feeds or self._log.upto >= self._until
+
+    @property
+    def stopped(self) -> str:
+        """Why no cut is valid though nobody has paused the job; or empty."""
+        return stopped(self._job.plan.job, self._log.replaced, self._log.tasks)
+
+    @property
+    def waits(self) -> str:
+        """What is missing."""
+        return gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
+
+    def is_read(self, topic: str, id: str) -> bool:
+        """Whether this is the topic that the job reads under that name, as far as anybody knows."""
+        known = [self._log.known(_source(feed)) for feed in self._users.values() if _topic(feed) == topic]
+        return all(not ids or ids[-1] == id for ids in known)
+
     def read(self, offset: int, value: bytes, done: int) -> None:
         """Takes a record of the cut log; one that cannot be read is as invalid as one that does not fit.
 
@@ -87,14 +121,20 @@ class Cutter:
             return
         feed = self.feeds.get(record.task) if isinstance(record, Cut) else None
         if feed is None or not isinstance(record, Cut):
-            self._look(record, self._log.read(offset, record))
+            before = set(self._log.replaced)
+            valid = self._log.read(offset, record)
+            self._look(record, valid)
+            if valid and isinstance(record, Replaced):
+                self._stop(record.operator, keep=offset >= self._until)
+            elif valid:
+                self._begin(before - self._log.replaced.keys())
             return
         if record.batch > done:
             self._restarts.cut(record.batch, self._log.snapshot())
         valid = self._log.read(offset, record)
         self._look(record, valid)
         if valid:
-            self.grown |= any(r.partition not in feed.positions() for r in record.ranges)
+            self.rewired |= any(r.partition not in feed.positions() for r in record.ranges)
             feed.read_cut(record, self._around.clock_ms())
         if valid or self._around.author.wrote(record.id):
             self._deciding.discard(record.task)
@@ -108,6 +148,7 @@ class Cutter:
     def release(self) -> None:
         """Proposals under way are another copy's business now: commit has gone, or come anew."""
         self._deciding.clear()
+        self._guard.release()
         self._stirred_ms = self._around.clock_ms()
 
     def as_of(self, batch: int) -> CutsSnapshot | None:
@@ -115,7 +156,10 @@ class Cutter:
         return self._restarts.as_of(batch, self._log.snapshot()) if self.feeds else None
 
     def propose(self, now_ms: float) -> None:
-        """Appends every cut that is due."""
+        """Appends every cut that is due; none once a topic is found to be another one."""
+        for record in self._guard.look(self._log, self._around.topics, now_ms):
+            self._around.appender.append(self._partition, cuts.encode(record))
+            self._tell(record)
         for name, feed in self.feeds.items():
             self._ask(name, feed, now_ms)
             if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
@@ -125,6 +169,11 @@ class Cutter:
         """How long until time alone makes a cut due."""
         rhythm = self._job.rhythm
         return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=math.inf)
+
+    def _tell(self, record: Replaced) -> None:
+        detail = stopped(self._job.plan.job, {record.operator: record}, self._log.tasks)
+        now_ms = self._around.time_ms()
+        self._around.happened(Event(time_ms=now_ms, kind="topic-replaced", job=self._job.plan.job, detail=detail))
 
     def _held(self, name: str) -> bool:
         """Whether a source task must not bring anything to its next batch yet: a table of the job is not all there.
@@ -149,7 +198,7 @@ class Cutter:
             stirred_ms=self._stirred_ms,
             settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._settled(feed, now_ms),
             deciding=feed.task.name in self._deciding,
-            paused=self._log.paused,
+            paused=self._log.stopped or self._guard.told(feed.task.operator.name),
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
             grown=not held and bool(self._joining(feed, ends, now_ms)),
@@ -161,22 +210,39 @@ class Cutter:
         Raises TopicChanged when the topic of a table has grown.
         """
         name, source = feed.task.name, feed.task.source
-        if source is None or not (self._log.grows(name) or name in self._tables):
+        if source is None or name not in self._users:
             return ()
         if ends is not None:
             return self._log.joining(name, max(ends, default=-1) + 1)
         topic = self._around.topics.of(source.topic, now_ms)
-        if topic is None:
+        if topic is None or not self.is_read(source.topic, topic.id):
             return ()
-        if name in self._tables and topic.partitions > (
-            planned := len(self._job.source(feed.task.operator.name).first)
-        ):
+        planned = self._log.partitions(feed.task.operator.name)
+        if name in self._tables and topic.partitions > planned:
             raise TopicChanged(_GROWN_TABLE.format(topic=source.topic, now=topic.partitions, planned=planned))
         return self._log.joining(name, topic.partitions)
 
+    def _stop(self, source: str, keep: bool) -> None:
+        """The topic of a source was replaced: while the job drains, the source ends there."""
+        self.rewired = True
+        self._guard.release()
+        for feed in self._users.values():
+            if _source(feed) == source:
+                feed.stop(keep)
+        if self._log.ends is not None:
+            self._begin({source})
+
+    def _begin(self, sources: Collection[str]) -> None:
+        """Sources whose topics were replaced go on where the cut log says, or end where they stand."""
+        for name, feed in self._users.items():
+            if _source(feed) in sources:
+                self.rewired = True
+                feed.begin(self._log.task(name), self._log.ends is None, self._around.clock_ms())
+                self._deciding.discard(name)
+
     def _look(self, record: CutRecord, valid: bool) -> None:
         """What a record of the log says of how soon the next empty cut is needed."""
-        if valid and (isinstance(record, Control) or any(r.stop > r.start for r in record.ranges)):
+        if valid and (not isinstance(record, Cut) or any(r.stop > r.start for r in record.ranges)):
             self._stirred_ms = self._around.clock_ms()
             for feed in self.feeds.values() if isinstance(record, Cut) else ():
                 if feed.idling is not None:
@@ -252,6 +318,15 @@ class Cutter:
         newest = max((time for time in times if time is not None and time < LOADED_WATERMARK), default=None)
         closing = NO_WATERMARK if newest is None else closing_us(self._job.plan.operators, newest)
         return others, closing if closing > tasks[name].watermark else NO_WATERMARK
+
+
+def _source(feed: Feed) -> str:
+    return feed.task.operator.name
+
+
+def _topic(feed: Feed) -> str:
+    assert feed.task.source is not None
+    return feed.task.source.topic
 
 
 def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, now_ms: float) -> Feed:

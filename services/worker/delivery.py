@@ -5,6 +5,7 @@ Source: PROTOCOL 9. While one transaction is under way later batches gather and 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from schemas.dead_letters import encode as encode_dead
 from schemas.delivered import Delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
-from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
+from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
 from services.kernel.sink_records import for_spark, sink_records
 from services.kernel.unit import SinkRows
 from services.log.protocol import Log, Rows, Transactor
@@ -26,6 +27,12 @@ from services.worker.too_large import put_aside
 
 MAX_WAITING_BATCHES = 64
 MAX_BATCHES_A_TRANSACTION = 16
+FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
+"""Between two looks whether a topic that is gone is back."""
+_GONE = (
+    "topic {topics} of a sink is gone, and with it the rows that were there: waiting for it, with those that have not "
+    "been delivered"
+)
 DEFAULT_MAX_BYTES = 1_048_588
 """Kafka's limit of a record where nobody has set one."""
 
@@ -71,7 +78,9 @@ class Delivery:
         self._ready: Transactor | None = None
         self._waiting: deque[Batch] = deque()
         self._under_way: list[Batch] = []
-        self._closed = False
+        self._closed = self._looking = False
+        self._patience_ms = FIRST_LOOK_MS
+        self.waits, self.again_ms = "", math.inf
         self.epoch = 0
         self.delivered = 0
         self.aside = 0
@@ -166,6 +175,10 @@ class Delivery:
         except InvalidRecord as error:
             rows, aside = self._fitting(error)
             self._transactor.commit([*rows, self._position_rows(aside)])
+        except Retriable as error:
+            if missing := self._missing():
+                raise TopicGone(_GONE.format(topics=", ".join(missing))) from error
+            raise
         return sum(len(one.values) for one in rows), aside
 
     def _fitting(self, error: InvalidRecord) -> tuple[list[Rows], int]:
@@ -195,8 +208,35 @@ class Delivery:
             raise Retriable(f"the settings of {topic} are not known")
         return int(config.get("max.message.bytes", DEFAULT_MAX_BYTES))
 
+    # -- topics that are gone -----------------------------------------------------------------------------------------
+
+    def look_again(self, now_ms: float) -> None:
+        """Now and then, ever more seldom, whether a topic that was gone is back; then its rows go out."""
+        if not self.waits or self._looking or self._closed:
+            return
+        if self.again_ms == math.inf:
+            self.again_ms = now_ms + self._patience_ms
+        if now_ms >= self.again_ms:
+            self._looking, self._patience_ms = True, min(2 * self._patience_ms, LAST_LOOK_MS)
+            self._blocking.run(self._missing, self._looked)
+
+    def _looked(self, outcome: Any) -> None:
+        self._looking, self.again_ms = False, math.inf
+        if self._closed or isinstance(outcome, Exception) or outcome:
+            return
+        self.waits, self._patience_ms = "", FIRST_LOOK_MS
+        self._blocking.run(self._commit, self._committed)
+
+    def _missing(self) -> list[str]:
+        """Of the topics that the batches under way go to; also when Kafka does not say, none is known to be missing."""
+        topics = {sink.task.operator.params["topic"] for batch in self._under_way for sink in batch.sinks}
+        return sorted(topics - self._log.describe(topics).keys())
+
     def _committed(self, outcome: Any) -> None:
         if self._closed:
+            return
+        if isinstance(outcome, TopicGone):
+            self.waits = str(outcome)
             return
         if isinstance(outcome, Exception):
             self._fail(outcome)

@@ -20,13 +20,15 @@ from services.worker.core.idling import Idling, Standing
 class Feed(Protocol):
     """Feeds one source task. taken counts records since the marker; ended: the last cut done was final.
 
-    idling: when its partitions are idle; None: never, whatever feeds it tells the time.
+    idling: when its partitions are idle; None: never, whatever feeds it tells the time. lives: grows when it is to be
+    read from elsewhere.
     """
 
     task: TaskLayout
     batch: int
     ended: bool
     taken: int
+    lives: int
     last_cut_ms: float
 
     @property

@@ -225,7 +225,7 @@ class Worker:
                 self.refusals.refuse(chunk.partition, message.offset(), error)
         self._tell_decisions()
 
-    def broken(self, cause: str) -> None:
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
         raise RuntimeError(f"jobs.plans or assignments can no longer be read: {cause}")
 
     def _reconcile(self) -> None:
@@ -334,7 +334,7 @@ class _Herald:
         if chunk.messages:
             self.newest = chunk.messages[-1].offset()
 
-    def broken(self, cause: str) -> None:
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
         pass
 
 
@@ -348,7 +348,7 @@ class _Ignored:
     def offer(self, chunk: Chunk) -> None:
         pass
 
-    def broken(self, cause: str) -> None:
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
         pass
 
 
@@ -365,5 +365,5 @@ class _ProgressReader:
             except msgspec.DecodeError as error:
                 self._refusals.refuse(chunk.partition, message.offset(), error, self._job.plan.job)
 
-    def broken(self, cause: str) -> None:
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
         _log.warning("progress cannot be read", cause=cause)

@@ -41,7 +41,7 @@ class RecutFeed:
         self._newest_us = r.newest_us
         self._cuts: dict[int, Cut] = {}
         self.ended = state.final
-        self.taken = 0
+        self.taken = self.lives = 0
         self.last_cut_ms = 0.0
         self.idling = None
 

@@ -21,13 +21,14 @@ from services.log.protocol import Log
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored image. next_offset: where to go on reading the checkpoint log."""
+    """A restored image. next_offset: where to go on reading the checkpoint log. cuts_end: of the cut log, by then."""
 
     log: CheckpointLog
     image: Image
     marker: Marker | None
     next_offset: int
     entries: int
+    cuts_end: int = 0
 
 
 FEW_RUNS = 2
@@ -42,6 +43,7 @@ def rebuild(
     acked: int = 0,
     skipped: Collection[int] = (),
     exists: Callable[[int], bool] = lambda batch: True,
+    cuts: Partition | None = None,
 ) -> Rebuilt:
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
@@ -52,6 +54,7 @@ def rebuild(
         acked: the unit's batch of which `progress` said, before this call, that its marker is there.
         skipped: offsets of records that are passed over.
         exists: whether a batch was ever cut: anybody can say that he has acknowledged another.
+        cuts: the cut log of a unit that reads sources.
 
     Raises:
         StateCorrupted: the log was trimmed under the scan, or lacks that marker: try again.
@@ -66,7 +69,8 @@ def rebuild(
         entries += sum(_apply(part, image) for run in newer for part in run.parts if not part.sweep)
         if len(newer) <= FEW_RUNS:
             break
-    return Rebuilt(folded, image, folded.last, reading.next_offset, entries)
+    cuts_end = 0 if cuts is None else log.offsets([cuts], "end")[cuts]
+    return Rebuilt(folded, image, folded.last, reading.next_offset, entries, cuts_end)
 
 
 class _Reading:

@@ -95,7 +95,7 @@ class RowsFeed:
         self._log = CommitLog({self._topic: dict.fromkeys(self._lanes, 0)})
         self._cuts: dict[int, Cut] = {}
         self.ended = state.final
-        self.taken = 0
+        self.taken = self.lives = 0
         self.last_cut_ms = 0.0
         self.idling = None
 

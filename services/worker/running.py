@@ -70,10 +70,12 @@ class Running:
         self._outbox = Outbox(layout, job.number, epoch, around.appender, MAX_FRAME_BYTES)
         self._kept = Kept()
         self._inputs = Inputs(layout, job.number, marker, self._refuse)
-        self._cutter = Cutter(job, layout, marker, around)
+        self._cutter = Cutter(job, layout, marker, around, rebuilt.cuts_end)
         self._feeds = self._cutter.feeds
         self._fed = _by_partition(self._feeds.values())
-        self._feeding = _counts(self._fed)
+        self._feeding = _lives(self._fed)
+        self._stale: set[Partition] = set()
+        self._doubted: dict[Partition, tuple[str, int]] = {}
         checkpoints_of_unit = Partition(job.topics.checkpoints, layout.unit.partition)
         self._checkpointer = Checkpointer(
             checkpoints_of_unit,
@@ -115,13 +117,38 @@ class Running:
             positions[partition] = min(feed.positions()[partition.index] for feed in feeds)
         return positions
 
-    def joined(self) -> dict[Partition, int]:
-        """The users' partitions that have joined since the last call, or feed one source more."""
-        if not self._cutter.grown:
-            return {}
-        self._cutter.grown = False
-        positions, before, self._feeding = self.data_positions(), self._feeding, _counts(self._fed)
-        return {partition: positions[partition] for partition, _ in self._feeding.items() - before.items()}
+    def rewired(self) -> tuple[set[Partition], dict[Partition, int]]:
+        """The users' partitions that are no longer to be read, and those that are, from where, since the last call."""
+        if not self._cutter.rewired:
+            return set(), {}
+        self._cutter.rewired = False
+        self._stale.clear()
+        positions, before, self._feeding = self.data_positions(), self._feeding, _lives(self._fed)
+        changed = {partition for partition, lives in self._feeding.items() if before.get(partition) != lives}
+        left = before.keys() - (self._feeding.keys() - changed)
+        self._held -= left
+        for partition in left:
+            self._doubted.pop(partition, None)
+        return left, {partition: positions[partition] for partition in changed}
+
+    def doubts(self, partition: Partition, cause: str) -> bool:
+        """A position of a user's topic is gone: whether it is to be seen first that the topic is the same."""
+        if partition not in self._fed or self._cutter.is_read(partition.topic, ""):
+            return False
+        self._doubted[partition] = (cause, self._around.topics.asked + 1)
+        self._around.topics.of(partition.topic, self._around.clock_ms())
+        self._around.topics.look()
+        return True
+
+    def _settle_doubts(self, now_ms: float) -> None:
+        """Raises StateCorrupted once the topic is known to be the same: then its records are gone."""
+        for partition, (cause, request) in list(self._doubted.items()):
+            topic = self._around.topics.of(partition.topic, now_ms)
+            known = self._around.topics.answered >= request and self._cutter.caught_up
+            if partition not in self._fed:
+                del self._doubted[partition]
+            elif known and topic is not None and self._cutter.is_read(partition.topic, topic.id):
+                raise StateCorrupted(cause)
 
     def control_positions(self) -> dict[Partition, int]:
         """The unit's checkpoints and, with source tasks, the job's cuts."""
@@ -141,8 +168,10 @@ class Running:
         elif self._cutter.reads(chunk.partition):
             for message in chunk.messages:
                 self._cutter.read(message.offset(), message.value() or b"", self.batch)
-            if self._cutter.grown:
+            if self._cutter.rewired:
                 self._fed = _by_partition(self._feeds.values())
+                now = _lives(self._fed)
+                self._stale = {one for one, lives in self._feeding.items() if now.get(one) != lives}
         else:
             self._offer_records(chunk)
 
@@ -202,6 +231,10 @@ class Running:
     def step(self, now_ms: float) -> bool:
         """Does what can be done now; True if a batch was processed."""
         self._stirred = False
+        if self._doubted:
+            self._settle_doubts(now_ms)
+        if self._delivery is not None:
+            self._delivery.look_again(now_ms)
         worked = self._process(now_ms)
         if self._feeds and self._flags.process:
             self._missing.look(self.batch + 1, self._lacking, now_ms)
@@ -225,8 +258,8 @@ class Running:
 
     def due(self, now_ms: float) -> bool:
         """Whether a turn would find anything to do."""
-        if self._flags.commit and self._described != self._around.topics.changes:
-            self._described, self._stirred = self._around.topics.changes, True
+        if (self._flags.commit or self._doubted) and self._described != self._around.topics.answered:
+            self._described, self._stirred = self._around.topics.answered, True
         if self._stirred or now_ms >= self._deadline_ms or self._outbox.error is not None:
             return True
         return self._answered is not None and self._answered != self._answers
@@ -245,6 +278,17 @@ class Running:
     def asleep(self) -> bool:
         """It processes nothing, and waits to be told to."""
         return not self._flags.process
+
+    @property
+    def stopped(self) -> str:
+        """Why the job goes on only when a person says so; or empty."""
+        return self._cutter.stopped
+
+    @property
+    def waits(self) -> str:
+        """What it waits for that is not there; or empty."""
+        missing = ("" if self._delivery is None else self._delivery.waits, self._cutter.waits)
+        return "; ".join(filter(None, missing)) if self._flags.commit else ""
 
     @property
     def awaits_control(self) -> bool:
@@ -294,6 +338,8 @@ class Running:
             due_ms = min(due_ms, now_ms + self._cutter.wait_ms(now_ms))
         if not self._commits:
             return due_ms
+        if self._delivery is not None:
+            due_ms = min(due_ms, self._delivery.again_ms)
         capture_ms = math.inf
         if self._checkpointer.resting:
             sweep_wait = sweep_wait_ms(self._since(now_ms), self.job.checkpoint_interval_ms)
@@ -304,7 +350,9 @@ class Running:
 
     def _ready(self) -> bool:
         batch = self.batch + 1
-        return not self._ended and all(feed.ready(batch) for feed in self._feeds.values()) and self._inputs.ready(batch)
+        if self._ended or not self._cutter.caught_up:
+            return False
+        return all(feed.ready(batch) for feed in self._feeds.values()) and self._inputs.ready(batch)
 
     def _lacking(self) -> dict[Partition, int]:
         """Up to where the next batch is cut and its records are not here."""
@@ -435,6 +483,9 @@ class Running:
     # -- flow ---------------------------------------------------------------------------------------------------------
 
     def _offer_records(self, chunk: Chunk) -> None:
+        """What was read of a topic that was replaced, or from where nobody reads on, is no record."""
+        if chunk.partition in self._stale:
+            return
         for feed in self._fed.get(chunk.partition, ()):
             feed.offer(chunk, self._around.clock_ms())
 
@@ -524,5 +575,6 @@ def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:
     return fed
 
 
-def _counts(fed: Mapping[Partition, list[Feed]]) -> dict[Partition, int]:
-    return {partition: len(feeds) for partition, feeds in fed.items()}
+def _lives(fed: Mapping[Partition, list[Feed]]) -> dict[Partition, tuple[int, ...]]:
+    """How often each feed of a partition has begun anew: one that has is to be given it from where it is now."""
+    return {partition: tuple(feed.lives for feed in feeds) for partition, feeds in fed.items()}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Range
@@ -138,6 +139,8 @@ class SourceFeed:
         self.idling = None if self._table else Idling(*after_ms, now_ms)
         self._cuts: dict[int, Cut] = {}
         self._prepared: dict[int, _Read] = {}
+        self._reads, self._gives_up, self._sealed = True, False, 0
+        self.lives = 0
         self.batch = batch
         self.ended = state.final
         self.taken = 0
@@ -153,17 +156,55 @@ class SourceFeed:
         return sum(w.bytes for w in self._waiting.values())
 
     def positions(self) -> dict[int, int]:
-        """Where each partition is to be read from."""
+        """Where each partition is to be read from; nothing while the topic is another one."""
+        if not self._reads:
+            return {}
         return {partition: w.fetched for partition, w in self._waiting.items()}
 
     def offer(self, chunk: Chunk, now_ms: float) -> None:
         """Takes what the reader brought of one of the task's partitions."""
+        if not self._reads or chunk.partition.index not in self._waiting:
+            return
         if self.idling is not None:
             self.idling.heard(chunk.partition.index, now_ms)
         self._waiting[chunk.partition.index].offer(chunk)
 
     def backlog(self, partition: int) -> int:
         return len(self._waiting[partition].offsets)
+
+    # -- topics that were replaced ------------------------------------------------------------------------------------
+
+    def stop(self, keep: bool) -> None:
+        """Its topic is another one now: reads nothing more, and drops what no cut names.
+
+        Args:
+            keep: what was read is of the old topic, so batches that are cut and here can still be processed.
+        """
+        self._reads, self._gives_up = False, False
+        held = {number for number, cut in self._cuts.items() if keep and self._holds(cut)}
+        self._prepared = {n: self._prepared.get(n) or self._decode(self._cuts[n].ranges) for n in held}
+        self._sealed = max(self._cuts, default=self.batch)
+        self._empty([(partition, waiting.cut) for partition, waiting in self._waiting.items()])
+
+    def begin(self, state: TaskCuts, reads: bool, now_ms: float) -> None:
+        """Goes on with the new topic; of batches whose records are not here nothing is left, so they count as lost.
+
+        Args:
+            reads: else the source ends where it stands.
+        """
+        self._reads, self._gives_up = reads, True
+        self._newest = {r.partition: r.newest_us for r in state.ranges}
+        self._empty([(r.partition, r.stop) for r in state.ranges])
+        if self.idling is not None:
+            for r in state.ranges:
+                self.idling.heard(r.partition, now_ms)
+
+    def _empty(self, positions: Iterable[tuple[int, int]]) -> None:
+        self.lives += 1
+        self._waiting = {partition: _Waiting(at, at, at, self._table) for partition, at in positions}
+
+    def _holds(self, cut: Cut) -> bool:
+        return all(self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -258,8 +299,7 @@ class SourceFeed:
         for number in sorted(number for number in self._cuts if number <= batch):
             cut = self._cuts.pop(number)
             self._prepared.pop(number, None)
-            for r in cut.ranges:
-                self._waiting[r.partition].drop(r.stop)
+            self._drop(cut)
             self.ended = cut.final
         self.batch = max(self.batch, batch)
 
@@ -270,12 +310,14 @@ class SourceFeed:
         if self.ended:
             return True
         cut = self._cuts.get(batch)
-        return cut is not None and all(self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
+        if cut is None or batch > self._sealed:
+            return cut is not None and self._holds(cut)
+        return batch in self._prepared or self._gives_up
 
     def missing(self, batch: int) -> Mapping[Partition, int]:
         """Up to where the batch is cut and its records are not here."""
         cut, source = self._cuts.get(batch), self.task.source
-        if cut is None or source is None:
+        if cut is None or source is None or batch <= self._sealed:
             return {}
         lacking = (r for r in cut.ranges if not self._waiting[r.partition].holds(r.stop))
         return {Partition(source.topic, r.partition): r.stop for r in lacking}
@@ -283,13 +325,21 @@ class SourceFeed:
     def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
         """The rows of a ready batch, the records that are none, and the cut."""
         cut = self._cuts.pop(batch)
+        if batch <= self._sealed and batch not in self._prepared:
+            cut = structs.replace(cut, ranges=tuple(structs.replace(r, lost=r.stop - r.start) for r in cut.ranges))
+            self._prepared[batch] = self._decode(())
         read = self._prepared.pop(batch, None) or self._decode(cut.ranges)
-        for r in cut.ranges:
-            self._waiting[r.partition].drop(r.stop)
+        self._drop(cut)
         self.batch, self.ended = batch, cut.final
         self.taken += len(read.raw)
         fed = Fed(read.decoded.rows, END_WATERMARK if cut.final else cut.watermark)
         return fed, [self._dead(read, index, reason, batch) for index, reason in read.decoded.refused], cut
+
+    def _drop(self, cut: Cut) -> None:
+        """What the cut names, unless that was another topic."""
+        if cut.batch > self._sealed:
+            for r in cut.ranges:
+                self._waiting[r.partition].drop(r.stop)
 
     def _decode(self, ranges: Sequence[Range]) -> _Read:
         taken = [(self._waiting[r.partition], self._waiting[r.partition].between(r.start, r.stop)) for r in ranges]

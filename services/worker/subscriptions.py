@@ -45,11 +45,12 @@ class SharedReader:
     def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:
         gone = []
         for partition in list(self._subscribers) if partitions is None else partitions:
-            subscribers = self._subscribers[partition]
+            subscribers = self._subscribers.get(partition, [])
             if subscriber in subscribers:
                 subscribers.remove(subscriber)
-            if not subscribers:
-                del self._subscribers[partition], self._next[partition]
+            if not subscribers and partition in self._subscribers:
+                del self._subscribers[partition]
+                self._next.pop(partition, None)
                 self._ends.pop(partition, None)
                 gone.append(partition)
         self._reader.unassign(gone)
@@ -92,6 +93,7 @@ class SharedReader:
             self._held.pop(partition, None)
 
     def _break(self, gone: PositionGone) -> None:
-        """Whoever reads the partition rebuilds."""
+        """Whoever reads the partition rebuilds; it is read again once it is given anew, from wherever that is."""
+        self._next.pop(gone.partition, None)
         for subscriber in list(self._subscribers.get(gone.partition, ())):
-            subscriber.broken(str(gone))
+            subscriber.broken(str(gone), gone.partition)

@@ -20,8 +20,8 @@ class Subscriber(Protocol):
     """Gets what is read of the partitions it has subscribed to."""
 
     def offer(self, chunk: Chunk) -> None: ...
-    def broken(self, cause: str) -> None:
-        """A position of its partitions can no longer be read."""
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
+        """A position of its partitions can no longer be read; of which one."""
         ...
 
 

@@ -23,22 +23,31 @@ _log = structlog.get_logger()
 
 
 class TopicWatch:
-    """Answers from what the last request brought. changes: grows with every answer that differs from the last."""
+    """Answers from what the last request brought. asked: requests so far; answered: which of them is known."""
 
     def __init__(self, log: Log, blocking: Blocking) -> None:
         self._log, self._blocking = log, blocking
         self._known: dict[str, Described] = {}
+        self._absent: frozenset[str] = frozenset()
         self._looked_ms: dict[str, float] = {}
         self._asking = False
         self._due_ms = -math.inf
-        self.changes = 0
+        self.asked = self.answered = 0
 
     def of(self, topic: str, now_ms: float) -> Described | None:
         """The topic as it was a moment ago; None before the first answer, and for one that is not there."""
         if topic not in self._looked_ms:
-            self._due_ms = -math.inf
+            self.look()
         self._looked_ms[topic] = now_ms
         return self._known.get(topic)
+
+    def absent(self, topic: str) -> bool:
+        """Kafka has said that there is no such topic."""
+        return topic in self._absent
+
+    def look(self) -> None:
+        """Something is strange: asks at the next turn."""
+        self._due_ms = -math.inf
 
     def turn(self, now_ms: float) -> None:
         """Takes an answer that has come, and asks again when it is time."""
@@ -48,16 +57,17 @@ class TopicWatch:
         self._looked_ms = {topic: ms for topic, ms in self._looked_ms.items() if now_ms - ms < FORGOTTEN_MS}
         wanted = sorted(self._looked_ms)
         self._asking, self._due_ms = True, now_ms + LOOK_MS
-        self._blocking.run(lambda: self._log.describe(wanted), self._take)
+        self.asked += 1
+        self._blocking.run(lambda: self._log.describe(wanted), lambda outcome: self._take(wanted, outcome))
 
     def close(self) -> None:
         self._blocking.close()
 
-    def _take(self, outcome: Mapping[str, Described] | Exception) -> None:
+    def _take(self, wanted: list[str], outcome: Mapping[str, Described] | Exception) -> None:
         """No answer changes nothing: what is not known is asked again."""
         self._asking = False
         if isinstance(outcome, Exception):
             _log.info("topics not described", cause=str(outcome))
-        elif outcome != self._known:
-            self._known = dict(outcome)
-            self.changes += 1
+            return
+        self._known, self._absent = dict(outcome), frozenset(wanted) - outcome.keys()
+        self.answered = self.asked

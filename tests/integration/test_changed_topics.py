@@ -72,3 +72,52 @@ def test_new_partitions_are_read_while_the_job_runs_and_by_a_drain(site: Site, t
     site.call("cancel", "grown", "--drain")
     assert ids(site, "grown", 400) == Counter(range(400))
     assert "exact" in site.call("replay", "grown")
+
+
+def replace(site: Site, topic: str, partitions: int = 1) -> None:
+    site.log.delete([topic])
+    site.log.create([TopicSpec(topic, partitions)])
+
+
+def status(site: Site, name: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(site.call("status", name, "--json"))
+    return found
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_topic_that_was_created_anew_stops_the_job_until_a_person_says_where_to_go_on(
+    site: Site, tmp_path: Path, start: str
+) -> None:
+    name = f"anew-{start}"
+    submit(site, tmp_path, name)
+    feed(site, f"{name}-in", range(50))
+    assert ids(site, name, 50) == Counter(range(50))
+    replace(site, f"{name}-in", 2)
+    until(lambda: status(site, name)["state"] == "stopped", "the job stops")
+    assert f"topic {name}-in of source s was deleted and created anew" in status(site, name)["error"]
+    feed(site, f"{name}-in", range(100, 300))
+    feed(site, f"{name}-in", range(300, 400), 1)
+    assert "--from earliest" in site.call("resume", name, status=1)
+    assert ids(site, name, 50) == Counter(range(50)), "nothing of the new topic is read"
+    site.call("resume", name, "--from", start)
+    feed(site, f"{name}-in", range(400, 450), 1)
+    after = range(100, 450) if start == "earliest" else range(400, 450)
+    assert ids(site, name, 50 + len(after)) == Counter([*range(50), *after])
+    site.call("cancel", name, "--drain")
+    assert ids(site, name, 50 + len(after)) == Counter([*range(50), *after])
+    assert "nothing of it can be computed again" in " ".join(site.call("replay", name, status=1).split())
+
+
+def test_rows_for_a_sink_whose_topic_is_gone_wait_for_it(site: Site, tmp_path: Path) -> None:
+    submit(site, tmp_path, "away")
+    feed(site, "away-in", range(20))
+    assert ids(site, "away", 20) == Counter(range(20))
+    site.log.delete(["away-out"])
+    feed(site, "away-in", range(20, 60))
+    until(lambda: status(site, "away")["state"] == "waiting", "the job waits")
+    assert "topic away-out of a sink is gone" in status(site, "away")["error"]
+    site.log.create([TopicSpec("away-out", 1)])
+    assert ids(site, "away", 40) == Counter(range(20, 60))
+    until(lambda: status(site, "away")["state"] == "running", "the job runs again")
+    site.call("cancel", "away", "--drain")
+    assert ids(site, "away", 40) == Counter(range(20, 60))

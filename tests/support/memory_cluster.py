@@ -14,7 +14,7 @@ import msgspec
 
 from schemas import assignments, cuts, plans
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
-from schemas.cuts import Control
+from schemas.cuts import Anew, Control
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import decode as decode_dead
 from schemas.decided import Id
@@ -28,6 +28,7 @@ from services.kernel.planning.layout import data_topics
 from services.kernel.planning.loading import load
 from services.kernel.planning.plan import make_plan
 from services.log.memory import MemoryLog
+from services.log.protocol import At
 from services.worker.blocking import Call, Done, Inline
 from services.worker.loop import Identity, Worker
 
@@ -96,6 +97,7 @@ class MemoryCluster:
         )
         self.topics: JobTopics = self.cluster.job(self.plan.job, GENERATION)
         self._create_topics()
+        self.plan = pinned(self.plan, self.log)
         self._append(Partition(self.cluster.plans, 0), plans.encode(self.plan))
         self.workers: dict[str, Worker] = {}
         self._epochs: dict[str, int] = {}
@@ -136,6 +138,28 @@ class MemoryCluster:
         partitions = [Partition(name, i) for name, count in data_topics(self.plan).items() for i in range(count)]
         return self.log.offsets(partitions, "start")
 
+    def replace(self, source: str, partitions: int = 1) -> None:
+        """Deletes the source's topic and creates it anew."""
+        topic = next(s.topic for s in self.plan.sources if s.operator == source)
+        self.log.delete([topic])
+        self.log.create([TopicSpec(topic, partitions)])
+
+    def resume_from(self, at: At) -> None:
+        """Appends a resume that says where topics that were created anew are read from, as the controller does."""
+        anew = {}
+        for source in self.plan.sources:
+            topic, tasks = self.log.describe([source.topic])[source.topic], len(source.owners)
+            partitions = [Partition(source.topic, index) for index in range(topic.partitions)]
+            found = self.log.offsets(partitions, at)
+            first = {
+                f"{source.operator}-{index}": {p.index: found[p] for p in partitions[index::tasks]}
+                for index in range(tasks)
+            }
+            anew[source.operator] = Anew(topic.id, first)
+        self._controls += 1
+        record = Control("resume", self._controls, anew=anew)
+        self._append(Partition(self.topics.cuts, 0), cuts.encode(record))
+
     def control(self, kind: str) -> None:
         """Appends pause, resume or drain to the cut log, as the controller does."""
         ends: dict[str, dict[int, int]] = {}
@@ -143,7 +167,8 @@ class MemoryCluster:
             counts = self.log.topics()
             for task, partitions in owned(self.plan, counts).items():
                 topic = next(s.topic for s in self.plan.sources if s.operator == task.rpartition("-")[0])
-                found = self.log.offsets([Partition(topic, p) for p in partitions], "end")
+                there = [Partition(topic, p) for p in partitions if p < counts.get(topic, 0)]
+                found = self.log.offsets(there, "end")
                 ends[task] = {p.index: offset for p, offset in found.items()}
         self._controls += 1
         self._append(Partition(self.topics.cuts, 0), cuts.encode(Control(kind, self._controls, ends)))
@@ -229,3 +254,10 @@ class MemoryCluster:
         for operator in self.plan.operators:
             if operator.kind == "sink":
                 self.log.create([TopicSpec(operator.params["topic"], max(1, operator.params["partitions"]))])
+
+
+def pinned(plan: Plan, log: MemoryLog) -> Plan:
+    """With the ids of the topics that it reads."""
+    known = log.describe({source.topic for source in plan.sources})
+    sources = [msgspec.structs.replace(s, topic_id=known[s.topic].id) for s in plan.sources]
+    return msgspec.structs.replace(plan, sources=tuple(sources))

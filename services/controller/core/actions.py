@@ -42,11 +42,14 @@ class AppendAssignment:
 
 @dataclass(frozen=True, slots=True)
 class AppendControl:
-    """Append pause, resume or drain to the cut log; for drain with the sources' end offsets as they are then."""
+    """Append pause, resume or drain to the cut log; for drain with the sources' end offsets as they are then, for
+    resume, if it says where topics that were created anew are read from, with those.
+    """
 
     plan: Plan
     kind: str
     offset: int
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)

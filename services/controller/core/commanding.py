@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from schemas.commands import Command
 from services.controller.core.job import Control, Job
 from services.controller.core.life import Phase
+from services.controller.core.status import STOPPED
 from services.kernel.planning.available import SCHEMES
 
 
@@ -50,8 +51,10 @@ def apply(asked: Asked, job: Job) -> str:
         return f"{job.label} is draining"
     elif kind == "drain":
         job.drain_offset = asked.offset if job.drain_offset is None else job.drain_offset
+    elif kind == "resume" and not asked.command.start and job.published is not None and job.published.state == STOPPED:
+        return f"{job.published.error}"
     else:
-        job.control = Control(kind, asked.offset)
+        job.control = Control(kind, asked.offset, asked.command.start)
     return ""
 
 

@@ -267,7 +267,7 @@ class Controller:
         if job.control is not None and job.control.offset > job.control_asked:
             assert job.plan is not None, f"{job.label}: controlled without a plan"
             job.control_asked = job.control.offset
-            self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset))
+            self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset, job.control.start))
 
     def _drain_again(self, job: Job, now_ms: int) -> None:
         """Once a unit has run out the drain was valid."""

@@ -131,5 +131,5 @@ class Fleet:
         return not seen.exited and now_ms - seen.last_ms <= self._alive_ms
 
 
-def _reached(seen: Seen) -> dict[str, tuple[int, str, str]]:
-    return {unit: (copy.epoch, copy.state, copy.error) for unit, copy in seen.copies.items()}
+def _reached(seen: Seen) -> dict[str, tuple[int | str, ...]]:
+    return {unit: (copy.epoch, copy.state, copy.error, copy.stopped, copy.waits) for unit, copy in seen.copies.items()}

@@ -18,10 +18,14 @@ SETTLED = ("ended", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The last pause or resume that a user asked for; offset in `jobs.submit`."""
+    """The last pause or resume that a user asked for; offset in `jobs.submit`.
+
+    start: where sources whose topics were created anew go on: earliest or latest.
+    """
 
     kind: str
     offset: int
+    start: str = ""
 
 
 @dataclass(slots=True)

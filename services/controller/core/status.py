@@ -35,6 +35,11 @@ STATES = {
     _P.REJECTED: "rejected",
 }
 
+STOPPED = "stopped"
+"""Until a person says how to go on."""
+WAITING = "waiting"
+"""For a user's topic that is not there."""
+
 UP = ("running", "ended")
 """States of a copy that serves its unit."""
 
@@ -45,16 +50,17 @@ def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int
     live = job.life.phase in (_P.PLACING, _P.RUNNING, _P.DRAINING)
     available = sum(_up(unit, assigned, fleet, now_ms) for unit in job.units) if live else 0
     failure = _failure(job, assigned, fleet, now_ms) if live else ""
+    stopped, waits = _halted(job, assigned, fleet, now_ms) if live else ("", "")
     return Status(
         job=job.name,
         generation=job.generation,
-        state=_state(job, available, failure, stopping),
+        state=_state(job, available, failure, stopped, waits, stopping),
         time_ms=now_ms,
         problems=job.problems,
         warnings=job.plan.warnings if job.plan is not None else (),
         available=available,
         units=len(job.units),
-        error=failure or job.trouble or (waiting if live else ""),
+        error=failure or stopped or job.trouble or waits or (waiting if live else ""),
     )
 
 
@@ -73,11 +79,15 @@ def _apart_from_counts(one: Status) -> Status:
     return msgspec.structs.replace(one, available=0, time_ms=0)
 
 
-def _state(job: Job, available: int, failure: str, stopping: bool) -> str:
+def _state(job: Job, available: int, failure: str, stopped: str, waits: str, stopping: bool) -> str:
     if stopping and job.all_ran_out:
         return "draining"
     if failure:
         return "failed"
+    if stopped:
+        return STOPPED
+    if waits and job.life.phase is _P.RUNNING and (job.control is None or job.control.kind != "pause"):
+        return WAITING
     if job.life.phase is not _P.RUNNING:
         return STATES[job.life.phase]
     if job.control is not None and job.control.kind == "pause":
@@ -95,6 +105,18 @@ def _up(unit: str, assigned: Assigned, fleet: Fleet, now_ms: int) -> bool:
         if state is not None and state.epoch == change.epoch and state.state in UP:
             return True
     return False
+
+
+def _halted(job: Job, assigned: Assigned, fleet: Fleet, now_ms: int) -> tuple[str, str]:
+    """Why the job goes on only when a person says so, and for what it waits that is not there."""
+    reports = [
+        copy
+        for unit in job.units
+        for _, copy in fleet.reports(unit, now_ms)
+        if copy.epoch == assigned.epoch(unit) and copy.state in UP
+    ]
+    waits = "; ".join(dict.fromkeys(copy.waits for copy in reports if copy.waits))
+    return next((copy.stopped for copy in reports if copy.stopped), ""), waits
 
 
 def _failure(job: Job, assigned: Assigned, fleet: Fleet, now_ms: int) -> str:

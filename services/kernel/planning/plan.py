@@ -36,6 +36,7 @@ def make_plan(
     versions: Mapping[str, str],
     allow: Sequence[str],
     describe: Describe = catalogue.describe,
+    ids: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan of a job.
 
@@ -48,6 +49,7 @@ def make_plan(
         versions: of the libraries whose output bytes matter.
         allow: modules that Python operators may come from.
         describe: what an operator makes of its inputs.
+        ids: of the user's topics, as Kafka has them.
 
     Raises:
         JobRejected: with every problem.
@@ -59,7 +61,7 @@ def make_plan(
     if checked.problems:
         # Without every stream there are no tasks and no units to find more problems in.
         raise JobRejected(problems)
-    draft = _Draft(checked, topics, first, JobTopics(prefix, spec.name, generation))
+    draft = _Draft(checked, topics, first, ids or {}, JobTopics(prefix, spec.name, generation))
     if problems := [*problems, *draft.problems()]:
         raise JobRejected(problems)
     return Plan(
@@ -87,9 +89,10 @@ class _Draft:
         checked: Checked,
         topics: Mapping[str, int] | None,
         first: Mapping[str, Mapping[int, int]],
+        ids: Mapping[str, str],
         names: JobTopics,
     ) -> None:
-        self._spec, self._topics, self._first = checked.spec, topics, first
+        self._spec, self._topics, self._first, self._ids = checked.spec, topics, first, ids
         asked, checked = checked, hosting.in_place(checked, names)
         self._checked, self._names = checked, names
         self.tasks = parallelism.tasks(checked)
@@ -161,7 +164,8 @@ class _Draft:
             first = dict.fromkeys(range(self.tasks[name]), 0)
         else:
             first = {partition: self._first[topic][partition] for partition in range(self._topics[topic])}
-        return SourcePlan(name, topic, parallelism.owners(self.tasks[name], len(first)), first)
+        owners = parallelism.owners(self.tasks[name], len(first))
+        return SourcePlan(name, topic, owners, first, self._ids.get(topic, ""))
 
     # -- what is wrong, what is remarkable ----------------------------------------------------------------------------
 

@@ -88,6 +88,8 @@ class Idling:
         """Kafka's word. A partition that ends elsewhere has something that the reader has not brought."""
         confirmed = 0
         for partition in question.partitions:
+            if partition not in standings:
+                continue  # of a topic that was replaced
             known, standing = self._partitions[partition], standings[partition]
             if not standing.rests or known.heard_ms > question.at_ms:
                 continue

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from schemas.checkpoints import CutsSnapshot
-from schemas.cuts import LOADED_WATERMARK, Control, Cut, Range, decode, encode
+from schemas.cuts import LOADED_WATERMARK, Anew, Control, Cut, Range, Replaced, decode, encode
 from schemas.decided import Id
 from services.kernel.cuts import CutLog, Share, beginning
 
@@ -218,3 +218,108 @@ def test_a_partition_that_joins_does_not_hide_a_hole_in_another() -> None:
     good = grown(log, "flights-1", 1, Range(3, 0, 0))
     assert not log.read(0, structs.replace(good, ranges=(Range(1, 1, 5), Range(3, 0, 0))))
     assert not log.read(1, structs.replace(good, ranges=(Range(3, 0, 0),)))
+
+
+# -- topics that were replaced -----------------------------------------------------------------------------------------
+
+REPLACED = Replaced("flights", "flights", "id-1", "id-2", {"flights-0": 0, "flights-1": 0})
+
+
+def pinned() -> CutLog:
+    log = CutLog(beginning({"flights-0": {0: 100, 2: 5}, "flights-1": {1: 0}}, {"flights": "id-1"}), GROWING)
+    assert log.read(0, cut(log, "flights-0", "a", 1))
+    return log
+
+
+def resume(offset: int, id: str = "id-2", **first: dict[int, int]) -> Control:
+    by_task = {f"flights-{task[-1]}": positions for task, positions in first.items()}
+    return Control("resume", offset, anew={"flights": Anew(id, by_task)})
+
+
+def test_once_its_topic_is_another_one_no_cut_is_valid_until_a_resume_says_where_to_go_on() -> None:
+    log = pinned()
+    under_way = cut(log, "flights-0", "a", 2)
+    assert log.read(1, REPLACED)
+    assert not log.read(2, cut(log, "flights-0", "a", 3))
+    assert not log.read(3, cut(log, "flights-1", "a", 4)), "nor of the other tasks"
+    assert not log.read(4, Control("resume", 7)), "it does not say where"
+    assert log.read(5, resume(8, t0={0: 0}, t1={1: 4}))
+    assert not log.read(6, under_way), "of the old topic"
+    assert log.known("flights") == ("id-1", "id-2")
+    assert log.task("flights-0").ranges == (Range(0, 0, 0),)
+    assert log.read(7, cut(log, "flights-0", "a", 5))
+    assert log.task("flights-0").batch == 2, "batches go on"
+    assert log.read(8, grown(log, "flights-1", 6, Range(3, 0, 0)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Replaced("flights", "flights", "id-0", "id-2"),  # another was read
+        Replaced("flights", "flights", "id-1", "id-1"),
+        Replaced("flights", "flights", "id-1", ""),
+        Replaced("weather", "weather", "id-1", "id-2"),
+    ],
+)
+def test_a_topic_is_replaced_by_one_that_was_never_read(wrong: Replaced) -> None:
+    log = pinned()
+    assert not log.read(1, wrong)
+    assert log.read(2, REPLACED)
+    assert not log.read(3, REPLACED)
+    assert log.read(4, resume(8, t0={0: 0}, t1={}))
+    assert not log.read(5, Replaced("flights", "flights", "id-2", "id-1")), "a broker that lags tells of the old one"
+    assert log.read(6, Replaced("flights", "flights", "id-2", "id-3"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        resume(8, t0={0: 0}),  # says nothing of a task
+        resume(8, t0={0: 0}, t1={1: -1001}),
+        resume(8, t0={0: 0}, t1={0: 0}),  # is another's
+        resume(8, t0={0: 0, 4: 0}, t1={1: 0}),  # leaves one out
+        resume(8, "id-1", t0={0: 0}, t1={1: 0}),
+        resume(8, "", t0={0: 0}, t1={1: 0}),
+        Control("resume", 8),
+    ],
+)
+def test_a_resume_that_does_not_fit_changes_nothing(wrong: Control) -> None:
+    log = pinned()
+    log.read(1, REPLACED)
+    before = log.snapshot()
+    assert not log.read(2, wrong)
+    assert structs.replace(log.snapshot(), upto=before.upto) == before
+    assert log.read(3, resume(8, t0={0: 0}, t1={1: 0})), "and its offset is not used up"
+
+
+def test_a_pause_and_a_replaced_topic_end_together() -> None:
+    log = pinned()
+    log.read(1, REPLACED)
+    assert log.read(2, Control("pause", 3))
+    assert CutLog(log.snapshot(), GROWING).snapshot() == log.snapshot()
+    assert log.read(3, resume(8, t0={0: 0, 2: 0}, t1={1: 0}))
+    assert not log.stopped
+
+
+def test_a_drain_ends_a_source_whose_topic_was_replaced_where_it_stands() -> None:
+    log = pinned()
+    log.read(1, REPLACED)
+    assert log.read(2, Control("drain", 3, {"flights-0": {0: 7}, "flights-1": {}}))
+    assert log.ends == {"flights-0": {0: 110, 2: 15}, "flights-1": {1: 0}}
+    assert log.read(3, cut(log, "flights-0", "a", 2, take=0, final=True))
+
+
+def test_a_topic_that_is_replaced_while_the_job_drains_ends_where_it_stands() -> None:
+    log = pinned()
+    assert log.read(1, Control("drain", 3, {"flights-0": {0: 500, 2: 9}, "flights-1": {1: 7}}))
+    assert log.read(2, REPLACED)
+    assert not log.stopped
+    assert log.ends == {"flights-0": {0: 110, 2: 15}, "flights-1": {1: 0}}
+    assert log.read(3, cut(log, "flights-0", "a", 2, take=0, final=True))
+
+
+def test_without_a_known_id_no_topic_is_replaced() -> None:
+    assert not two_tasks().read(0, REPLACED)
+    assert decode(encode(REPLACED)) == REPLACED
+    control = resume(8, t0={0: 0}, t1={1: 4})
+    assert decode(encode(control)) == control

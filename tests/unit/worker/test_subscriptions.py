@@ -24,7 +24,7 @@ class Heard:
         self.offsets += [message.offset() for message in chunk.messages]
         self.ends += [] if chunk.end is None else [chunk.end]
 
-    def broken(self, cause: str) -> None:
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
         self.causes.append(cause)
 
 
