@@ -1,7 +1,7 @@
 """A Kafka in memory: what `holdfast try`, simulations and most tests run on.
 
 One suite holds it and services/log/kafka.py to the same contract: tests/contract/test_log.py. What it leaves out:
-transactions take no offsets of their own, nothing is ever unanswered, and it belongs to one thread.
+transactions take no offsets of their own, only partitions without a leader do not answer, and it belongs to one thread.
 """
 
 from __future__ import annotations
@@ -82,10 +82,15 @@ class _Stored:
 
 
 class MemoryLog:
-    """Implements Log. time_ms gives the timestamp of records that come without one."""
+    """Implements Log. time_ms gives the timestamp of records that come without one.
+
+    away: partitions whose leader is: what is asked of one is Retriable, what is appended waits, and readers get
+    nothing, nor an end, until it is back. Others are served meanwhile, and metadata name all.
+    """
 
     def __init__(self, time_ms: Callable[[], int]) -> None:
         self._time_ms = time_ms
+        self.away: set[Partition] = set()
         self._topics: dict[str, list[_Stored]] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._ids: dict[str, str] = {}
@@ -121,24 +126,23 @@ class MemoryLog:
         return dict(self._configs.get(topic, {}))
 
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
-        return {partition: _offset(self.stored(partition), at) for partition in partitions}
+        return {partition: _offset(self.led(partition), at) for partition in partitions}
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
-        for partition, offset in upto.items():
-            stored = self.stored(partition)
-            if offset > stored.end:
+        for partition, stored in [(partition, self.led(partition)) for partition in upto]:
+            if (offset := upto[partition]) > stored.end:
                 raise StateCorrupted(f"{partition}: cannot trim up to {offset}, which is above the end {stored.end}")
             stored.trim(offset)
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
-        stored = self.stored(partition)
+        stored = self.led(partition)
         begin = stored.start if start is None else start
-        if begin < stored.start:
+        if not stored.start <= begin <= stored.end:
             raise _gone(partition, begin, stored)
         return iter(stored.read(begin, len(stored.messages)))
 
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
-        records = (m for m in reversed(self.stored(partition).messages) if not isinstance(m, _Gap))
+        records = (m for m in reversed(self.led(partition).messages) if not isinstance(m, _Gap))
         return next(records, None)
 
     def reader(self, name: str) -> MemoryReader:
@@ -163,12 +167,23 @@ class MemoryLog:
             raise Retriable(f"{partition} does not exist")
         return self._topics[partition.topic][partition.index]
 
+    def led(self, partition: Partition) -> _Stored:
+        """A partition that answers."""
+        if self.away and partition in self.away:
+            raise Retriable(f"{partition}: its leader is away")
+        return self.stored(partition)
+
     def route(self, topic: str, key: bytes | None) -> Partition:
         """Where Kafka's murmur2 sends a key; records without one all go to the first partition."""
         partitions = self._topics.get(topic)
         if not partitions:
             raise Retriable(f"{topic} does not exist")
         return Partition(topic, 0 if key is None else murmur2(key, len(partitions)))
+
+    def every(self, topic: str) -> Iterable[Partition]:
+        """Where a record may go that its key routes."""
+        self.route(topic, None)
+        return (Partition(topic, index) for index in range(len(self._topics[topic]))) if self.away else ()
 
     def put(
         self,
@@ -232,7 +247,7 @@ class MemoryReader:
         chunks: list[Chunk] = []
         left = max_messages
         for partition in self._wanted():
-            if partition in self._silent or not self._log.has(partition):
+            if partition in self._silent or partition in self._log.away or not self._log.has(partition):
                 continue
             chunk = self._read(partition, left)
             if chunk is not None:
@@ -290,11 +305,12 @@ class MemoryReader:
 
 
 class MemoryAppender:
-    """Implements Appender; records are stored at once, and `done` is called at the next poll."""
+    """Implements Appender; records are stored at once, or once a leader is back; `done` is called at the next poll."""
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
         self._due: list[tuple[Delivered, int]] = []
+        self._waiting: list[tuple[Partition, Callable[[], None], Delivered | None]] = []
 
     def append(
         self,
@@ -306,20 +322,43 @@ class MemoryAppender:
         timestamp_ms: int | None = None,
         done: Delivered | None = None,
     ) -> None:
-        offset = self._log.put(partition, value, key, headers, timestamp_ms)
-        if done is not None:
-            self._due.append((done, offset))
+        def put() -> None:
+            offset = self._log.put(where, value, key, headers, timestamp_ms)
+            if done is not None:
+                self._due.append((done, offset))
+
+        where = self._log.route(partition.topic, key) if partition.index < 0 else partition
+        if where in self._log.away or any(where == other for other, _, _ in self._waiting):
+            self._waiting.append((where, put, done))
+        else:
+            put()
 
     def poll(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for where, put, done in waiting:
+            if where in self._log.away:
+                self._waiting.append((where, put, done))
+                continue
+            try:
+                put()
+            except Retriable as gone:  # its topic was deleted meanwhile
+                if done is not None:
+                    done(gone, -1)
         due, self._due = self._due, []
-        for done, offset in due:
-            done(None, offset)
+        for done_, offset in due:
+            done_(None, offset)
 
     def flush(self, timeout_s: float) -> None:
         self.poll()
+        if self._waiting:
+            raise Retriable(f"{len(self._waiting)} records wait for a leader, as that of {self._waiting[0][0]}")
 
     def close(self) -> None:
         self.poll()
+        waiting, self._waiting = self._waiting, []
+        for where, _, done in waiting:
+            if done is not None:
+                done(Retriable(f"{where}: its leader is away"), -1)
 
 
 class MemoryTransactor:
@@ -340,7 +379,8 @@ class MemoryTransactor:
             raise Fenced(f"{self._id} was taken over, or never started")
         for one in rows:  # all or nothing: a row for what does not exist is found before the first is stored
             for index in {-1} if one.partitions is None else set(one.partitions):
-                self._log.stored(self._log.route(one.topic, None) if index < 0 else Partition(one.topic, index))
+                for where in self._log.every(one.topic) if index < 0 else (Partition(one.topic, index),):
+                    self._log.led(where)
         for one in rows:
             keys = one.keys or [None] * len(one.values)
             partitions = one.partitions or [-1] * len(one.values)

@@ -39,6 +39,8 @@ from services.worker.surroundings import Surroundings
 from services.worker.takeover import Takeover
 
 MAX_REBUILDS = 20
+PATIENT_MS = 1_000
+"""What waited for so long and was not answered then says that Kafka is away, and nothing of the copy."""
 RETURN_MS = 10_000
 """For so long a copy that sleeps stays away from an input that was too busy for it."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
@@ -60,6 +62,7 @@ class UnitCopy:
         self._return_ms = math.inf
         self._attempt = 0
         self._rebuilds = self._restored_batch = 0
+        self._restored_from_ms = -math.inf
         self._takeover: Takeover | None = None
 
     # -- events from outside ------------------------------------------------------------------------------------------
@@ -83,11 +86,14 @@ class UnitCopy:
             running = self.running
             self._guard(lambda: running.offer(self._job.passed_over(chunk)))
 
-    def broken(self, cause: str, partition: Partition | None = None) -> None:
-        """Inputs and image no longer fit together: rebuild, but not for ever. First, is the user's topic the same?"""
+    def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
+        """Inputs and image no longer fit together: rebuild, but not for ever; as long as it takes if unanswered.
+
+        First, is the user's topic the same?
+        """
         if partition is not None and self.running is not None and self.running.doubts(partition, cause):
             return
-        self._rebuilds += 1
+        self._rebuilds += not unanswered
         self._happened("copy-rebuilds", cause)
         if self._rebuilds > MAX_REBUILDS:
             self._handle(lifecycle.Broke(f"gave up after {MAX_REBUILDS} rebuilds without a batch: {cause}"))
@@ -166,6 +172,7 @@ class UnitCopy:
         image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
         known = self._job.progress.get(self._layout.unit.name)
         acked = 0 if known is None else known.acked
+        self._restored_from_ms = self._around.clock_ms()
         skipped = self._job.skipped.get(partition, frozenset())
         log, cut_log = self._around.log, Partition(self._job.topics.cuts, 0)
         reads = any(task.source is not None for task in self._layout.tasks)
@@ -353,7 +360,10 @@ class UnitCopy:
         if isinstance(error, WorkerUnfit):
             raise error
         if isinstance(error, StateCorrupted | Retriable):
-            self.broken(str(error))
+            waited_ms = self._around.clock_ms() - self._restored_from_ms
+            restoring = self.core.state is State.RESTORING
+            unanswered = restoring and isinstance(error, Retriable) and waited_ms >= PATIENT_MS
+            self.broken(str(error), unanswered=unanswered)
         elif isinstance(error, Divergence | InvalidRecord | HoldfastError):
             self._handle(lifecycle.Broke(str(error)))
         else:

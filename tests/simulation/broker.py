@@ -112,6 +112,10 @@ class Broker(MemoryLog):
         for partition in list(self._watchers):
             self._tell(partition)
 
+    def partitions(self) -> list[Partition]:
+        """All there are."""
+        return [Partition(topic, index) for topic, count in self.topics().items() for index in range(count)]
+
     def watch(self, partition: Partition, tell: Callable[[], None]) -> int:
         """Calls `tell` when something is appended; returns a ticket for `unwatch`."""
         self._tickets += 1

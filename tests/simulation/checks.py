@@ -118,7 +118,9 @@ def _snapshots(cluster: Cluster) -> Iterator[str]:
             standings.read(one.offset, record)
             states.append(standings.snapshot())
     for begun in cluster.broker.beginnings:
-        if {each.change.unit: each.change for each in states[begun.next].units} != begun.units:
+        if not 0 <= begun.next < len(states):
+            yield f"beginning: {begun.author} began to read at {begun.next}, which is no place in the log"
+        elif {each.change.unit: each.change for each in states[begun.next].units} != begun.units:
             yield f"beginning: {begun.author} began to read at {begun.next} with other assignments than the log gives"
 
 
@@ -260,6 +262,20 @@ def _deliveries(written: list[Written]) -> Iterator[str]:
             last[one.partition] = batch
 
 
+def _drained_behind(cluster: Cluster, generation: Generation, drain: Control) -> Iterator[str]:
+    """No drain ends a source before what was in its topic when the drain was asked for."""
+    topics = {task_name(s.operator, i): s.topic for s in generation.plan.sources for i in range(len(s.owners))}
+    there: dict[Partition, int] = {}
+    for one in cluster.broker.written:
+        if one.partition.topic == TOPICS.submit and one.offset == drain.offset:
+            break
+        there[one.partition] = one.offset + 1
+    for task, ends in drain.ends.items():
+        for index, end in ends.items():
+            if end < (held := there.get(Partition(topics[task], index), 0)):
+                yield f"drain: {task} ends at {end} of partition {index}, which held {held} when it was asked for"
+
+
 def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[str]:
     """Invariant 1 for what went in: valid cuts follow each other and reach the ends of the drain.
 
@@ -269,14 +285,18 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
     brought: dict[str, int] = {}
     for one in cluster.broker.written:
         if one.partition.topic == generation.topics.cuts:
-            record = cuts.decode(one.value)
+            try:
+                record = cuts.decode(one.value)
+            except msgspec.DecodeError as error:
+                yield f"cut log: {one.author} wrote what nobody can read at {one.offset}: {error}"
+                continue
             if log.read(one.offset, record) and isinstance(record, Cut):
                 if any(r.lost for r in record.ranges):
                     yield f"lost: {record.task} cut batch {record.batch} as lost"
                 if any(r.stop > r.start for r in record.ranges):
                     brought.setdefault(record.task, record.batch)
-            if isinstance(record, Control) and record.kind == "drain" and log.ends is None:
-                yield f"drain: the drain at {record.offset} is not valid"
+            if isinstance(record, Control) and record.kind == "drain" and log.ends == record.ends:
+                yield from _drained_behind(cluster, generation, record)
     yield from _every_partition_is_read(cluster, generation, log)
     tables = {task for task in log.tasks if generation.plan.spec["sources"][task.rpartition("-")[0]].get("table")}
     loaded = log.loaded(tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Collection
 from random import Random
 from typing import Any
 
@@ -126,6 +127,7 @@ class Cluster:
 
     def heal(self) -> None:
         """Faults end: every process runs and is reached."""
+        self.broker.away.clear()
         self.set_available(True)
         for role in self.roles:
             process = self.processes[role]
@@ -148,9 +150,21 @@ class Cluster:
     def set_available(self, available: bool) -> None:
         self.broker.available = available
         if available:
-            self._user.kick()
-            for process in self.processes.values():
-                process.link.kick()
+            self._kick()
+
+    def lose_leaders(self, partitions: Collection[Partition], ms: int) -> None:
+        """Nobody leads these partitions for so long."""
+        self.broker.away.update(partitions)
+        self.timeline.after(ms * 1000, lambda: self.find_leaders(partitions))
+
+    def find_leaders(self, partitions: Collection[Partition]) -> None:
+        self.broker.away.difference_update(partitions)
+        self._kick()
+
+    def _kick(self) -> None:
+        self._user.kick()
+        for process in self.processes.values():
+            process.link.kick()
 
     # -- the user -----------------------------------------------------------------------------------------------------
 
@@ -171,11 +185,11 @@ class Cluster:
 
     def feed(self, one: Feed) -> None:
         """Appends records; in a transaction they come with a marker behind them."""
-        if not self.broker.available:
+        where = Partition(one.topic, one.partition)
+        if not self.broker.available or where in self.broker.away:
             self.timeline.after(50_000, lambda: self.feed(one))
             return
         self.broker.author = "user"
-        where = Partition(one.topic, one.partition)
         for value in one.values:
             self.broker.put(where, value, None, None)
         if one.committed:

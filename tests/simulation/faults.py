@@ -296,6 +296,30 @@ def _grown(cluster: Cluster, fault: Fault) -> None:
         cluster.timeline.at(max(one.at_ms * 1000, cluster.timeline.now_us), lambda one=one: cluster.feed(one))  # type: ignore[misc]
 
 
+def _leaderless(cluster: Cluster, fault: Fault) -> None:
+    """Nobody leads some partitions for ms; a target is on the machine of the broker that did, and goes with it.
+
+    detail: a kind of topic; of "delivered" those with the target's own positions, else one. Empty: a third of all.
+    """
+    every = cluster.broker.partitions()
+    gone = every[fault.count % BROKERS :: BROKERS]
+    if fault.detail:
+        kind = [one for one in every if kind_of(one.topic) == fault.detail]
+        own = {index for name in fault.target for index in _delivering(cluster.processes[name])}
+        gone = [one for one in kind if fault.detail == "delivered" and one.index in own]
+        gone = gone or kind[fault.count % max(1, len(kind)) :][:1]
+    cluster.lose_leaders(gone, fault.ms)
+    for name in fault.target:
+        cluster.crash(name, fault.ms, notice=True)
+
+
+def _delivering(process: Process) -> list[int]:
+    """Where the positions of the units lie that the process delivers for."""
+    worker = process.worker if isinstance(process, WorkerProcess) and process.alive else None
+    copies = {} if worker is None else worker._copies
+    return [copy._layout.unit.partition for copy in copies.values() if copy.core.flags.commit]
+
+
 STRIKES: Mapping[str, Callable[[Cluster, Fault, Partition, bytes], None]] = {
     "dies": lambda cluster, fault, *_: cluster.crash(fault.target[0], fault.ms, notice=True),
     "stalls": lambda cluster, fault, *_: _stall(cluster, fault),
@@ -324,6 +348,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "dies-behind": _dies_behind,
     "half-pasted": _half_pasted,
     "grown": _grown,
+    "leaderless": _leaderless,
     "outrun": midway.outrun,
     "unserved": midway.unserved,
     "mind-changed": midway.mind_changed,
@@ -341,6 +366,8 @@ RECORDS = ("checkpoints", "checkpoints", "cuts", "data", "delivered", "progress"
 
 
 STALE = ("assignments", "cuts", "checkpoints", "submit", "plans")
+BROKERS = 3
+LED = ("", "", "delivered", "delivered", "checkpoints", "cuts", "data", "source", "progress", "assignments")
 DIRECTED = 4
 """Weight, where a profile asks for them, of the kinds that the ordinary histories are drawn without."""
 STRUCK = ("checkpoints", "checkpoints", "delivered", "delivered", "cuts", "data")
@@ -416,6 +443,11 @@ def _aimed(
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
         (0, "half-pasted", lambda kind: of(kind, (), ms)),
+        (
+            0,
+            "leaderless",
+            lambda kind: of(kind, random.choice((worker, worker, ())), ms, random.choice(LED), random.randint(0, 11)),
+        ),
         (0, "grown", lambda kind: of(kind, (), ms, random.choice(roles.topics), random.choice((1, 1, 2, 3)))),
         (
             0,

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from random import Random
 from unittest import mock
 
 import structlog
@@ -28,7 +29,7 @@ from tests.simulation.coverage import observed
 from tests.simulation.faults import KINDS, Fault
 from tests.simulation.jobs import NAME, Feed
 from tests.simulation.limits import drawn_limits
-from tests.simulation.names import TOPICS
+from tests.simulation.names import TOPICS, kind_of
 from tests.simulation.scenario import Scenario
 from tests.simulation.story import tell
 
@@ -87,9 +88,17 @@ class History:
         cluster.heal()
         cluster.story.tell("all faults end")
         if not self._ended() and self._within(PROTECTED_WITHIN_MS, self._protected, "protected again"):
+            self._lose_sources()
             cluster.submit({"command": "drain", "job": NAME})
         if not cluster.wrong:
             self._within(ENDED_WITHIN_MS, self._ended, "ended")
+
+    def _lose_sources(self) -> None:
+        """Of some partitions that a drain asks about the leader is away: it waits, and ends where they end."""
+        random = Random(f"{self.scenario.seed}/drain")
+        sources = [one for one in self.cluster.broker.partitions() if kind_of(one.topic) == "source"]
+        away = random.sample(sources, random.randint(0, len(sources)))
+        self.cluster.lose_leaders(away, random.randint(50, 1_500))
 
     def _within(self, ms: int, reached: object, what: str) -> bool:
         timeline = self.cluster.timeline

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -22,6 +23,9 @@ from tests.simulation.names import kind_of
 from tests.simulation.timeline import Timeline
 
 TRANSACTION_TIMEOUT_US = 5_000_000
+UNLED_US = 100_000, 4_000_000
+"""For so long it is asked who leads a partition before the answer is that nobody does."""
+STEP_US = 20_000
 Item = Callable[[], None]
 
 
@@ -260,7 +264,7 @@ class LinkReader(MemoryReader):
         if self._fetching.get(partition) != fetch:
             return
         del self._fetching[partition]
-        if not self._link.answered or self._link.lags(partition, "in"):
+        if not self._link.answered or self._link.lags(partition, "in") or partition in self._link.broker.away:
             self._stuck[partition] = None
         elif self._link.broker.has(partition):
             self._seen[partition] = self._link.broker.stored(partition).end
@@ -312,7 +316,8 @@ class LinkAppender:
         return self._unanswered > 0
 
     def _passes(self, partition: Partition) -> bool:
-        return self._link.requests_pass and not self._link.lags(partition, "out")
+        away = partition in self._link.broker.away
+        return self._link.requests_pass and not away and not self._link.lags(partition, "out")
 
     def poll(self) -> None:
         while self._due:
@@ -351,6 +356,10 @@ class LinkAppender:
         if done is not None:
             self._due.append(partial(done, error, offset))
             self._link.wake()
+
+
+class Unled(Retriable):
+    """A partition of the transaction has no leader: the client waits for one before it gives up."""
 
 
 class LinkTransactor(MemoryTransactor):
@@ -396,6 +405,8 @@ class LinkTransactor(MemoryTransactor):
             self._usable = False
             broker.refuse(self._id)
             raise
+        except Retriable as unled:
+            raise Unled(str(unled)) from unled
         touched = dict.fromkeys(written.partition for written in broker.written[before:])
         for partition in touched:
             broker.skip(partition)
@@ -406,7 +417,8 @@ class LinkTransactor(MemoryTransactor):
         """A request of which nobody heard, carried out at last, unless the id was taken over meanwhile."""
         held = starts == self._starts and self._link.broker.holds(self._id, self)
         if held and self._link.broker.available:
-            self._commit(rows)
+            with suppress(Retriable):  # a leader is away: it is aborted
+                self._commit(rows)
 
 
 class LinkBlocking:
@@ -448,12 +460,19 @@ class LinkBlocking:
         patience_us = 0 if self._link.answered else self._link.random.randint(50_000, 3_000_000)
         self._link.timeline.after(patience_us, partial(self._requests.send, partial(self._carry_out, lane, call, done)))
 
-    def _carry_out(self, lane: str, call: Call, done: Done) -> None:
+    def _carry_out(self, lane: str, call: Call, done: Done, waited_us: int = 0) -> None:
         try:
             outcome = call()
         except Exception as error:
             outcome = error
-        self._answers.send(partial(self._answer, lane, done, outcome))
+        if isinstance(outcome, Unled) and waited_us < UNLED_US[1]:
+            self._link.timeline.after(STEP_US, partial(self._carry_out, lane, call, done, waited_us + STEP_US))
+            return
+        answer = partial(self._answers.send, partial(self._answer, lane, done, outcome))
+        if isinstance(outcome, Retriable) and self._link.broker.away and not waited_us:
+            self._link.timeline.after(self._link.random.randint(*UNLED_US), answer)
+        else:
+            answer()
 
     def _answer(self, lane: str, done: Done, outcome: Any) -> None:
         self._outcomes.append((done, outcome))

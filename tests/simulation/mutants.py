@@ -21,6 +21,8 @@ from schemas.checkpoints import Anchor, CutsSnapshot, Entry, Marker, unpack
 from schemas.frames import HEADER_BYTES
 from schemas.frames import unpack as unpack_frame
 from schemas.heartbeats import Exit
+from schemas.topics import Partition
+from services.controller import ends
 from services.kernel.admitted import Admitted
 from services.kernel.assigned import Assigned
 from services.kernel.checkpoint_log import CheckpointLog, Run
@@ -36,7 +38,7 @@ from services.recovery.core import moving, switching
 from services.recovery.core.balancing import _Load
 from services.recovery.core.detector import Detector
 from services.recovery.core.situation import Situation
-from services.worker import restoring, running, trimmer
+from services.worker import copy, restoring, running, trimmer
 from services.worker.checkpointer import Checkpointer
 from services.worker.core import checkpointing, lifecycle
 from services.worker.cutter import Cutter
@@ -343,6 +345,58 @@ def ack_without_a_marker(true: Any, self: Running) -> Any:
     return structs.replace(true(self), acked=self.batch, positions=tuple(self._inputs.positions()))
 
 
+# -- the broker -------------------------------------------------------------------------------------------------------
+
+
+def absent_leader_believed(end: int = -1001) -> AbstractContextManager[object]:
+    """What is said of a partition whose leader is away counts: it ends at -1001, as librdkafka has it, so it is empty.
+
+    A position is none, a checkpoint log is without a marker, and a drain ends before its source.
+    """
+
+    def offsets(self: MemoryLog, partitions: Any, at: Any) -> dict[Partition, int]:
+        return {p: end if p in self.away else true_offsets(self, [p], at)[p] for p in partitions}
+
+    def scan(self: MemoryLog, partition: Partition, start: int | None = None) -> Any:
+        return iter(()) if partition in self.away else true_scan(self, partition, start)
+
+    def last(self: MemoryLog, partition: Partition, settled: bool = False) -> Any:
+        return None if partition in self.away else true_last(self, partition, settled)
+
+    true_offsets, true_scan, true_last = MemoryLog.offsets, MemoryLog.scan, MemoryLog.last
+    return mock.patch.multiple(MemoryLog, offsets=offsets, scan=scan, last=last)
+
+
+@contextmanager
+def drained_by_anything() -> Iterator[None]:
+    """Besides, a drain is valid whatever its ends are, and nobody compares them with what is cut."""
+    with (
+        absent_leader_believed(0),
+        mock.patch.object(CutLog, "_drains", return_value=True),
+        mock.patch.object(ends, "_compare", return_value=None),
+    ):
+        yield
+
+
+@contextmanager
+def position_gone_unnoticed() -> Iterator[None]:
+    """Besides, no marker says up to where rows were delivered, and nobody asks what was acknowledged."""
+
+    def unknowing(log: Any, partition: Partition, image: Any, acked: int, *rest: Any) -> Any:
+        return restoring.rebuild(log, partition, image, 0, *rest)
+
+    def moment(self: Running) -> Any:
+        return replace(true_moment(self), position=0)
+
+    true_moment = Running._moment
+    with (
+        absent_leader_believed(),
+        mock.patch.object(copy, "rebuild", unknowing),
+        mock.patch.object(Running, "_moment", moment),
+    ):
+        yield
+
+
 # -- sinks ------------------------------------------------------------------------------------------------------------
 
 
@@ -609,6 +663,9 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (taken_by_two_owners, 0, "growth"),
     (joined_in_the_middle, 0, "growth"),
     (new_partitions_ignored, 0, "growth"),
+    (absent_leader_believed, 17, "leaders"),
+    (drained_by_anything, 0, "leaders"),
+    (position_gone_unnoticed, 5, "leaders"),
     (capture_sees_later_values, 13, "half-pasted"),
     (paste_left_half_done, 20, "half-pasted"),
     (cut_not_read_back, 1, "takeovers"),

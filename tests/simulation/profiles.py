@@ -60,6 +60,7 @@ PROFILES: Mapping[str, Profile] = {
         lags=("data out", "checkpoints in"),
     ),
     "table": Profile(table=True),
+    "leaders": Profile({"leaderless": 30, "crash": 0.5}),
     "growth": Profile({"grown": 12}),
     "lives": Profile({"outrun": 40, "unserved": 30, "crash": 0.2, "clock": 0.2}, controllers=2, pause_ms=2_500),
     "minds": Profile(
