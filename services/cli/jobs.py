@@ -207,10 +207,10 @@ def move(
 ) -> None:
     """Move a unit to another worker while it runs, without an outage.
 
-    A copy on that worker catches up beside the one that runs, then takes over: output pauses for some milliseconds,
+    A copy on that worker catches up beside the one that runs, then takes over: output pauses for a tenth of a second,
     and no row is lost or doubled. A standby stays where it is, or the former copy becomes one, as the unit's scheme
     says. A unit on Spark stops and starts its query instead, which takes seconds. Returns when the unit runs there, or
-    says why it does not. `holdfast events` shows each step. To empty a worker, send it SIGTERM: all its units move.
+    says why it does not. `holdfast events` shows each step. SIGTERM to a worker moves every unit that it runs.
     """
     from services.cli.moving import move_unit, placed
     from services.cli.whereabouts import connected
