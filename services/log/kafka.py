@@ -301,7 +301,7 @@ class KafkaLog:
             return False
         try:
             self._ends([Partition(name, index) for name in wanted for index in found[name].partitions])
-        except Absent:  # its leader does not know it yet
+        except (Absent, Moved):  # its leader does not know it yet, or is not settled
             return False
         return True
 

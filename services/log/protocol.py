@@ -2,6 +2,17 @@
 
 Every method may raise `Retriable` when the broker does not answer. Appenders, readers and transactors are each used by
 one thread at a time.
+
+What a client says is checked before it counts (services/log/answers.py); tests/contract/test_leaders.py and
+tests/unit/test_hostile_answers.py hold what follows. A partition's leader may be
+
+- away: what is asked of the partition is Retriable, within 5 s, never a value. Appends wait. Readers get neither
+  records nor an end. Metadata name the topic and all its partitions. Other partitions are served.
+- moved: the same call finds the new leader, or is Retriable. A leader that does not know yet what was committed is
+  asked again: no end lies below one that this process has read, been told, or had acknowledged.
+- fenced, or cut off: an answer that is behind is asked again, with fresh metadata.
+- without what it had: an end that stays below a known one, a trim above the end, and a read from behind the end are a
+  truncated log: StateCorrupted, once for each time it is found.
 """
 
 from __future__ import annotations
@@ -34,7 +45,8 @@ class Message(Protocol):
 class Chunk:
     """Consecutive records of one partition, in offset order (offsets may have gaps).
 
-    end: the offset at which the reader met the end of the partition behind these records, None if it did not.
+    end: the offset at which the reader met the end of the partition behind these records, None if it did not. Never
+        below the position, nor below an end that is known, as long as more may come.
     generation: the partition's seek generation; `Reader.current` tells whether a seek has outdated the chunk.
     """
 
@@ -167,21 +179,28 @@ class Log(Protocol):
         ...
 
     def config(self, topic: str) -> dict[str, str]:
-        """Settings of a topic."""
+        """Settings of a topic; empty if who was asked knows of none of that name, which may be old news."""
         ...
 
-    def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]: ...
+    def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
+        """One for each partition, never negative. A time after the last record gives the end."""
+        ...
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
         """Deletes records below the given offsets (DeleteRecords)."""
         ...
 
     def scan(self, partition: Partition, start: int | None = None) -> Iterator[Message]:
-        """Every committed record from `start` (default: log start) to the end as it is at the call."""
+        """Every committed record from `start` (default: log start) to the end as it is at the call.
+
+        Raises PositionGone for a start below the log's, or behind its end.
+        """
         ...
 
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
         """The last committed record, found by reading ever larger stretches from the end.
+
+        None only if it is known that there is none: all that lies between start and end are ends of transactions.
 
         Args:
             settled: a transactor that nobody else's id shares the partition with has just started, so no transaction

@@ -45,7 +45,7 @@ class Library:
 
     def __init__(self) -> None:
         self.ends: dict[str, list[Answer]] = {"start": [0], "stable": [10], "end": [10], "time": [-1]}
-        self.partitions: list[list[int]] = [[0, 1]]
+        self.partitions: list[Any] = [[0, 1]]
         self.brokers: list[dict[int, object]] = [{1: object()}]
         self.topic_error: list[KafkaError | None] = [None]
         self.trims: list[Answer] = [10]
@@ -84,6 +84,11 @@ class Library:
     def describe_configs(self, asked: list[Any], request_timeout: float) -> Any:
         settings = next_of(self.settings)
         return {} if settings is None else {one: done(settings) for one in asked}
+
+    def describe_topics(self, asked: Any, request_timeout: float) -> Any:
+        if (indices := next_of(self.partitions)) is None:
+            return {"t": done(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}
+        return {"t": done(SimpleNamespace(topic_id=None, partitions=[SimpleNamespace(id=index) for index in indices]))}
 
     def create_topics(self, asked: list[Any], **_: Any) -> Any:
         return {one.topic: done(self.created.get(one.topic)) for one in asked}
@@ -251,6 +256,18 @@ def test_absence_is_certain_once_the_controller_says_so(log: KafkaLog, library: 
         log.topics(["unlisted"])
     library.created = {"odd name": KafkaError(KafkaError.TOPIC_EXCEPTION)}
     assert log.topics(["odd name"]) == {"t": 2}
+
+
+def test_a_described_topic_has_all_its_partitions_and_is_absent_only_for_certain(
+    log: KafkaLog, library: Library
+) -> None:
+    library.partitions = [[], [1], [0, 1, 2]]
+    assert log.describe(["t"])["t"].partitions == 3
+    library.partitions = [None]
+    assert log.describe(["t"]) == {}
+    library.created = {"t": KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)}
+    with pytest.raises(Retriable, match="t exists"):
+        log.describe(["t"])
 
 
 def test_what_a_broker_does_not_list_is_deleted_all_the_same(log: KafkaLog, library: Library) -> None:
