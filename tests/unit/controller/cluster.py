@@ -254,7 +254,7 @@ class Worker:
         self.name, self.incarnation = name, incarnation
         self._cluster, self._zone, self._slots, self._versions = cluster, zone, slots, dict(versions)
         self._sequence = 0
-        self.state, self.error = "running", ""
+        self.state, self.error, self.stopped = "running", "", ""
         self.stubborn = False
 
     def beat(self) -> None:
@@ -270,7 +270,9 @@ class Worker:
             zone=self._zone,
             slots=self._slots,
             versions=self._versions,
-            copies=tuple(CopyState(c.unit, c.epoch, self.state, error=self.error) for c in held.values()),
+            copies=tuple(
+                CopyState(c.unit, c.epoch, self.state, error=self.error, stopped=self.stopped) for c in held.values()
+            ),
         )
         self._cluster.append(CLUSTER.heartbeats, heartbeats.encode(beat))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.cuts import Control
+from schemas.cuts import Anew, Control
 from schemas.events import Event
 from schemas.plans import Ended, Plan, Rejection
+from schemas.topics import TopicSpec
 from services.kernel.errors import Fenced
 from services.log.protocol import Rows, Transactor
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
@@ -237,6 +238,29 @@ def test_a_draining_job_can_still_be_cancelled() -> None:
     assert isinstance(end, Ended)
     assert end.reason == "cancelled"
     assert refusals(cluster) == [f"pause: {cluster.replicas['c0'].core.jobs[end.generation].label} is draining"]
+
+
+def test_a_job_whose_topic_was_created_anew_goes_on_only_from_where_a_person_says() -> None:
+    cluster = running()
+    (source,) = cluster.plan().sources
+    cluster.log.delete([source.topic])
+    cluster.log.create([TopicSpec(source.topic, 2)])
+    for worker in cluster.workers.values():
+        worker.stopped = "the topic is another one: --from earliest or latest"
+    cluster.pass_s(0.5)
+    assert cluster.states()[-1] == "stopped"
+    cluster.command("resume")
+    cluster.pass_s(0.2)
+    assert refusals(cluster) == ["resume: the topic is another one: --from earliest or latest"]
+    assert cluster.controls() == []
+    cluster.command("resume", start="latest")
+    cluster.pass_s(0.2)
+    (control,) = cluster.controls()
+    assert isinstance(control, Control)
+    id = cluster.log.describe([source.topic])[source.topic].id
+    tasks = len(source.owners)
+    first = {f"{source.operator}-{i}": {p: 0 for p in range(i, 2, tasks)} for i in range(tasks)}
+    assert control.anew == {source.operator: Anew(id, first)}
 
 
 def test_pause_and_resume_are_control_records_in_their_order() -> None:
