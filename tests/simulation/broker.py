@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
+from schemas import assignments
 from schemas.assignments import Change
 from schemas.topics import Partition, TopicSpec
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Headers
+from tests.simulation.names import TOPICS
 from tests.simulation.timeline import Timeline
 
 
@@ -57,8 +61,15 @@ class Beginning:
     units: Mapping[str, Change]
 
 
+STRANGER = "stranger"
+"""Author of records that nobody should have written."""
+
+
 class Broker(MemoryLog):
-    """available: False during an outage, when nothing is answered. created: topics that were ever there."""
+    """available: False during an outage, when nothing is answered. created: topics that were ever there.
+
+    written: without what a stranger wrote, but for assignments, which count for what they say, whoever wrote them.
+    """
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(lambda: timeline.time_ms)
@@ -84,7 +95,8 @@ class Broker(MemoryLog):
         where = self.route(partition.topic, key) if partition.index < 0 else partition
         offset = super().put(where, value, key, headers, timestamp_ms)
         now_us = self._timeline.now_us
-        self.written.append(Written(now_us, self.author, where, offset, value or b"", headers or ()))
+        if self.author != STRANGER or _is_assignment(where, value):
+            self.written.append(Written(now_us, self.author, where, offset, value or b"", headers or ()))
         self._tell(where)
         return offset
 
@@ -128,3 +140,13 @@ class Broker(MemoryLog):
     def _tell(self, partition: Partition) -> None:
         for tell in list(self._watchers.get(partition, {}).values()):
             tell()
+
+
+def _is_assignment(partition: Partition, value: bytes | None) -> bool:
+    if partition.topic != TOPICS.assignments:
+        return False
+    try:
+        assignments.decode(value or b"")
+    except msgspec.DecodeError:
+        return False
+    return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas import assignments, checkpoints, cuts, delivered, heartbeats, plans
+from schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats, plans
 from schemas.assignments import Change, split_unit_key, unit_key
 from schemas.checkpoints import Anchor, Marker
 from schemas.cuts import Control, Cut
@@ -63,7 +63,7 @@ def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
     found: list[str] = list(cluster.images.wrong)
-    for checker in (_assignments, _moves, _balance, _copies, _frames, _deliveries):
+    for checker in (_assignments, _moves, _balance, _copies, _frames, _deliveries, _asked_to_end):
         found += checker(cluster.broker.written)
     found += _snapshots(cluster)
     found += _takeovers(cluster, generations)
@@ -122,6 +122,20 @@ def _snapshots(cluster: Cluster) -> Iterator[str]:
             yield f"beginning: {begun.author} began to read at {begun.next}, which is no place in the log"
         elif {each.change.unit: each.change for each in states[begun.next].units} != begun.units:
             yield f"beginning: {begun.author} began to read at {begun.next} with other assignments than the log gives"
+
+
+def _asked_to_end(written: list[Written]) -> Iterator[str]:
+    """A job ends only after its user has asked for that."""
+    asked: set[str] = set()
+    for one in written:
+        if one.partition.topic == TOPICS.submit:
+            record = commands.decode(one.value)
+            if isinstance(record, commands.Command) and record.command in ("cancel", "drain"):
+                asked.add(record.job)
+        if one.partition.topic == TOPICS.plans:
+            end = plans.decode(one.value)
+            if isinstance(end, Ended) and end.job not in asked:
+                yield f"unasked: {end.job}@{end.generation} has ended ({end.reason}), and nobody asked for it"
 
 
 def _changes(written: list[Written]) -> dict[str, list[tuple[int, Change]]]:

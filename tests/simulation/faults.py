@@ -11,7 +11,7 @@ from random import Random
 
 from schemas.topics import Partition
 from services.recovery.core.schemes import SCHEMES
-from tests.simulation import midway
+from tests.simulation import midway, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME, draw_growth
 from tests.simulation.names import kind_of
@@ -328,6 +328,12 @@ STRIKES: Mapping[str, Callable[[Cluster, Fault, Partition, bytes], None]] = {
     "again": _again,
 }
 
+
+def _stranger(cluster: Cluster, fault: Fault) -> None:
+    """detail: what it writes."""
+    strangers.write(cluster, fault.detail, fault.count)
+
+
 KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "crash": _crash,
     "crash-at": _crash_at,
@@ -349,6 +355,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "half-pasted": _half_pasted,
     "grown": _grown,
     "leaderless": _leaderless,
+    "stranger": _stranger,
     "outrun": midway.outrun,
     "unserved": midway.unserved,
     "mind-changed": midway.mind_changed,
@@ -448,6 +455,7 @@ def _aimed(
             "leaderless",
             lambda kind: of(kind, random.choice((worker, worker, ())), ms, random.choice(LED), random.randint(0, 11)),
         ),
+        (0, "stranger", lambda kind: of(kind, (), 0, random.choice(strangers.WRITES), random.randint(0, 9))),
         (0, "grown", lambda kind: of(kind, (), ms, random.choice(roles.topics), random.choice((1, 1, 2, 3)))),
         (
             0,

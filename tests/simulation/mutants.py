@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+import msgspec
 from msgspec import structs
 
 from schemas import delivered
@@ -23,6 +24,7 @@ from schemas.frames import unpack as unpack_frame
 from schemas.heartbeats import Exit
 from schemas.topics import Partition
 from services.controller import ends
+from services.controller.core import steps
 from services.kernel.admitted import Admitted
 from services.kernel.assigned import Assigned
 from services.kernel.checkpoint_log import CheckpointLog, Run
@@ -46,6 +48,7 @@ from services.worker.delivery import Delivery
 from services.worker.kept import Kept
 from services.worker.loop import Worker
 from services.worker.outbox import Outbox
+from services.worker.position import Positions
 from services.worker.running import Running
 from services.worker.source import SourceFeed, _Waiting
 
@@ -619,6 +622,33 @@ def refused_run_settled() -> AbstractContextManager[object]:
     return mock.patch.dict(checkpointing._READ_BACK, {False: checkpointing._READ_BACK[True]})
 
 
+# -- strangers --------------------------------------------------------------------------------------------------------
+
+
+@_method(Positions, "_believed")
+def any_position_believed(true: Any, self: Positions, message: Any) -> Any:
+    """A delivered position ahead of every batch is believed."""
+    try:
+        return delivered.decode(message.value() or b"")
+    except msgspec.DecodeError:
+        return true(self, message)
+
+
+@_method(steps, "_to_stop")
+def unplaced_ends_a_job(true: Any, job: Any, assigning: Any) -> bool:
+    """An assignment without copies ends its job, whoever wrote it."""
+    return bool(true(job, assigning)) or assigning.unplaced_by(job) is not None
+
+
+@_method(CheckpointLog, "read")
+def any_anchor_believed(true: Any, self: CheckpointLog, offset: int, record: Any) -> Any:
+    """An anchor names a base, whatever it says."""
+    if isinstance(record, Anchor):
+        self.anchored = max(self.anchored, record.upto)
+        return None
+    return true(self, offset, record)
+
+
 MUTANTS: tuple[tuple[Bug, int], ...] = (
     (trim_to_the_last_marker, 0),
     (nobody_is_ever_gone, 0),
@@ -661,6 +691,9 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (parts_of_two_copies_mixed, 2, "runs"),
     (tables_not_waited_for, 12, "table"),
     (taken_by_two_owners, 0, "growth"),
+    (any_position_believed, 0, "strangers"),
+    (unplaced_ends_a_job, 0, "strangers"),
+    (any_anchor_believed, 7, "strangers"),
     (joined_in_the_middle, 0, "growth"),
     (new_partitions_ignored, 0, "growth"),
     (absent_leader_believed, 17, "leaders"),
