@@ -51,6 +51,14 @@ class PositionGone(StateCorrupted):
         super().__init__(f"{partition}: position {position} is not in the log (any more): {held}")
 
 
+class FramesMissing(StateCorrupted):
+    """A writer's frames go on behind one that is not there. offset: of the frame that shows it."""
+
+    def __init__(self, partition: str, offset: int, missing: str) -> None:
+        self.partition, self.offset = partition, offset
+        super().__init__(f"{partition} offset {offset}: {missing}")
+
+
 class TopicChanged(HoldfastError):
     """A user's topic is no longer what the job was planned for: stop, and let a person decide."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.frames import FLAG_END, Header, unpack
-from services.kernel.errors import Divergence, StateCorrupted
+from services.kernel.errors import Divergence, FramesMissing
 from services.kernel.frames import payload_of
 
 FOREVER = 2**62
@@ -33,13 +33,15 @@ def _nothing(*_: object) -> None:
 class _Writer:
     """What has come from one writer. received: last complete batch; parts: payloads of the batch in the making.
 
-    count: how many parts it has. ahead: (batch, part, parts) of the last frame that left one out.
+    count: how many parts it has. ahead: (batch, part, parts) of the last frame that left one out; gap: offset of the
+    first such frame.
     """
 
     received: int
     making: int = 0
     count: int = 0
     ahead: tuple[int, int, int] | None = None
+    gap: int = -1
     parts: list[memoryview] = field(default_factory=list)
     batches: dict[int, tuple[int, list[memoryview]]] = field(default_factory=dict)
     ended: bool = False
@@ -63,6 +65,9 @@ class InputPartition:
         batch: the last batch that is done. offset: of the first frame behind it.
         ended: writers that have ended by then.
         refuse: told of what is no frame. fits: looks into a payload before it is believed.
+        gap: up to this offset frames were found missing by a copy that had read from a marker, too: Kafka has lost
+            them. Their writer knows, goes back to its own marker and sends them again, with all that follow: until
+            then what is ahead of them is dropped.
     """
 
     def __init__(
@@ -76,8 +81,9 @@ class InputPartition:
         *,
         refuse: Refuse = _nothing,
         fits: Fits = _nothing,
+        gap: int = -1,
     ) -> None:
-        self._name = name
+        self._name, self._gap = name, gap
         self._refuse, self._fits = refuse, fits
         self._generation = generation
         self._writers = {number: _Writer(received=batch, ended=number in ended) for number in sorted(writers)}
@@ -91,7 +97,7 @@ class InputPartition:
         """Takes one frame; False if it was dropped as a duplicate, or refused.
 
         Raises:
-            StateCorrupted: a batch or part is missing before this frame and the one before it.
+            FramesMissing: a batch or part is missing before this frame and the one before it.
             Divergence: a duplicate with another payload.
         """
         self._next_offset = max(self._next_offset, offset + 1)
@@ -117,6 +123,7 @@ class InputPartition:
             self._fits(header, payload)
         if header.batch != writer.received + 1 or header.part != len(writer.parts):
             self._look_ahead(writer, header, offset)
+            return False
         if writer.parts and header.parts != writer.count:
             raise ValueError(f"part {header.part} of {header.parts} in a batch of {writer.count}")
         self._take(writer, header, offset, payload)
@@ -125,15 +132,19 @@ class InputPartition:
     def _look_ahead(self, writer: _Writer, header: Header, offset: int) -> None:
         """Frames are missing before this one; or it is none of the writer's, whose next one then fits.
 
-        Raises ValueError for one such frame, StateCorrupted once another follows on it.
+        Raises ValueError for one such frame, FramesMissing once another follows on it, unless that is known.
         """
         before, writer.ahead = writer.ahead, (header.batch, header.part, header.parts)
+        if before is None:
+            writer.gap = offset
+        if writer.gap <= self._gap:
+            return
         missing = (
             f"writer {header.writer} sent batch {header.batch} part {header.part}, "
             f"expected batch {writer.received + 1} part {len(writer.parts)}"
         )
         if before is not None and _follows(before, header):
-            raise StateCorrupted(f"{self._name} offset {offset}: {missing}")
+            raise FramesMissing(self._name, offset, missing)
         raise ValueError(missing)
 
     def _is_duplicate(self, writer: _Writer, header: Header) -> bool:
@@ -166,6 +177,15 @@ class InputPartition:
         writer.parts = []
         writer.making = 0
         writer.ended = bool(header.flags & FLAG_END)
+
+    @property
+    def missing(self) -> str:
+        """What Kafka has lost and a writer has yet to send again, empty if nothing."""
+        waiting = ((number, w) for number, w in self._writers.items() if w.ahead is not None and w.gap <= self._gap)
+        return ", ".join(
+            f"{self._name}: batch {writer.received + 1} part {len(writer.parts)} of writer {number}"
+            for number, writer in waiting
+        )
 
     @property
     def newest(self) -> int:

@@ -333,7 +333,16 @@ class Checkpointer:
             ended=moment.ended,
             position=moment.position,
         )
-        self._appender.append(self.partition, encode(marker))
+        self._append(encode(marker))
+
+    def _append(self, marker: bytes) -> None:
+        """Again if Kafka may have lost it: of two the log counts one."""
+
+        def appended(error: Exception | None, _: int) -> None:
+            if error is not None:
+                self._append(marker)
+
+        self._appender.append(self.partition, marker, done=appended)
 
     def _ack(self) -> None:
         assert self.log.last is not None

@@ -17,6 +17,7 @@ from schemas.topics import Partition
 from services.kernel.errors import (
     Divergence,
     Fenced,
+    FramesMissing,
     HoldfastError,
     Indefinite,
     InvalidRecord,
@@ -41,6 +42,8 @@ from services.worker.takeover import Takeover
 MAX_REBUILDS = 20
 PATIENT_MS = 1_000
 """What waited for so long and was not answered then says that Kafka is away, and nothing of the copy."""
+MISSING_MS = 10_000.0
+"""How often a copy says that it waits for frames that Kafka has lost."""
 RETURN_MS = 10_000
 """For so long a copy that sleeps stays away from an input that was too busy for it."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
@@ -64,6 +67,8 @@ class UnitCopy:
         self._rebuilds = self._restored_batch = 0
         self._restored_from_ms = -math.inf
         self._takeover: Takeover | None = None
+        self._gaps: dict[str, int] = {}
+        self._missing_ms = -math.inf
 
     # -- events from outside ------------------------------------------------------------------------------------------
 
@@ -127,6 +132,9 @@ class UnitCopy:
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
             self._happened("unit-active", phases=self._takeover.phases)
             self._takeover = None
+        if now_ms - self._missing_ms >= MISSING_MS and (missing := running.missing):
+            self._missing_ms = now_ms
+            self._happened("frames-missing", f"Kafka has lost them, their writer sends them again: {missing}")
         if running.finished:
             running.tell_end()
             self._handle(lifecycle.Finished())
@@ -194,7 +202,8 @@ class UnitCopy:
 
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None
-        self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around)
+        self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around,
+                               self._gaps)  # fmt: skip
         self._rebuilt = None
         self._around.control.add(self, self.running.control_positions())
         self._receive()
@@ -359,6 +368,8 @@ class UnitCopy:
         """Each error asks for its own reaction. Raises WorkerUnfit, which is no copy's own trouble."""
         if isinstance(error, WorkerUnfit):
             raise error
+        if isinstance(error, FramesMissing):
+            self._gaps[error.partition] = error.offset
         if isinstance(error, StateCorrupted | Retriable):
             waited_ms = self._around.clock_ms() - self._restored_from_ms
             restoring = self.core.state is State.RESTORING
@@ -374,6 +385,8 @@ class UnitCopy:
             self._handle(lifecycle.OutputFenced())
         elif isinstance(error, Indefinite | Retriable):
             self._handle(lifecycle.OutputIndefinite())
+        elif isinstance(error, StateCorrupted):
+            self.broken(str(error))
         else:
             self._handle(lifecycle.Broke(str(error)))
 

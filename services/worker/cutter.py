@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from functools import partial
 
 import msgspec
 
@@ -271,7 +272,14 @@ class Cutter:
             time_ms=self._around.time_ms(),
         )
         self._deciding.add(name)
-        self._around.appender.append(self._partition, cuts.encode(cut))
+        self._around.appender.append(self._partition, cuts.encode(cut), done=partial(self._appended, name))
+
+    def _appended(self, name: str, error: Exception | None, _: int) -> None:
+        """A proposal that Kafka may have lost is never read back: it is made again. If it is there all the same, the
+        log decides.
+        """
+        if error is not None:
+            self._deciding.discard(name)
 
     # -- idleness -----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Source: PROTOCOL 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from schemas.checkpoints import Marker, Position
@@ -22,11 +22,16 @@ class Inputs:
 
     Args:
         layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
-        refuse: told of what is no frame.
+        refuse: told of what is no frame. gaps: by partition's name, the offset up to which frames are known to be lost.
     """
 
     def __init__(
-        self, layout: UnitLayout, generation: int, marker: Marker | None, refuse: Callable[[Partition, int, str], None]
+        self,
+        layout: UnitLayout,
+        generation: int,
+        marker: Marker | None,
+        refuse: Callable[[Partition, int, str], None],
+        gaps: Mapping[str, int] | None = None,
     ) -> None:
         known = {} if marker is None else {Partition(p.topic, p.partition): p for p in marker.positions}
         batch = 0 if marker is None else marker.b
@@ -51,6 +56,7 @@ class Inputs:
                         at.ended,
                         refuse=partial(refuse, partition),
                         fits=codec.check,
+                        gap=(gaps or {}).get(str(partition), -1),
                     )
 
     def __contains__(self, partition: Partition) -> bool:
@@ -95,6 +101,11 @@ class Inputs:
     def kept_bytes(self) -> Iterator[tuple[Partition, int]]:
         """Of the frames that wait, by partition."""
         return ((name, partition.bytes) for name, partition in self._partitions.items())
+
+    @property
+    def missing(self) -> str:
+        """Frames that Kafka has lost, and whose writers have yet to send them again; empty if there are none."""
+        return "; ".join(filter(None, (partition.missing for partition in self._partitions.values())))
 
     def waits_for(self, partition: Partition, batch: int) -> bool:
         """Whether it is this one that the batch lacks."""

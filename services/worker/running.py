@@ -57,6 +57,7 @@ class Running:
         flags: Flags,
         epoch: int,
         around: Surroundings,
+        gaps: Mapping[str, int],
     ) -> None:
         marker = rebuilt.marker
         self.job, self.layout, self._flags, self._around = job, layout, flags, around
@@ -69,7 +70,7 @@ class Running:
         self._delivery: Delivery | None = None
         self._outbox = Outbox(layout, job.number, epoch, around.appender, MAX_FRAME_BYTES)
         self._kept = Kept()
-        self._inputs = Inputs(layout, job.number, marker, self._refuse)
+        self._inputs = Inputs(layout, job.number, marker, self._refuse, gaps)
         self._cutter = Cutter(job, layout, marker, around, rebuilt.cuts_end)
         self._feeds = self._cutter.feeds
         self._fed = _by_partition(self._feeds.values())
@@ -268,6 +269,11 @@ class Running:
     def next_deadline(self) -> float:
         """When a turn is due unless something comes or is answered before, in milliseconds of the clock."""
         return -math.inf if self._stirred else self._deadline_ms
+
+    @property
+    def missing(self) -> str:
+        """Frames that Kafka has lost, and whose writers have yet to send them again; empty if there are none."""
+        return self._inputs.missing
 
     @property
     def finished(self) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.cuts import END_WATERMARK
 from schemas.frames import FLAG_END, Header
-from services.kernel.errors import Divergence, StateCorrupted
+from services.kernel.errors import Divergence, FramesMissing, StateCorrupted
 from services.kernel.merging import InputPartition
 
 GENERATION = 7
@@ -87,6 +87,41 @@ def test_a_missing_batch_or_part_is_a_gap_once_two_frames_behind_it_are_there(ba
     after = (batch, part + 1) if part == 0 else (batch + 1, 0)
     with pytest.raises(StateCorrupted, match="expected batch 2 part 0"):
         partition.offer(2, frame(0, after[0], part=after[1], parts=2))
+
+
+def test_frames_that_kafka_has_lost_are_waited_for_behind_those_that_follow_them() -> None:
+    """The writer goes back to its marker and sends all again. A copy that read from its own marker found the same gap
+    there as before, and began anew for ever (three brokers, the first frame of a partition lost).
+    """
+    log = [frame(0, 2), frame(1, 1), frame(0, 3), frame(0, 1), frame(1, 2), frame(0, 2), frame(0, 3), frame(1, 3)]
+    first, _ = listened((0, 1))
+    for offset, one in enumerate(log[:2]):
+        first.offer(offset, one)
+    with pytest.raises(FramesMissing, match="expected batch 1 part 0") as found:
+        first.offer(2, log[2])
+    again = InputPartition("data[0]", (0, 1), GENERATION, 0, 0, gap=found.value.offset)
+    again.offer(0, log[0])
+    assert again.missing == "data[0]: batch 1 part 0 of writer 0"
+    assert [again.offer(offset, one) for offset, one in enumerate(log[1:], 1)] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+    ]
+    assert again.newest == 3
+    assert not again.missing
+
+
+def test_another_gap_behind_a_known_one_is_a_gap() -> None:
+    partition = InputPartition("data[0]", (0,), GENERATION, 0, 0, gap=1)
+    for offset, batch in enumerate([2, 3, 1, 2]):
+        partition.offer(offset, frame(0, batch))
+    partition.offer(4, frame(0, 5))
+    with pytest.raises(FramesMissing, match="expected batch 3 part 0"):
+        partition.offer(5, frame(0, 6))
 
 
 def test_one_frame_from_ahead_hides_no_frame_of_its_writer() -> None:
