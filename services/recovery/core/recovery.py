@@ -344,7 +344,7 @@ class Recovery:
         """While all is calm, one unit at a time: the next one when all has been calm again."""
         if self._calm_us is None or not self.acting or self._now_us < self._balanced_us:
             return []
-        calm = not self._proposed and self._calm_for_us() >= self._calm_us and self._at_rest()
+        calm = not self._proposed and self._calm_for_us() >= self._calm_us and self.at_rest()
         self._relief = balance(self._placements(), self._fleet(), calm) if calm else None
         if self._relief is None:
             self._balanced_us = self._now_us + (BALANCE_US if calm else 0)
@@ -356,7 +356,8 @@ class Recovery:
     def _calm_for_us(self) -> int:
         return self._attention.attentive_us - max(self._stirred_us, self.detector.stirred_us)
 
-    def _at_rest(self) -> bool:
+    def at_rest(self) -> bool:
+        """All workers answer, no unit changes or moves, and nobody waits for either."""
         situations = (self._situation(unit) for unit in self._units())
         return self.detector.calm and all(one is None or one.at_rest for one in situations)
 

@@ -204,7 +204,7 @@ class Situation:
     @property
     def at_rest(self) -> bool:
         """Nothing is under way, and nothing is asked for."""
-        return self.protected and self.stance is not Stance.MOVING and not self.another_asked
+        return self.protected and self.stance is not Stance.MOVING and not self.another_asked and self.move_due is None
 
     # -- the unit moves -----------------------------------------------------------------------------------------------
 

@@ -299,3 +299,14 @@ def test_twelve_active_units_on_one_of_four_workers_are_shared_out() -> None:
     assert sorted(share(world).values()) == [3, 3, 3, 3]
     held = Counter(worker for unit in world.units for worker in workers(world, unit))
     assert max(held.values()) <= 8
+
+
+def test_what_somebody_waits_for_is_not_at_rest() -> None:
+    """Else balance would move a unit that a user is about to move."""
+    world = World(Worker("w1"), Worker("w2"), made=plan({"u-0": "none"})).start().settle().rest()
+    world.move("w3")
+    world.run(0.1)
+    assert world.unprotected() == []
+    assert not world.replicas[0].core.at_rest(), "nobody knows yet whether w3 will answer"
+    world.rest()
+    assert world.change().reason.startswith("a move was asked for that cannot be made")

@@ -5,7 +5,7 @@ The world checks every record as it is appended: exactly one copy commits, no tw
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from services.recovery.core.schemes import SCHEMES
@@ -64,6 +64,7 @@ def cause(world: World, what: str, whom: str) -> None:
     st.lists(st.tuples(events, pauses), max_size=12),
     st.sampled_from([None, 300_000]),
 )
+@example(["none"], [(("move", "w2"), 0.01), (("move", "w1"), 0.0)], None)
 def test_faults_ended_every_unit_is_protected_again(
     schemes: list[str], course: list[tuple[tuple[str, str], float]], calm_us: int | None
 ) -> None:
@@ -82,6 +83,7 @@ def test_faults_ended_every_unit_is_protected_again(
         assert epochs == list(range(1, len(epochs) + 1))
     if calm_us is not None:
         world.run(8).settle()
+    world.rest()
     last = {unit: world.change(unit).epoch for unit in world.units}
     world.run(2)
     assert last == {unit: world.change(unit).epoch for unit in world.units}, "a settled cluster stays as it is"

@@ -213,6 +213,14 @@ class World:
             self.run(0.1)
         return self
 
+    def rest(self, within_s: float = 15.0) -> World:
+        """Runs until nothing is under way or asked for: a unit that moves, or is about to, may be protected as well."""
+        deadline_us = self.now_us + round(within_s * 1_000_000)
+        while not all(replica.core.at_rest() for replica in self.replicas if replica.alive):
+            assert self.now_us < deadline_us, "\n".join(["never at rest:", *self.story])
+            self.run(0.1)
+        return self
+
     def run(self, seconds: float) -> World:
         until_us = self.now_us + round(seconds * 1_000_000)
         while self.now_us < until_us:
