@@ -146,7 +146,8 @@ class UnitCopy:
         if left:
             self._around.data.remove(self, left)
             self._left -= left
-        self._around.data.add(self, joined)
+        if joined:  # nothing joins in nearly every turn
+            self._around.data.add(self, joined)
 
     def report(self) -> CopyState:
         """For the heartbeat."""
