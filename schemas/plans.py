@@ -161,7 +161,20 @@ class Rejection(msgspec.Struct, frozen=True, tag="rejection", tag_field="type"):
     prev: Id | None = None
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="type"):
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Records of a whole job, added up over its units as each told last; see schemas/progress.py.
+
+    The job's progress goes with its topics: what is left of it is here.
+    """
+
+    records: Count = 0
+    late: Count = 0
+    dead: Count = 0
+    lost: Count = 0
+    late_dropped: dict[str, Count] = {}
+
+
+class Ended(Counts, frozen=True, omit_defaults=True, tag="ended", tag_field="type"):
     """The job is over: copies unplaced, sink ids fenced, topics deleted. Its name is free again."""
 
     job: str
@@ -185,8 +198,8 @@ class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="type", omit_defau
 Decision = Plan | Rejection | Ended
 
 
-class Status(msgspec.Struct, frozen=True, omit_defaults=True):
-    """State of a job for people; key `<job>@<generation>` in `jobs.status`.
+class Status(Counts, frozen=True, omit_defaults=True):
+    """State of a job for people; key `<job>@<generation>` in `jobs.status`. Counts: once its copies are gone.
 
     state: accepted, starting, running, pausing, paused, stopped (until a person says how to go on), waiting (for a
     topic that is not there), draining, cancelling, failed, ended, rejected.

@@ -18,11 +18,11 @@ from services.cli.terminal import USAGE, CommandFailed
 from services.cli.whereabouts import Door
 from services.kernel.planning.suggestions import suggest
 from services.log.assignments import read_standings
+from services.log.last_words import last_words
 from services.log.protocol import Log
 
 RECENT_MS = 60_000
 """Workers silent for longer are not shown."""
-FIRST_STRETCH = 256
 
 
 def read_jobs(door: Door) -> ClusterView:
@@ -48,20 +48,12 @@ def read_heartbeats(door: Door, view: ClusterView) -> None:
 
 
 def read_progress(door: Door, view: ClusterView, plan: Plan) -> None:
-    """The last word of each unit, found by reading ever larger stretches from the end."""
+    """The last word of each unit."""
     partition = Partition(door.topics.job(plan.job, plan.generation).progress, 0)
     if partition.topic not in door.present:
         return  # the job has ended
-    first, end = (door.log.offsets([partition], at)[partition] for at in ("start", "end"))
-    missing, stretch = {unit.name for unit in plan.units}, FIRST_STRETCH
-    while missing and end > first:
-        begin = max(first, end - stretch)
-        for message in door.log.scan(partition, begin):
-            view.read_progress(plan.generation, message.value())
-            missing.discard((message.key() or b"").decode(errors="replace"))
-        if begin == first:
-            return
-        stretch *= 4
+    for value in last_words(door.log, partition, [unit.name for unit in plan.units]):
+        view.read_progress(plan.generation, value)
 
 
 def named_job(view: ClusterView, name: str) -> JobLine:

@@ -19,12 +19,13 @@ from schemas import progress as progresses
 from schemas.assignments import Change, unit_key
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
-from schemas.plans import Plan, Status, UnitPlan
+from schemas.plans import Counts, Plan, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
 from services.kernel.admitted import Admitted
 from services.kernel.admitted import decode as decode_decision
 from services.kernel.assigned import Assigned
+from services.kernel.counting import behind, counted, summed
 from services.kernel.planning.layout import task_name
 
 SILENT_MS = 1000
@@ -177,7 +178,7 @@ class ClusterView:
             self.refused["progress"] += 1
             return
         known = self._progress.get((generation, record.unit))
-        if known is None or (record.processed, record.acked) >= (known.processed, known.acked):
+        if known is None or not behind(record, known):
             self._progress[generation, record.unit] = record
 
     def _read_decision(self, value: bytes) -> None:
@@ -250,18 +251,22 @@ class ClusterView:
             error=job.error,
             warnings=job.warnings,
             problems=job.problems,
-            records=sum(unit.records for unit in units),
-            late=sum(unit.late for unit in units),
-            dead=sum(unit.dead for unit in units),
-            lost=sum(unit.lost for unit in units),
-            late_dropped=dict(sum((Counter(unit.late_dropped) for unit in units), Counter())),
             units=tuple(units),
+            **asdict(self._counts(job.generation, plan)),
         )
 
     def late_dropped(self, plan: Plan) -> dict[str, int]:
-        """Records dropped as late, by source."""
-        known = (self._progress.get((plan.generation, unit.name)) for unit in plan.units)
-        return dict(sum((Counter(one.late_dropped) for one in known if one is not None), Counter()))
+        """Records dropped as late, by source; also of a job that has ended."""
+        return self._counts(plan.generation, plan).late_dropped
+
+    def _counts(self, generation: str, plan: Plan | None) -> Counts:
+        """As the end of the job says, else its units, else its last status: its topics may be deleted already."""
+        if (end := self._admitted.ended(generation)) is not None:
+            return counted(end)
+        units = () if plan is None else plan.units
+        known = [one for unit in units if (one := self._progress.get((generation, unit.name))) is not None]
+        status = self._statuses.get(generation)
+        return summed(known) if known or status is None else counted(status)
 
     def _unit(self, plan: Plan, unit: UnitPlan, now_ms: int) -> UnitProgress:
         progress = self._progress.get((plan.generation, unit.name), Progress(unit.name, 0, 0))

@@ -242,14 +242,17 @@ def _command(
 ) -> None:
     from services.cli import submitting
     from services.cli.cluster_reading import named_job, read_jobs
+    from services.cli.losses import dropped_as_late
     from services.cli.whereabouts import connected
 
     with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
         job = named_job(read_jobs(door), name)
         _check_runs(job)
-        if job.state != state:
-            submitting.command(door, kind, job, timeout, start)
-    _tell({"job": job.job, "generation": job.generation, "state": state}, as_json)
+        late = {} if job.state == state else submitting.command(door, kind, job, timeout, start).late_dropped
+    done: dict[str, Any] = {"job": job.job, "generation": job.generation, "state": state}
+    _tell(done | {"late_dropped": late} if late else done, as_json)
+    if late and not as_json:
+        note(f"note: {dropped_as_late(late)}: the rows lack them")
 
 
 def _check_runs(job: JobLine) -> None:

@@ -19,7 +19,7 @@ from schemas.commands import Command
 from schemas.events import Event
 from schemas.job_operators import Spark
 from schemas.jobs import JobSpec
-from schemas.plans import Ended, Problem, Rejection, Status
+from schemas.plans import Counts, Ended, Problem, Rejection, Status
 from schemas.topics import Partition, generation
 from services.cli.cluster_reading import Watch, read_all
 from services.cli.cluster_view import JobLine
@@ -117,8 +117,8 @@ def append(door: Door, record: bytes, time_ms: int | None = None) -> int:
     return offsets[0]
 
 
-def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = "") -> None:
-    """Returns once the job has been paused, has been resumed or has ended.
+def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = "") -> Counts:
+    """Returns once the job has been paused, has been resumed or has ended; then with what it has counted.
 
     Args:
         start: for resume, where topics that were created anew are read from.
@@ -130,7 +130,7 @@ def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = 
         _append(door, commands.encode(Command(kind, job.job, start=start)))
         for record in watch.records(timeout_s):
             if _done(record, kind, job):
-                return
+                return record if isinstance(record, Ended) else Counts()
             if isinstance(record, Event) and record.kind == "command-refused" and record.job == job.job:
                 raise CommandFailed(f"refused: {record.detail}")
             if isinstance(record, Status) and record.generation == job.generation and record.state == "failed":

@@ -22,6 +22,7 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
+from services.controller.counts import counts_of
 from services.controller.ends import ends_of_sources, starts_anew
 from services.kernel.admitted import decode as decode_decision
 from services.kernel.assigned import Assigned
@@ -199,6 +200,10 @@ class Conductor:
                 self._log.delete(self._left_behind(plan))
             case do.FenceIds(plan):
                 self._fence(plan)
+                return [
+                    happened.Counted(plan.generation, counts_of(self._log, self.cluster, plan)),
+                    happened.Done(action),
+                ]
             case _:
                 self._append(action)
                 return []

@@ -9,6 +9,9 @@ from schemas.topics import Partition
 from services.cli.cluster_view import ClusterView
 from services.cli.losses import losses
 from services.cli.replaying import replay
+from services.controller.conductor import Conductor
+from services.controller.core.controller import Controller
+from services.controller.polling import Polling
 from tests.scenario.test_idle_sources import JOB, visits
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 
@@ -58,6 +61,45 @@ def test_they_are_counted_once_by_whatever_copy_reports_them() -> None:
     assert report.exact
     assert report.late_dropped == {"visits": 13}
     assert losses(report.late_dropped, report.records_lost) == "13 records dropped as late (visits 13), 0 lost"
+
+
+def test_they_are_known_after_the_job_has_ended_and_its_topics_are_gone() -> None:
+    cluster = MemoryCluster(JOB)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    for partition in (0, 1):
+        cluster.feed("visits", visits(0, range(300)), partition)
+    cluster.turn(50)
+    late(cluster, 7)
+    told(cluster, 7)
+    cancel_and_drain(cluster)
+    assert cluster.topics.progress not in cluster.log.topics()
+    view = ClusterView(cluster.cluster)
+    for topic in (cluster.cluster.plans, cluster.cluster.status):
+        for message in cluster.log.scan(Partition(topic, 0)):
+            view.read(topic, message.value())
+    job = view.find(cluster.plan.job)
+    assert job is not None
+    status = view.status(job, 0)
+    assert (status.state, status.records, status.late_dropped) == ("ended", 607, {"visits": 7})
+    assert view.late_dropped(cluster.plan) == {"visits": 7}
+
+
+def cancel_and_drain(cluster: MemoryCluster) -> None:
+    """What `holdfast cancel --drain` asks for, done by a controller; returns when the job has ended."""
+    clock = lambda: cluster.day_ms + cluster.now_ms  # noqa: E731
+    core = Controller("controller")
+    polling = Polling(Conductor(cluster.log, cluster.cluster, core, clock, versions={}), cluster.log, clock)
+    submit, appender = Partition(cluster.cluster.submit, 0), cluster.log.appender("user")
+    for record in ({"name": ""}, {"command": "drain", "job": cluster.plan.job}):
+        appender.append(submit, msgspec.json.encode(record))
+
+    def ended() -> bool:
+        polling.turn()
+        job = core.jobs.get(GENERATION)
+        return job is not None and job.settled
+
+    cluster.until(ended)
 
 
 def test_those_that_go_to_the_dead_letter_topic_are_not_dropped() -> None:

@@ -54,7 +54,10 @@ class AppendControl:
 
 @dataclass(frozen=True, slots=True)
 class FenceIds:
-    """Start a transactor under every transactional id of the plan, so that no earlier holder can write."""
+    """Start a transactor under every transactional id of the plan, so that no earlier holder can write.
+
+    Answered by Counted, too: what follows deletes the progress of the job.
+    """
 
     plan: Plan
 

@@ -28,6 +28,7 @@ from services.controller.core.events import (
     AssignmentsBegun,
     BeatRead,
     CaughtUp,
+    Counted,
     DecisionRead,
     Done,
     Drafted,
@@ -43,6 +44,7 @@ from services.controller.core.job import Job
 from services.controller.core.life import PLACED, Deed, Life, Phase, Step
 from services.controller.core.submission import BadCommand, NamedJob, parse
 from services.kernel.admitted import Admitted
+from services.kernel.counting import counted
 from services.kernel.decided import Author
 
 BEAT_MS = 100
@@ -113,6 +115,8 @@ class Controller:
                 self._begin()
             case Drafted() | Refused():
                 self._drafted(event)
+            case Counted():
+                self._counted(event)
             case Done():
                 self._done(event.action)
             case Failed():
@@ -149,6 +153,7 @@ class Controller:
             job.problems = decision.problems
             self._step(job, Step.REJECTION_READ)
         else:
+            job.counts = counted(decision)
             self._step(job, Step.END_READ)
         if self.acting and self._author.wrote(decision.id):
             self._tell(telling.decided(decision, now_ms))
@@ -187,6 +192,12 @@ class Controller:
         else:
             job.refuse(event.problems if isinstance(event, Refused) else (), in_use, self._author.next())
         self._step(job, Step.DRAFTED)
+
+    def _counted(self, event: Counted) -> None:
+        """What the end says is decided."""
+        job = self.jobs[event.generation]
+        if not job.over:
+            job.counts = event.counts
 
     def _done(self, action: Action) -> None:
         g = generation_of(action)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schemas.assignments import Assignment
 from schemas.heartbeats import HeartbeatRecord
-from schemas.plans import Decision, Plan, Problem
+from schemas.plans import Counts, Decision, Plan, Problem
 from schemas.progress import Progress
 from services.controller.core.actions import Action
 from services.kernel.assigned import Assigned
@@ -83,6 +83,14 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What the units of a job whose ids are fenced have counted: nobody goes on counting."""
+
+    generation: str
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The action was carried out; what was appended is acknowledged."""
 
@@ -97,7 +105,7 @@ class Failed:
     cause: str
 
 
-Outcome = Drafted | Refused | Done | Failed
+Outcome = Drafted | Refused | Counted | Done | Failed
 Event = (
     Submitted | DecisionRead | AssignmentsBegun | AssignmentRead | BeatRead | ProgressRead | CaughtUp | Ticked | Outcome
 )

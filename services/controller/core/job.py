@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.decided import Id
-from schemas.plans import Decision, Plan, Problem, Rejection, Status
+from schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
 from services.controller.core.actions import Action
 from services.controller.core.life import OVER, UNDECIDED, Life
 
@@ -35,7 +35,8 @@ class Job:
     value: its record on `jobs.submit`, None until it is read. units: unit by key, once a plan is valid; hosts: the kind
     of process that takes it.
     proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
-    was_up: all units served at some time. ran_out: units that have processed their end.
+    was_up: all units served at some time. ran_out: units that have processed their end. counts: of its records, once no
+    copy is left.
     """
 
     generation: str
@@ -60,6 +61,7 @@ class Job:
     retry_ms: int | None = None
     trouble: str = ""
     ran_out: set[str] = field(default_factory=set)
+    counts: Counts = field(default_factory=Counts)
     was_up: bool = False
     published: Status | None = None
     published_ms: int = 0

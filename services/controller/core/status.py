@@ -6,6 +6,7 @@ Source: PROTOCOL 1. To change what users see of a phase, change STATES.
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import asdict
 
 from schemas.plans import Status
 from services.controller.core.fleet import Fleet
@@ -61,6 +62,7 @@ def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int
         available=available,
         units=len(job.units),
         error=failure or stopped or job.trouble or waits or (waiting if live else ""),
+        **asdict(job.counts),
     )
 
 

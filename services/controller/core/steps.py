@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import asdict
+
 from schemas.plans import Ended
 from services.controller.core.actions import (
     Action,
@@ -83,5 +85,6 @@ def action(job: Job, deed: Deed, author: Author, assigning: Assigning) -> Action
         case Deed.DELETE:
             return DeleteTopics(job.plan)
         case Deed.PROPOSE_END:
-            end = Ended(job.name, job.generation, author.next(), job.plan.id, reason(job, assigning))
+            why = reason(job, assigning)
+            end = Ended(job.name, job.generation, author.next(), job.plan.id, why, **asdict(job.counts))
             return AppendDecision(end)

@@ -189,6 +189,26 @@ def test_status_sums_progress_and_shows_who_is_down(cluster: Cluster) -> None:
     assert status.warnings == ("careful",)
 
 
+def test_what_a_job_lacks_is_known_after_its_end_from_its_last_words(cluster: Cluster) -> None:
+    def shown() -> tuple[int, int, int, dict[str, int]]:
+        job = cluster.view.find("flights")
+        assert job is not None
+        status = cluster.view.status(job, NOW)
+        assert status.late_dropped == cluster.view.late_dropped(RUN)
+        return status.records, status.late, status.lost, status.late_dropped
+
+    cluster.decide(RUN).status("1-aaaaaa", "draining", units=2)
+    assert shown() == (0, 0, 0, {})
+    counts = {"records": 30, "late": 5, "lost": 1, "late_dropped": {"flights": 4}}
+    cluster.status("1-aaaaaa", "draining", units=2, **counts)
+    assert shown() == (30, 5, 1, {"flights": 4}), "its topics are deleted, its end is not decided"
+    cluster.decide(Ended("flights", "1-aaaaaa", Id("c", 9), RUN.id, "drained", **counts))  # type: ignore[arg-type]
+    cluster.status("1-aaaaaa", "ended", units=2)
+    assert shown() == (30, 5, 1, {"flights": 4})
+    cluster.progress(Progress("late-0", 5, 3, records=30, late=5, late_dropped={"flights": 4}))
+    assert shown() == (30, 5, 1, {"flights": 4}), "each is counted once, where a job keeps its progress"
+
+
 def test_progress_never_goes_back(cluster: Cluster) -> None:
     cluster.decide(RUN).progress(Progress("late-0", 9, 8)).progress(Progress("late-0", 5, 3))
     job = cluster.view.find("flights")

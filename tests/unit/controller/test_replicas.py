@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from schemas.plans import Ended, Plan
+from schemas.plans import Counts, Ended, Plan
+from schemas.progress import Progress
 from schemas.topics import Partition
 from services.controller.core import actions
 from services.controller.core.actions import Action
@@ -26,6 +27,8 @@ def one_life(cluster: Cluster, end: str = "drain") -> None:
     cluster.kill("w1")
     cluster.pass_s(3)
     assert set(cluster.placed().values()) == {"w2/1"}
+    for unit in cluster.plan().units:
+        cluster.tell(Progress(unit.name, 5, 5, records=6, late=1, late_dropped={"s": 1}))
     cluster.command(end)
     cluster.pass_s(0.5)
     if end == "drain":
@@ -40,10 +43,18 @@ def check_over(cluster: Cluster, reason: str) -> None:
     assert end.reason == reason
     assert cluster.job_topics() == []
     assert cluster.states()[-1] == "ended"
+    check_counted(plan, end, cluster.statuses()[-1])
     last = {change.unit: change for change in cluster.changes()}
     assert all(not change.copies for change in last.values())
     taken_down: Counter[str] = Counter(change.unit for change in cluster.changes() if not change.copies)
     assert set(taken_down.values()) == {1}, "a unit was placed again after it had been unplaced"
+
+
+def check_counted(plan: Plan, *last: Counts) -> None:
+    """What every unit told last, once, though the topic is gone that it was told in."""
+    records, dropped = (10, 2) if isinstance(last[0], Ended) and last[0].reason == "drained" else (6, 1)
+    for one in last:
+        assert (one.records, one.late_dropped) == (records * len(plan.units), {"s": dropped * len(plan.units)})
 
 
 def of(kind: type) -> Temper:

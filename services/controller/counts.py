@@ -1,0 +1,44 @@
+"""What a job has counted, read before its topics are deleted.
+
+Source: PROTOCOL 1 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from schemas import plans, progress
+from schemas.plans import Counts, Plan
+from schemas.progress import Progress
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.counting import counted, furthest, summed
+from services.log.last_words import last_words
+from services.log.protocol import Log
+
+
+def counts_of(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
+    """By its progress; once that is deleted by its last status, which another controller published before. Blocks."""
+    where = Partition(cluster.job(plan.job, plan.generation).progress, 0)
+    if log.describe([where.topic]):
+        return summed(furthest(_read(log, where, {unit.name for unit in plan.units})).values())
+    return _published(log, cluster, plan)
+
+
+def _read(log: Log, where: Partition, units: set[str]) -> Iterator[Progress]:
+    for value in last_words(log, where, units):
+        with suppress(msgspec.DecodeError):
+            record = progress.decode(value or b"")
+            if record.unit in units:
+                yield record
+
+
+def _published(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
+    last = Counts()
+    for message in log.scan(Partition(cluster.status, 0)):
+        with suppress(msgspec.DecodeError):
+            status = plans.decode_status(message.value() or b"")
+            last = counted(status) if status.generation == plan.generation else last
+    return last

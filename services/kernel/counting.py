@@ -1,0 +1,44 @@
+"""What the units of a job have counted, added up.
+
+Source: PROTOCOL 7: readers of progress take the maximum of what they have read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from schemas.plans import Counts
+from schemas.progress import Progress
+
+
+def furthest(records: Iterable[Progress]) -> dict[str, Progress]:
+    """The word of each unit that is the furthest, by unit."""
+    found: dict[str, Progress] = {}
+    for record in records:
+        known = found.get(record.unit)
+        if known is None or not behind(record, known):
+            found[record.unit] = record
+    return found
+
+
+def behind(record: Progress, known: Progress) -> bool:
+    """A copy that lags says what another one has said before."""
+    return (record.processed, record.acked) < (known.processed, known.acked)
+
+
+def summed(units: Iterable[Progress]) -> Counts:
+    """Over one record a unit."""
+    every = list(units)
+    return Counts(
+        records=sum(one.records for one in every),
+        late=sum(one.late for one in every),
+        dead=sum(one.dead for one in every),
+        lost=sum(one.lost for one in every),
+        late_dropped=dict(sum((Counter(one.late_dropped) for one in every), Counter())),
+    )
+
+
+def counted(record: Counts) -> Counts:
+    """Only the counts of a record that has more."""
+    return Counts(**{name: getattr(record, name) for name in Counts.__struct_fields__})

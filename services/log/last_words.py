@@ -1,0 +1,25 @@
+"""The last record of each key, found from the end of a topic that nobody need read from its start.
+
+Source: PROTOCOL 1, `<job>.<g>.progress`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from schemas.topics import Partition
+from services.log.protocol import Log
+
+FIRST_STRETCH = 256
+
+
+def last_words(log: Log, partition: Partition, keys: Collection[str]) -> Iterator[bytes | None]:
+    """Values of ever larger stretches from the end, each in the log's order, until every key has been met."""
+    first, end = (log.offsets([partition], at)[partition] for at in ("start", "end"))
+    missing, stretch, begin = set(keys), FIRST_STRETCH, end
+    while missing and begin > first:
+        begin = max(first, end - stretch)
+        for message in log.scan(partition, begin):
+            missing.discard((message.key() or b"").decode(errors="replace"))
+            yield message.value()
+        stretch *= 4
