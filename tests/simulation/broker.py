@@ -5,7 +5,8 @@ Transactions take up offsets for their markers, as Kafka's do, so offsets of use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -61,6 +62,14 @@ class Beginning:
     units: Mapping[str, Change]
 
 
+@dataclass(slots=True)
+class Absence:
+    """Nobody led a partition. until_us: None: nobody does."""
+
+    since_us: int
+    until_us: int | None = None
+
+
 STRANGER = "stranger"
 """Author of records that nobody should have written."""
 
@@ -81,6 +90,7 @@ class Broker(MemoryLog):
         self.holdings: list[Held] = []
         self.beginnings: list[Beginning] = []
         self.created: set[str] = set()
+        self.absences: dict[Partition, list[Absence]] = defaultdict(list)
         self._watchers: dict[Partition, dict[int, Callable[[], None]]] = {}
         self._tickets = 0
 
@@ -123,6 +133,21 @@ class Broker(MemoryLog):
         self.created.update(spec.name for spec in specs)
         for partition in list(self._watchers):
             self._tell(partition)
+
+    def lose_leaders(self, partitions: Collection[Partition]) -> None:
+        for partition in set(partitions) - self.away:
+            self.absences[partition].append(Absence(self._timeline.now_us))
+        self.away.update(partitions)
+
+    def find_leaders(self, partitions: Collection[Partition]) -> None:
+        for partition in self.away.intersection(partitions):
+            self.absences[partition][-1].until_us = self._timeline.now_us
+        self.away.difference_update(partitions)
+
+    def unled_since_us(self, partition: Partition, at_us: int) -> int | None:
+        """When its leader went that was away then; None: it had one."""
+        past = (one for one in self.absences.get(partition, ()) if one.until_us is None or at_us < one.until_us)
+        return next((one.since_us for one in past if one.since_us <= at_us), None)
 
     def partitions(self) -> list[Partition]:
         """All there are."""

@@ -6,6 +6,7 @@ themselves: what a worker believed does not count.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import msgspec
 from schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats, plans
 from schemas.assignments import Change, split_unit_key, unit_key
 from schemas.checkpoints import Anchor, Marker
-from schemas.cuts import Control, Cut
+from schemas.cuts import NO_WATERMARK, Control, Cut
 from schemas.frames import FLAG_END, Header, unpack
 from schemas.heartbeats import CopyState, Heartbeat
 from schemas.plans import Ended, Plan
@@ -36,7 +37,7 @@ from services.worker import running
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named
-from tests.simulation.jobs import NAME
+from tests.simulation.jobs import NAME, event_time_us
 from tests.simulation.names import TOPICS
 from tests.simulation.reference import Reference, frame, said
 
@@ -72,6 +73,7 @@ def check(cluster: Cluster) -> list[str]:
         found += checkpointed.run()
         found += _images(cluster, generation, checkpointed.states)
         found += _every_record_is_cut(cluster, generation)
+        found += _nobody_gives_way_unled(cluster, generation)
         found += _same_as_replayed(cluster, generation, checkpointed.states)
     return found
 
@@ -323,6 +325,44 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
             short = {partition: end for partition, end in ends.items() if reached.get(partition, -1) < end}
             if short:
                 yield f"not cut: {task} ended at {reached}, short of {short}"
+
+
+def _nobody_gives_way_unled(cluster: Cluster, generation: Generation) -> Iterator[str]:
+    """While nobody leads a partition, a watermark goes past it only as far as any record had come before.
+
+    What its writers keep meanwhile is in order, and late behind such a watermark; that nothing more lies there is what
+    Kafka alone can say, through the leader.
+    """
+    spec, log = generation.plan.spec["sources"], of_plan(generation.plan)
+    streams = {one.operator: one.topic for one in generation.plan.sources if not spec[one.operator].get("table")}
+    times_us, newest_us = _how_far(cluster, set(streams.values()))
+    for one in cluster.broker.written:
+        if one.partition.topic != generation.topics.cuts:
+            continue
+        record = cuts.decode(one.value)
+        before = log.task(record.task).watermark if isinstance(record, Cut) else NO_WATERMARK
+        if not log.read(one.offset, record) or not isinstance(record, Cut) or record.final:
+            continue
+        topic = streams.get(record.task.rpartition("-")[0], "")
+        for r in record.ranges if record.watermark > before else ():
+            since_us = cluster.broker.unled_since_us(Partition(topic, r.partition), one.time_us)
+            if since_us is None or (r.newest_us is not None and r.newest_us >= record.watermark):
+                continue
+            if record.watermark > (reached := newest_us[bisect_left(times_us, since_us)]):
+                yield (
+                    f"gives way: {record.task} batch {record.batch} goes past partition {r.partition} to "
+                    f"{record.watermark}, nobody leads it since others had come to {reached}"
+                )
+
+
+def _how_far(cluster: Cluster, topics: set[str]) -> tuple[list[int], list[int]]:
+    """When records were appended to these topics, and the largest event time before each and behind the last."""
+    times_us, newest_us = list[int](), [NO_WATERMARK]
+    for one in cluster.broker.written:
+        if one.partition.topic in topics:
+            times_us.append(one.time_us)
+            newest_us.append(max(newest_us[-1], event_time_us(one.value)))
+    return times_us, newest_us
 
 
 def _same_as_replayed(

@@ -127,7 +127,7 @@ class Cluster:
 
     def heal(self) -> None:
         """Faults end: every process runs and is reached."""
-        self.broker.away.clear()
+        self.broker.find_leaders(list(self.broker.away))
         self.set_available(True)
         for role in self.roles:
             process = self.processes[role]
@@ -154,11 +154,11 @@ class Cluster:
 
     def lose_leaders(self, partitions: Collection[Partition], ms: int) -> None:
         """Nobody leads these partitions for so long."""
-        self.broker.away.update(partitions)
+        self.broker.lose_leaders(partitions)
         self.timeline.after(ms * 1000, lambda: self.find_leaders(partitions))
 
     def find_leaders(self, partitions: Collection[Partition]) -> None:
-        self.broker.away.difference_update(partitions)
+        self.broker.find_leaders(partitions)
         self._kick()
 
     def _kick(self) -> None:

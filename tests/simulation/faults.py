@@ -436,14 +436,14 @@ def _draw(random: Random, at_ms: int, roles: Roles, profile: Profile) -> Fault:
     if not weights:
         ((_, kind, make),) = random.choices(drawn, [weight for weight, _, _ in drawn])
         return make(kind)
-    drawn += tuple(row for row in _aimed(random, of, worker, ms, roles) if row[1] in weights)
+    drawn += tuple(row for row in _aimed(random, of, worker, ms, roles, profile) if row[1] in weights)
     # Every candidate is drawn before one is chosen: so another weight changes this choice, and not all that follows.
     made = [make(kind) for _, kind, make in drawn]
     return random.choices(made, [(weight or DIRECTED) * weights.get(kind, 1) for weight, kind, _ in drawn])[0]
 
 
 def _aimed(
-    random: Random, of: Callable[..., Fault], worker: tuple[str, ...], ms: int, roles: Roles
+    random: Random, of: Callable[..., Fault], worker: tuple[str, ...], ms: int, roles: Roles, profile: Profile
 ) -> tuple[Drawn, ...]:
     """Kinds that meet what they wait for in a state of the history; drawn only where a profile names them."""
     return (
@@ -453,7 +453,9 @@ def _aimed(
         (
             0,
             "leaderless",
-            lambda kind: of(kind, random.choice((worker, worker, ())), ms, random.choice(LED), random.randint(0, 11)),
+            lambda kind: of(
+                kind, random.choice((worker, worker, ())), ms, random.choice(profile.led or LED), random.randint(0, 11)
+            ),
         ),
         (0, "stranger", lambda kind: of(kind, (), 0, random.choice(strangers.WRITES), random.randint(0, 9))),
         (0, "grown", lambda kind: of(kind, (), ms, random.choice(roles.topics), random.choice((1, 1, 2, 3)))),

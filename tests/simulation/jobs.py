@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.cuts import NO_WATERMARK
 from schemas.decided import Id
 from services.kernel.errors import JobRejected
 from services.kernel.planning.loading import interpret
@@ -59,6 +60,7 @@ class _Drawing:
     def __init__(self, random: Random, profile: Profile) -> None:
         self.random = random
         self._kinds, self._fresh = profile.operators or OPERATORS, profile.fresh
+        self._idle_after_s = profile.idle_after_s
         self.operators: dict[str, dict[str, Any]] = {}
         self.streams: list[_Stream] = []
         self.read: set[str] = set()
@@ -83,6 +85,8 @@ class _Drawing:
                 "idle_after_s": self.random.choice((2, 30, None)),
                 "parallelism": tasks,
             }
+            if self._idle_after_s is not None:
+                sources[name]["idle_after_s"] = self._idle_after_s
             self.streams.append(_Stream(name, dict(SOURCE_FIELDS)))
         return sources, topics
 
@@ -309,6 +313,16 @@ def _entry(random: Random, keys: list[str], at_ms: int) -> bytes:
     if random.random() < 0.02:
         return random.choice((b"", b"{", b'{"c": 1}', b"\xff"))
     return msgspec.json.encode({"k": random.choice((None, *keys)), "c": at_ms})
+
+
+def event_time_us(value: bytes) -> int:
+    """Of a record as drawn; of one that has none, the lowest."""
+    try:
+        found = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return NO_WATERMARK
+    at = found.get("at") if isinstance(found, dict) else None
+    return at * 1000 if isinstance(at, int) else NO_WATERMARK
 
 
 def _record(random: Random, keys: list[str], at_ms: int) -> bytes:

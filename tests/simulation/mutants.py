@@ -190,6 +190,18 @@ def new_partitions_ignored(true: Any, self: Share, owned: int, partitions: int) 
     return ()
 
 
+@_method(Cutter, "_ask")
+def unconfirmed_end_is_idle(true: Any, self: Cutter, name: str, feed: Any, now_ms: float) -> None:
+    """A partition is idle once the reader has met its end: nobody asks Kafka whether it ends there still."""
+    if feed.idling is None:
+        return
+    standings = feed.standings()
+    question = feed.idling.question(standings, *self._levels(name, feed.idling), now_ms)
+    if question is not None:
+        met = {partition: standing.position for partition, standing in standings.items()}
+        feed.idling.answered(question, met, standings)
+
+
 @_method(Cutter, "_held")
 def tables_not_waited_for(true: Any, self: Cutter, name: str) -> bool:
     """A stream brings its records while the table that it joins is still being loaded."""
@@ -698,6 +710,7 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (new_partitions_ignored, 0, "growth"),
     (absent_leader_believed, 17, "leaders"),
     (drained_by_anything, 0, "leaders"),
+    (unconfirmed_end_is_idle, 1, "idle"),
     (position_gone_unnoticed, 5, "leaders"),
     (capture_sees_later_values, 13, "half-pasted"),
     (paste_left_half_done, 20, "half-pasted"),

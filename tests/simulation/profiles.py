@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 class Profile:
     """faults: how much more often a kind comes; none named: as in the ordinary histories.
 
-    operators, schemes, strikes, lags: those that are drawn; empty: all.
+    operators, schemes, strikes, lags: those that are drawn; empty: all. led: kinds of topics whose leaders go away.
+    idle_after_s: of every source; None: drawn.
     fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
     table. controllers: at least so many. pause_ms: at least, between two faults. calm_ms: how long all is calm before
     a unit moves for balance; None: none does.
@@ -25,6 +26,8 @@ class Profile:
     fresh: float = 0.7
     strikes: tuple[str, ...] = ()
     lags: tuple[str, ...] = ()
+    led: tuple[str, ...] = ()
+    idle_after_s: float | None = None
     table: bool = False
     controllers: int = 1
     pause_ms: int = 0
@@ -61,6 +64,7 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "table": Profile(table=True),
     "leaders": Profile({"leaderless": 30, "crash": 0.5}),
+    "idle": Profile({"leaderless": 30, "crash": 0.2}, ("windows", "join"), led=("source",), idle_after_s=0.3),
     "growth": Profile({"grown": 12}),
     "lives": Profile({"outrun": 40, "unserved": 30, "crash": 0.2, "clock": 0.2}, controllers=2, pause_ms=2_500),
     "minds": Profile(
