@@ -6,19 +6,13 @@ it; a frame begins with its version byte, a record of this module with a brace.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
 from schemas.decided import Id
-from schemas.reading import Strict
+from schemas.reading import Count, Micros, Strict, Whole
 
-Positions = dict[str, dict[int, int]]
+Positions = dict[str, dict[Count, Count]]
 """Offset of the next record by topic and partition."""
-
-Count = Annotated[int, Meta(ge=0)]
-
 
 DEAD = b"\x00"
 """The first byte of a record that holds a dead letter; like a frame it counts once a valid commit names it."""
@@ -29,7 +23,7 @@ class Fence(msgspec.Struct, frozen=True, tag="fence", tag_field="type", omit_def
 
     epoch: Count
     id: Id
-    time_ms: int = 0
+    time_ms: Whole = 0
 
 
 class Named(msgspec.Struct, frozen=True, array_like=True):
@@ -42,8 +36,8 @@ class Named(msgspec.Struct, frozen=True, array_like=True):
 class Heard(msgspec.Struct, frozen=True, array_like=True):
     """How far one input partition has come: its watermark in microseconds, and when a row last came from it."""
 
-    watermark: int
-    at_ms: int
+    watermark: Micros
+    at_ms: Whole
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_defaults=True):
@@ -61,12 +55,12 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     start: Positions
     stop: Positions
     frames: tuple[Named, ...]
-    watermark: int
+    watermark: Micros
     id: Id
     prev: Id | None = None
-    records: int = 0
+    records: Whole = 0
     final: bool = False
-    time_ms: int = 0
+    time_ms: Whole = 0
     dead: tuple[Count, ...] = ()
     heard: tuple[Heard, ...] = ()
 

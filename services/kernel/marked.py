@@ -8,7 +8,7 @@ above the mark is the next one, whoever wrote it, and any other has counted alre
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
@@ -34,8 +34,15 @@ _MARKS: Mapping[str, pl.DataType] = {
     TIME: pl.Int64(),
 }
 UNREADABLE = "Spark reads no row of the declared fields in it"
+FURTHEST = 2**53
+"""No offset is beyond it."""
+Refuse = Callable[[int, str], None]
+"""Called with the offset of what is no row of Spark's, and why."""
 _AS_TEXT = (pl.Float64, pl.Binary, pl.Decimal)
 _AS_NUMBER = (pl.Datetime, pl.Date)
+
+
+_IS_ROW = pl.col(RAW).is_null() & ~pl.col(BEAT).fill_null(False)
 
 
 def lanes(first: Mapping[int, int]) -> tuple[int, ...]:
@@ -68,11 +75,14 @@ class RowReader:
     Args:
         start: the first offset that no cut has taken; a cut ends just behind a record that counts, whose origin is the
             mark.
+        refuse: told of what is no row of Spark's; the rows around it count.
     """
 
-    def __init__(self, output: Mapping[str, str], start: int) -> None:
-        self._start, self._mark = start, -1 if start == 0 else None
+    def __init__(self, output: Mapping[str, str], start: int, refuse: Refuse = lambda offset, cause: None) -> None:
+        self._start, self._mark, self._refuse = start, -1 if start == 0 else None, refuse
         self._kinds = dict(enumerate(map(fields.dtype, output.values())))
+        self._values = [_column(name, index, self._kinds[index]) for index, name in enumerate(output)]
+        self._schema = stream_schema(output)
         wire = {f"c{index}": _on_the_way(kind) for index, kind in self._kinds.items()}
         self._record = pl.Struct({**_MARKS, **wire})
 
@@ -85,18 +95,9 @@ class RowReader:
         """The records that count; columns AT, those of _MARKS, and c0, c1, ... as they were written.
 
         Raises:
-            StateCorrupted: the log does not hold what the cuts name, or something else than Spark's rows.
+            StateCorrupted: the log does not hold what the cuts name.
         """
-        try:
-            text = pl.Series(values, dtype=pl.Binary).cast(pl.String)
-            table = text.str.json_decode(self._record).struct.unnest()
-        except pl.exceptions.PolarsError as error:
-            raise StateCorrupted(f"no rows of Spark at {offsets[0]} to {offsets[-1]}: {error}") from None
-        if table.height != len(values) or table.get_column(ORIGIN).has_nulls():
-            raise StateCorrupted(
-                f"no rows of Spark at {offsets[0]} to {offsets[-1]}: one does not say what it is made of"
-            )
-        table = table.with_columns(pl.Series(AT, offsets, dtype=pl.Int64))
+        table = self.sound(offsets, values)
         if self._mark is None:
             table = self._begin(table)
         if not table.height or self._mark is None:
@@ -106,6 +107,34 @@ class RowReader:
         counts = table.filter(origin > before)
         self._mark = self._mark if not counts.height else int(counts.item(-1, ORIGIN))
         return counts
+
+    def sound(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> pl.DataFrame:
+        """The records that are rows of Spark's, whether they count or not; the others are found by halving."""
+        try:
+            return self._table(offsets, values)
+        except (pl.exceptions.PolarsError, ValueError) as error:
+            if len(values) == 1:
+                self._refuse(offsets[0], f"no row of Spark: {error}")
+                return self._table([], [])
+        half = len(values) // 2
+        return pl.concat([self.sound(offsets[:half], values[:half]), self.sound(offsets[half:], values[half:])])
+
+    def _table(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> pl.DataFrame:
+        """Raises ValueError or an error of polars on records some of which are no rows."""
+        text = pl.Series(values, dtype=pl.Binary).cast(pl.String)
+        table = text.str.json_decode(self._record).struct.unnest()
+        origin = table.get_column(ORIGIN)
+        if table.height != len(values) or not origin.is_between(0, FURTHEST).fill_null(False).all():
+            raise ValueError("it does not say of which record it is made")
+        self._look_into(table)
+        return table.with_columns(pl.Series(AT, offsets, dtype=pl.Int64))
+
+    def _look_into(self, table: pl.DataFrame) -> None:
+        """Values that are none are found before the row takes the place of a true one."""
+        raw = table.get_column(RAW)
+        if raw.null_count() < table.height:
+            raw.str.decode("base64")
+        table.filter(_IS_ROW).select(*self._values, TIME).cast(self._schema)
 
     def _begin(self, table: pl.DataFrame) -> pl.DataFrame:
         """The mark is that of the record just before the start."""
@@ -129,7 +158,7 @@ class RowDecoder:
         self.nothing = pl.DataFrame(schema=self._schema)
 
     def rows(self, tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        fit = [table.filter(pl.col(RAW).is_null() & ~pl.col(BEAT).fill_null(False)) for table in tables]
+        fit = [table.filter(_IS_ROW) for table in tables]
         try:
             found = [table.select(*self._columns, TIME).cast(self._schema) for table in fit if table.height]
         except pl.exceptions.PolarsError as error:

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import dead_letters
-from schemas.commits import DEAD, Commit, CommitRecord, decode, is_frame
+from schemas.commits import Commit, decode
 from schemas.dead_letters import DeadLetter
-from schemas.frames import unpack
-from services.kernel.commits import CommitLog
+from services.kernel.commits import CommitLog, CommitReader, Fits, Refuse
 from services.kernel.errors import StateCorrupted
-from services.kernel.frames import payload_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +45,21 @@ class Recut:
     Args:
         start: the first offset that no cut has taken; a cut ends just behind a valid commit.
         first: where the plan says that Spark begins to read.
+        fits: looks into a payload before it is believed. refuse: told of what is no record, or does not fit.
     """
 
-    def __init__(self, start: int, first: Mapping[str, Mapping[int, int]]) -> None:
-        self._start, self._first = start, first
-        self._log: CommitLog | None = CommitLog(first) if start == 0 else None
-        self._frames: dict[int, bytes] = {}
+    def __init__(
+        self,
+        start: int,
+        first: Mapping[str, Mapping[int, int]],
+        fits: Fits = lambda header, payload: None,
+        refuse: Refuse = lambda offset, cause: None,
+    ) -> None:
+        self._start, self._first, self._fits, self._refuse = start, first, fits, refuse
+        self._reader = self._read_by(CommitLog(first, refuse=refuse)) if start == 0 else None
+
+    def _read_by(self, log: CommitLog) -> CommitReader:
+        return CommitReader(log, self._fits, self._refuse, holds=True)
 
     @property
     def position(self) -> int:
@@ -66,58 +72,24 @@ class Recut:
         Raises:
             StateCorrupted: the log does not hold what the cuts or commits name.
         """
-        if self._log is None:
+        if self._reader is None:
             self._begin(offset, value)
             return None
-        if offset < self._log.upto:
+        record = self._reader.read(offset, value)
+        if not isinstance(record, Commit):
             return None
-        if is_frame(value):
-            self._frames[offset] = value
-            return None
-        return self._decide(self._log, offset, value)
+        payloads = tuple(self._reader.frames[frame.offset] for frame in record.frames)
+        dead = tuple(letter for one in record.dead if (letter := self._reader.dead[one]) is not None)
+        self._reader.forget()
+        return MicroBatch(offset, record, payloads, dead)
 
     def _begin(self, offset: int, value: bytes) -> None:
         if offset < self.position:
             return
-        record = None if offset != self.position or is_frame(value) else _decoded(value)
+        try:
+            record = decode(value) if offset == self.position else None
+        except msgspec.DecodeError:
+            record = None
         if not isinstance(record, Commit):
             raise StateCorrupted(f"a cut ends at {self._start}, but no commit lies just before it")
-        self._log = CommitLog(self._first, offset, record)
-
-    def _decide(self, log: CommitLog, offset: int, value: bytes) -> MicroBatch | None:
-        record, epoch = _decoded(value), log.epoch
-        if record is None or not log.read(offset, record):
-            return None
-        if not isinstance(record, Commit):
-            if log.epoch > epoch:
-                self._frames.clear()  # of drivers that can commit no more
-            return None
-        named = (*(frame.offset for frame in record.frames), *record.dead)
-        missing = [one for one in named if one not in self._frames]
-        if missing:
-            raise StateCorrupted(f"commit {record.k} at {offset} names no frames at {missing}")
-        payloads = tuple(self._payload(frame.offset) for frame in record.frames)
-        dead = tuple(self._dead(one) for one in record.dead)
-        self._frames.clear()
-        return MicroBatch(offset, record, payloads, dead)
-
-    def _payload(self, offset: int) -> memoryview:
-        frame = self._frames[offset]
-        try:
-            return payload_of(frame, unpack(frame))
-        except ValueError as error:
-            raise StateCorrupted(f"offset {offset}, which a commit names: {error}") from None
-
-    def _dead(self, offset: int) -> DeadLetter:
-        try:
-            return dead_letters.decode(self._frames[offset].removeprefix(DEAD))
-        except msgspec.DecodeError as error:
-            raise StateCorrupted(f"offset {offset}, which a commit names as a dead letter: {error}") from None
-
-
-def _decoded(value: bytes) -> CommitRecord | None:
-    """A record that cannot be read is as invalid as one that does not fit."""
-    try:
-        return decode(value)
-    except msgspec.DecodeError:
-        return None
+        self._reader = self._read_by(CommitLog(self._first, offset, record, self._refuse))

@@ -228,7 +228,8 @@ class _Committed:
 
     def __init__(self, task: TaskLayout, first: Mapping[str, Mapping[int, int]]) -> None:
         self._name = task.name
-        self._recut, self._codec = Recut(0, first), FrameCodec(stream_schema(task.operator.fields))
+        self._codec = FrameCodec(stream_schema(task.operator.fields))
+        self._recut = Recut(0, first, self._codec.check)
         self.ended = False
 
     def take(self, taken: Taken) -> tuple[Fed, list[DeadLetter]]:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-import msgspec
-
-from schemas.commits import CommitRecord, decode, encode, is_frame
+from schemas.commits import Commit, CommitRecord, encode
 from schemas.topics import Partition
-from services.kernel.commits import CommitLog
-from services.kernel.errors import Fenced, Retriable
+from services.kernel.commits import CommitLog, CommitReader, Fits
+from services.kernel.errors import Fenced, Retriable, StateCorrupted
 from services.log.protocol import Log
 
 ANSWER_S = 60.0
@@ -23,8 +21,23 @@ ANSWER_S = 60.0
 class Commits:
     """The commit log of one operator as one driver sees it; its methods may be called from several threads."""
 
-    def __init__(self, log: Log, topic: str, first: Mapping[str, Mapping[int, int]], name: str) -> None:
-        self.fold = CommitLog(first)
+    def __init__(
+        self,
+        log: Log,
+        topic: str,
+        first: Mapping[str, Mapping[int, int]],
+        name: str,
+        *,
+        fits: Fits,
+        refuse: Callable[[Partition, int, str], None],
+        skipped: Collection[int] = (),
+    ) -> None:
+        """fits: looks into a frame's payload. refuse: told of what is no record, or does not fit. skipped: offsets of
+        records that somebody has decided to pass over."""
+        self._refuse, self._refused = refuse, (-1, "")
+        self.skipped = skipped
+        self.fold = CommitLog(first, refuse=self._note)
+        self._records = CommitReader(self.fold, fits, self._note, holds=False)
         self._partition = Partition(topic, 0)
         self._reader = log.reader(f"commits-{name}")
         self._appender = log.appender(f"commits-{name}")
@@ -47,6 +60,7 @@ class Commits:
 
         Raises:
             Fenced: it is not valid: another driver has taken over, or has committed.
+            StateCorrupted: what was appended does not fit, though nobody was faster.
             Retriable: the broker does not answer.
         """
         with self._lock:
@@ -60,6 +74,8 @@ class Commits:
             valid = self.fold.epoch == record.epoch and (
                 not hasattr(record, "k") or (last is not None and last.id == record.id)
             )
+            if not valid and self._refused[0] == offset and self.fold.epoch <= record.epoch:
+                raise StateCorrupted(f"{self._partition} offset {offset}: {self._refused[1]}")
             if not valid:
                 raise Fenced(f"{self._partition}: epoch {record.epoch} is over, epoch {self.fold.epoch} has begun")
 
@@ -84,11 +100,12 @@ class Commits:
 
     def _take(self, offset: int, value: bytes) -> None:
         self._next = offset + 1
-        if not is_frame(value):
-            try:
-                self.fold.read(offset, decode(value))
-            except msgspec.DecodeError:
-                return  # as invalid as one that does not fit
+        if offset not in self.skipped and isinstance(self._records.read(offset, value), Commit):
+            self._records.forget()
+
+    def _note(self, offset: int, cause: str) -> None:
+        self._refused = offset, cause
+        self._refuse(self._partition, offset, cause)
 
     def close(self) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,9 @@ from schemas.progress import encode as encode_progress
 from schemas.topics import JobTopics, Partition
 from services.kernel.decided import Author
 from services.kernel.errors import Fenced
+from services.kernel.frames import FrameCodec
 from services.kernel.marked import lanes
+from services.kernel.unit import stream_schema
 from services.log.protocol import Log
 from services.spark.checkpoint import Checkpoints, plan_last_batch
 from services.spark.commits import Commits
@@ -46,7 +48,7 @@ _log = structlog.get_logger()
 @dataclass(frozen=True, slots=True)
 class Around:
     """What a copy needs of its process. session: opens Spark's, once for all. checkpoints: root of all jobs'; scratch:
-    this driver's own."""
+    this driver's own. refuse: told of a job's record that does not fit: where it lies, why, and the job."""
 
     log: Log
     bootstrap_servers: str
@@ -57,6 +59,7 @@ class Around:
     session: Callable[[], SparkSession]
     time_ms: Callable[[], int]
     happened: Callable[[str, str, int, str, dict[str, float]], None]
+    refuse: Callable[[Partition, int, str, str], None]
 
 
 class Stop(Exception):
@@ -73,6 +76,7 @@ class Driver:
         self._charge = self._leading = 0  # epochs in which it was last put in charge, and in which it acts on that
         self._changed = threading.Condition()
         self._closed = False
+        self._skipped: Collection[int] = frozenset()
         self._idle = math.inf  # a later micro-batch shows that there are records to rehearse with, as there were none
         self._author = Author(around.incarnation)
         self._commits: Commits | None = None
@@ -83,6 +87,10 @@ class Driver:
         self._checkpoints = Checkpoints(root)
         self._thread = threading.Thread(target=self._work, name=f"spark {spark.operator}", daemon=True)
         self._thread.start()
+
+    @property
+    def commits_topic(self) -> str:
+        return self._topics.commits(self.spark.operator)
 
     # -- from the host ------------------------------------------------------------------------------------------------
 
@@ -95,6 +103,13 @@ class Driver:
                 self.epoch, self._flags = epoch, flags
                 if self.state in ("fenced", "failed"):
                     self.state, self.error = "deploying", ""
+                self._changed.notify_all()
+
+    def skip(self, offsets: Collection[int]) -> None:
+        """Records of the commit log that somebody has decided to pass over: it begins anew without them."""
+        with self._changed:
+            if offsets != self._skipped:
+                self._skipped = offsets
                 self._changed.notify_all()
 
     def close(self) -> None:
@@ -125,22 +140,35 @@ class Driver:
     def _turn(self) -> None:
         """One assignment, from its beginning to the next."""
         session = self._around.session()
-        if self._commits is None:
-            topic = self._topics.commits(self.spark.operator)
-            name = f"{self.plan.job}-{self.spark.operator}"
-            first = (
-                {topic: dict.fromkeys(lanes(self.spark.first), 0)} if self._real_time else self.spark.first_positions
-            )
-            self._commits = Commits(self._around.log, topic, first, name)
+        commits = self._commits = self._open_commits()
         with self._changed:
             epoch, active, self._leading = self.epoch, self._flags.commit, self._charge
             self.state = "opening" if active else "deploying" if self._due == 0 else "synced"
         if active:
-            self._lead(session, self._commits, epoch)
-        while not self._closed and self.epoch == epoch:
-            if not active and (time.monotonic() >= self._due or self._commits.fold.k > self._idle):
-                self._rehearse(session, self._commits, epoch)
-            self._commits.follow(LOOK_S)
+            self._lead(session, commits, epoch)
+        while not self._closed and self.epoch == epoch and self._skipped == commits.skipped:
+            if not active and (time.monotonic() >= self._due or commits.fold.k > self._idle):
+                self._rehearse(session, commits, epoch)
+            commits.follow(LOOK_S)
+
+    def _open_commits(self) -> Commits:
+        """Anew once other records are passed over."""
+        known, skipped = self._commits, self._skipped
+        if known is not None and known.skipped == skipped:
+            return known
+        if known is not None:
+            known.close()
+        topic = self.commits_topic
+        lanes_first = {topic: dict.fromkeys(lanes(self.spark.first), 0)}
+        return Commits(
+            self._around.log,
+            topic,
+            lanes_first if self._real_time else self.spark.first_positions,
+            f"{self.plan.job}-{self.spark.operator}",
+            fits=FrameCodec(stream_schema(self.spark.output)).check,
+            refuse=lambda at, offset, cause: self._around.refuse(at, offset, cause, self.plan.job),
+            skipped=skipped,
+        )
 
     def _rehearse(self, session: SparkSession, commits: Commits, epoch: int) -> None:
         name = f"{self.plan.generation}.{self.spark.operator}"
@@ -149,7 +177,7 @@ class Driver:
             plan=self.spark,
             generation=self.plan.generation,
             log=self._around.log,
-            commits_topic=self._topics.commits(self.spark.operator),
+            commits_topic=self.commits_topic,
             bootstrap_servers=self._around.bootstrap_servers,
             folder=self._around.scratch / "rehearsals" / name,
             allow=self._around.allow,
@@ -164,11 +192,11 @@ class Driver:
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
-            epoch = self.epoch
+            epoch, skipped = self.epoch, self._skipped
             self.state = "fenced" if isinstance(error, Fenced) else "failed"
             self.error = cause_of(error)
             _log.warning(self.state, job=self.plan.job, unit=self.spark.unit, epoch=epoch, cause=self.error)
-            while not self._closed and self.epoch == epoch:
+            while not self._closed and self.epoch == epoch and self._skipped == skipped:
                 self._changed.wait(1.0)
 
     def _lead(self, session: SparkSession, commits: Commits, epoch: int) -> None:
@@ -195,7 +223,7 @@ class Driver:
                 generation=self.plan.generation,
                 log=self._around.log,
                 commits=commits,
-                commits_topic=self._topics.commits(self.spark.operator),
+                commits_topic=self.commits_topic,
                 bootstrap_servers=self._around.bootstrap_servers,
                 epoch=epoch,
                 directory=self._checkpoints.directory(epoch) / self._around.incarnation,
@@ -208,7 +236,7 @@ class Driver:
             plan=self.spark,
             generation=self.plan.generation,
             commits=commits,
-            commits_topic=self._topics.commits(self.spark.operator),
+            commits_topic=self.commits_topic,
             bootstrap_servers=self._around.bootstrap_servers,
             epoch=epoch,
             directory=directory,
@@ -318,7 +346,8 @@ class Driver:
     @property
     def _leads(self) -> bool:
         """Later assignments that leave it in charge change nothing: nobody else fences, so its epoch goes on."""
-        return not self._closed and self._flags.commit and self._charge == self._leading
+        same = self._commits is not None and self._commits.skipped == self._skipped
+        return same and not self._closed and self._flags.commit and self._charge == self._leading
 
     def _check(self) -> None:
         """Raises Stop when another copy is in charge."""

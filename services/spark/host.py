@@ -79,8 +79,10 @@ class Host:
             session=self._session.wait,
             time_ms=time_ms,
             happened=self._happened,
+            refuse=self._refuse,
         )
         self._appender, self._telling = log.appender("events"), threading.Lock()
+        self._refusing = threading.Lock()
         self._reader = log.reader("decisions")
         decided = Partition(cluster.assignments, 0)
         standings = read_standings(log, decided)
@@ -124,7 +126,7 @@ class Host:
                     self.decided = message.offset()
                     changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
             except msgspec.DecodeError as error:
-                self._refusals.refuse(chunk.partition, message.offset(), error)
+                self._refuse(chunk.partition, message.offset(), error)
         return changed
 
     def _reconcile(self) -> None:
@@ -147,11 +149,18 @@ class Host:
             self._drivers[key] = self._driver(plan, unit)
         mine = (self.identity.worker, self.identity.incarnation)
         flags = next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)
+        log = Partition(self._drivers[key].commits_topic, 0)
+        self._drivers[key].skip(self._admitted.skipped(generation).get(log, frozenset()))
         self._drivers[key].place(change.epoch, flags)
 
     def _driver(self, plan: Plan, unit: str) -> Driver:
         spark = next(one for one in plan.spark if one.unit == unit)
         return Driver(plan, spark, self._cluster.job(plan.job, plan.generation), self._around)
+
+    def _refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
+        """From any thread."""
+        with self._refusing:
+            self._refusals.refuse(partition, offset, cause, job)
 
     def _happened(self, job: str, unit: str, epoch: int, kind: str, phases_ms: dict[str, float]) -> None:
         _log.info(kind, job=job, unit=unit, epoch=epoch, **phases_ms)

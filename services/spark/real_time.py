@@ -6,7 +6,6 @@ used: in this mode it says nothing before a batch ends.
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from schemas.plans import SparkPlan
 from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
-from services.kernel.marked import ORIGIN, lanes
+from services.kernel.marked import ORIGIN, RowReader, lanes
 from services.log.client_settings import client_settings
 from services.log.protocol import Log
 from services.spark.commits import Commits
@@ -27,6 +25,9 @@ from services.spark.rewriting import MARKED, rewritten
 
 BATCH = "30 minutes"
 """Of Spark's own batches, between which it pauses: nothing here waits for their ends."""
+
+FIRST_STRETCH = 64
+"""Records of a lane that are looked through for its last row."""
 
 
 @dataclass(slots=True)
@@ -48,7 +49,6 @@ class RealTimeQuery:
         """Starts it; until_now: in micro-batches, and it ends by itself once it has done all that is there.
 
         Raises:
-            StateCorrupted: what was written is none of Spark's rows.
             Spark's own errors: it cannot start.
         """
         self.runs += 1
@@ -77,15 +77,29 @@ class RealTimeQuery:
     def _first(self) -> dict[int, int]:
         """Behind the record of each lane's last row: whoever wrote that, had written all before it."""
         first = dict(self.plan.first)
+        ends = self.log.offsets([Partition(self.plan.topic, index) for index in self.plan.first], "end")
         for lane in lanes(self.plan.first):
-            last = self.log.last(Partition(self.commits_topic, lane))
-            if last is not None:
-                first[lane - 1] = _origin(last.value() or b"") + 1
+            end = ends[Partition(self.plan.topic, lane - 1)]
+            origin = last_origin(self.log, self.plan, Partition(self.commits_topic, lane), end)
+            if origin is not None:
+                first[lane - 1] = origin + 1
         return first
 
 
-def _origin(value: bytes) -> int:
-    try:
-        return int(json.loads(value)[ORIGIN])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateCorrupted(f"no row of Spark: {error}") from None
+def last_origin(log: Log, plan: SparkPlan, lane: Partition, end: int) -> int | None:
+    """Of which record the last row of a lane is made; None if it has none.
+
+    What is no row, or is made of no record, is passed over. end: of the input partition; a row of a later record is
+    passed over, too: whoever begins too early doubles nothing.
+    """
+    start, stop = (log.offsets([lane], which)[lane] for which in ("start", "end"))
+    stretch, rows = FIRST_STRETCH, RowReader(plan.output, 0)
+    while stop > start:
+        begin = max(start, stop - stretch)
+        below = [message for message in log.scan(lane, begin) if message.offset() < stop]
+        found = rows.sound([message.offset() for message in below], [message.value() for message in below])
+        true = found.get_column(ORIGIN).filter(found.get_column(ORIGIN) < end)
+        if len(true):
+            return int(true[-1])
+        stop, stretch = begin, stretch * 4
+    return None

@@ -62,7 +62,7 @@ class Cutter:
         self._tables = frozenset(_table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
-            task.name: _feed(job, task, self._log.task(task.name), batch, around.clock_ms())
+            task.name: _feed(job, task, self._log.task(task.name), batch, around)
             for task in layout.tasks
             if task.source is not None
         }
@@ -337,14 +337,18 @@ def _topic(feed: Feed) -> str:
     return feed.task.source.topic
 
 
-def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, now_ms: float) -> Feed:
+def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: Surroundings) -> Feed:
     """Of a source, or of what a Spark driver commits."""
     if task.operator.kind == "spark":
-        spark = spark_plan(job.plan, task.operator.name)
+        spark, topic = spark_plan(job.plan, task.operator.name), job.topics.commits(task.operator.name)
+
+        def refuse(partition: int, offset: int, cause: str) -> None:
+            around.refusals.refuse(Partition(topic, partition), offset, cause, job.plan.job)
+
         if spark.mode == REAL_TIME:
-            return RowsFeed(task, state, batch, spark)
-        return RecutFeed(task, state, batch, spark.first_positions)
-    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name], now_ms)
+            return RowsFeed(task, state, batch, spark, refuse)
+        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0))
+    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name], around.clock_ms())
 
 
 def _table_tasks(job: JobView) -> list[str]:

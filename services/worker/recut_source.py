@@ -12,6 +12,7 @@ from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter
 from schemas.topics import Partition
+from services.kernel.commits import Refuse
 from services.kernel.frames import FrameCodec
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.recut import MicroBatch, Recut
@@ -28,13 +29,16 @@ class RecutFeed:
         state: the task's last cut as of the marker.
         batch: the last batch that is done.
         first: where the plan says that Spark begins to read, by topic and partition.
+        refuse: told of what is no record of the log, or does not fit.
     """
 
-    def __init__(self, task: TaskLayout, state: TaskCuts, batch: int, first: Mapping[str, Mapping[int, int]]) -> None:
+    def __init__(
+        self, task: TaskLayout, state: TaskCuts, batch: int, first: Mapping[str, Mapping[int, int]], refuse: Refuse
+    ) -> None:
         self.task, self.batch = task, batch
         (r,) = state.ranges
-        self._recut = Recut(r.stop, first)
         self._codec = FrameCodec(stream_schema(task.operator.fields))
+        self._recut = Recut(r.stop, first, self._codec.check, refuse)
         self._waiting: list[MicroBatch] = []
         self._position = self._cut = r.stop
         self._fetched = self._recut.position

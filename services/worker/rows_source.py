@@ -6,20 +6,19 @@ and of partition 0, where the last commit says where the lanes end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-import msgspec
 import polars as pl
 
 from schemas.checkpoints import TaskCuts
-from schemas.commits import decode
 from schemas.cuts import END_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter
 from schemas.plans import SparkPlan
 from schemas.topics import Partition
 from services.kernel import watermark
 from services.kernel.commits import CommitLog
-from services.kernel.marked import AT, REACHED, RowDecoder, RowReader
+from services.kernel.marked import AT, REACHED, Refuse, RowDecoder, RowReader
 from services.kernel.planning.layout import TaskLayout
 from services.kernel.unit import Fed
 from services.log.protocol import Chunk
@@ -32,8 +31,8 @@ DECISIONS = 0
 class _Lane:
     """What one partition brings. rows: that count and are not taken; cut: the first offset that no cut names."""
 
-    def __init__(self, output: Mapping[str, str], r: Range) -> None:
-        self._reader = RowReader(output, r.stop)
+    def __init__(self, output: Mapping[str, str], r: Range, refuse: Refuse) -> None:
+        self._reader = RowReader(output, r.stop, refuse)
         self.cut, self.newest_us = r.stop, r.newest_us
         self._position = r.stop
         self.fetched, self.end = self._reader.position, -1
@@ -84,15 +83,23 @@ class RowsFeed:
     Args:
         task: with the commit log's topic as its source share.
         state: the task's last cut as of the marker. batch: the last batch that is done.
+        refuse: told of what is no record of a partition, or does not fit.
     """
 
-    def __init__(self, task: TaskLayout, state: TaskCuts, batch: int, plan: SparkPlan) -> None:
+    def __init__(
+        self, task: TaskLayout, state: TaskCuts, batch: int, plan: SparkPlan, refuse: Callable[[int, int, str], None]
+    ) -> None:
         self.task, self.batch, self._plan = task, batch, plan
         self._decoder = RowDecoder(plan)
-        self._lanes = {r.partition: _Lane(plan.output, r) for r in state.ranges if r.partition != DECISIONS}
+        self._lanes = {
+            r.partition: _Lane(plan.output, r, partial(refuse, r.partition))
+            for r in state.ranges
+            if r.partition != DECISIONS
+        }
         assert task.source is not None
         self._topic = task.source.topic
-        self._log = CommitLog({self._topic: dict.fromkeys(self._lanes, 0)})
+        first = {self._topic: dict.fromkeys(self._lanes, 0)}
+        self._log = CommitLog(first, refuse=partial(refuse, DECISIONS))
         self._cuts: dict[int, Cut] = {}
         self.ended = state.final
         self.taken = self.lives = 0
@@ -116,17 +123,17 @@ class RowsFeed:
             self._lanes[chunk.partition.index].offer(chunk, now_ms)
             return
         for message in chunk.messages:
-            try:
-                self._log.read(message.offset(), decode(message.value() or b""))
-            except msgspec.DecodeError:
-                continue  # as invalid as one that does not fit
+            record = self._log.decode(message.offset(), message.value() or b"")
+            if record is not None:
+                self._log.read(message.offset(), record)
 
     def backlog(self, partition: int) -> int:
         return 0 if partition == DECISIONS else self._lanes[partition].rows.height
 
     def _ends(self) -> Mapping[int, int] | None:
         """Where the lanes end, once the last commit says so."""
-        return self._log.stop[self._topic] if self._log.ended else None
+        stop = self._log.stop[self._topic] if self._log.ended else None
+        return None if stop is None else {lane: stop[lane] for lane in self._lanes}
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 

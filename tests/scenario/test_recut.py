@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.assignments import Flags
-from schemas.commits import Commit, Fence, Named, decode, encode, is_frame
+from schemas.commits import Commit, Fence, Named, encode
 from schemas.cuts import NO_WATERMARK
 from schemas.decided import Id
 from schemas.topics import Partition, generation_number
 from services.cli.replaying import replay
-from services.kernel.commits import CommitLog
+from services.kernel.commits import CommitLog, CommitReader
 from services.kernel.fields import TIME
 from services.kernel.frames import FrameCodec, Sender
 from services.kernel.operators import catalogue
@@ -70,9 +70,10 @@ class StandIn:
 
     def _read(self) -> CommitLog:
         fold = CommitLog({"in": {0: 0}})
+        reader = CommitReader(fold, FrameCodec(SCHEMA).check, lambda offset, cause: None, holds=False)
         for message in self._log.scan(self._partition):
-            if not is_frame(value := message.value() or b""):
-                fold.read(message.offset(), decode(value))
+            if isinstance(reader.read(message.offset(), message.value() or b""), Commit):
+                reader.forget()
         return fold
 
     def write(self, first: int, count: int) -> Named:

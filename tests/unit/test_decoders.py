@@ -37,7 +37,7 @@ from services.kernel.decoding import Decoder
 from services.kernel.deletions import Deletions
 from services.kernel.errors import JobRejected, StateCorrupted
 from services.kernel.frames import FrameCodec, Sender
-from services.kernel.marked import RowDecoder, RowReader
+from services.kernel.marked import AT, RowDecoder, RowReader
 from services.kernel.merging import InputPartition
 from services.kernel.planning.loading import load
 from services.kernel.recut import MicroBatch, Recut
@@ -216,11 +216,19 @@ def test_rows_of_spark_are_read_or_the_log_is_corrupt(value: bytes, letter: byte
     assert rows.height + len(dead) <= found.height <= 3
 
 
-@pytest.mark.parametrize("value", [None, b"null", b"{}", ROW + b"," + ROW, b'{"c1":"\xff"}', *DEEP])
-@pytest.mark.parametrize("start", [0, 1])
-def test_what_is_no_row_of_spark_hides_none_behind_it(value: bytes | None, start: int) -> None:
-    with pytest.raises(StateCorrupted, match="no rows of Spark at 0 to 1"):
-        RowReader(OUTPUT, start).read([0, 1], [value, ROW])
+@pytest.mark.parametrize(
+    "value",
+    [None, b"null", b"{}", ROW + b"," + ROW, b'{"c1":"\xff"}', ROW.replace(b"-1.5", b"x"), ROW.replace(b"aGk=", b"?"),
+     ROW.replace(b":4", b":-4"), ROW.replace(b":4", b":9007199254740993"), LETTER_ROW.replace(b"bm9wZQ==", b"?"),
+     *DEEP],
+)  # fmt: skip
+def test_what_is_no_row_of_spark_takes_no_rows_place_and_is_told(value: bytes | None) -> None:
+    told: dict[int, str] = {}
+    reader = RowReader(OUTPUT, 0, told.__setitem__)
+    found = reader.read([0, 1, 2, 3], [LETTER_ROW.replace(b":5,", b":3,"), value, ROW, LETTER_ROW])
+    assert found.get_column(AT).to_list() == [0, 2, 3]
+    assert set(told) == {1}
+    assert ROWS.rows([found]).height == 1
 
 
 FIELDS = {"n": "int", "s": "string?", "f": "float?", "t": "timestamp?", "l": "list<int>?", "b": "bytes?"}

@@ -159,11 +159,59 @@ def test_a_start_that_is_not_behind_a_commit_is_told() -> None:
         through(Recut(9, FIRST), LOG, 8)
 
 
-def test_a_commit_without_its_frames_is_told() -> None:
-    log = [encode(commit(1, frames=(Named(1, 1),)))]
-    with pytest.raises(StateCorrupted, match=r"names no frames at \[0\]"):
-        through(Recut(0, FIRST), [b"{}", encode(commit(1, frames=(Named(0, 1),)))])
-    assert through(Recut(0, FIRST), log) == [], "and one that names a frame behind itself is none"
+def test_a_commit_of_frames_that_the_log_has_lost_is_told() -> None:
+    recut = Recut(0, FIRST)
+    recut.read(0, encode(Fence(1, Id("d1", 0))))
+    with pytest.raises(StateCorrupted, match=r"names records at \[1\], which the log has lost"):
+        recut.read(2, encode(commit(1, frames=(Named(1, 1),))))
+
+
+def forged(**changes: Any) -> Commit:
+    return msgspec.structs.replace(commit(1, frames=(Named(1, 1),)), **changes)
+
+
+FORGED = {
+    "names itself": forged(frames=(Named(3, 1),)),
+    "names what is to come": forged(frames=(Named(10**9, 1),)),
+    "names a fence": forged(frames=(Named(0, 1),)),
+    "names what is no frame": forged(frames=(Named(2, 1),)),
+    "names a frame as a dead letter": forged(frames=(), dead=(1,)),
+    "names a frame twice": forged(frames=(Named(1, 1), Named(1, 1))),
+    "starts elsewhere": forged(start=at(6), stop=at(7)),
+    "goes back": forged(stop=at(4)),
+    "goes on in another topic": forged(stop={"other": {0: 1}}),
+    "is not the next": forged(k=2),
+    "ends event time": forged(watermark=2**63 - 1),
+    "is of an epoch far ahead": forged(epoch=2**50),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_commit_that_cannot_be_true_is_passed_over_and_told(name: str) -> None:
+    told: dict[int, str] = {}
+    recut = Recut(0, FIRST, CODEC.check, told.__setitem__)
+    records = [encode(Fence(1, Id("d1", 0))), frame(1), b"\x01no frame", encode(FORGED[name]), encode(forged())]
+    (found,) = through(recut, records)
+    assert (found.offset, values(found)) == (4, [1])
+    assert set(told) == {2, 3}
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"{}", b"\x00{}", b"\xff" * 80, b'{"type":"fence","epoch":1e99}'])
+def test_what_is_no_record_is_passed_over_and_told(value: bytes) -> None:
+    told: dict[int, str] = {}
+    (found,) = through(Recut(0, FIRST, CODEC.check, told.__setitem__), [value, frame(1), encode(forged())])
+    assert (found.offset, set(told)) == (2, {0})
+
+
+def test_a_fence_far_ahead_fences_nobody() -> None:
+    _log, valid = fold(Fence(1, Id("d1", 0)), Fence(2**53, Id("stranger", 0)), commit(1), Fence(2, Id("d2", 0)))
+    assert valid == [True, False, True, True]
+
+
+def test_what_loses_a_race_against_a_fence_is_not_told() -> None:
+    told: dict[int, str] = {}
+    through(Recut(0, FIRST, CODEC.check, told.__setitem__), LOG)
+    assert set(told) == {10}
 
 
 @given(st.lists(st.sampled_from(["run", "commit", "zombie", "takeover"]), max_size=40))

@@ -89,8 +89,6 @@ def test_rows_count_once_and_in_order_whoever_wrote_them(
 def test_a_mark_that_is_not_there_is_told() -> None:
     with pytest.raises(StateCorrupted, match="no row lies just before"):
         RowReader(OUTPUT, 5).read([6], [row(3)])
-    with pytest.raises(StateCorrupted, match="no rows of Spark at 0"):
-        RowReader(OUTPUT, 0).read([0], [b"\x01frame"])
 
 
 def test_values_come_back_as_they_were_and_what_is_no_row_is_a_dead_letter() -> None:
