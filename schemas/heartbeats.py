@@ -36,7 +36,8 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     process's CPU seconds so far, rss_bytes its resident memory. hosts: which units it takes, those of the kernel
     or those of Spark (`spark`). host: of its supervisor, which its name begins with; address: machine and directory
     it runs in, so that two workers of one name can be told apart.
-    leaving: it was asked to stop, and ends once it commits for no unit any more.
+    leaving: it was asked to stop, and ends once it commits for no unit any more. refused: so many records since its
+    start, by topic.
     """
 
     worker: str
@@ -56,6 +57,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     host: str = ""
     address: str = ""
     leaving: bool = False
+    refused: dict[str, Count] = {}
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):

@@ -117,6 +117,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     """What `holdfast status` prints; records, late, dead, lost are sums over the units.
 
     late_dropped: of the late records those that are gone, by source, counted once for each operator that dropped them.
+    refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
+    count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
     """
 
     job: str
@@ -132,6 +134,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     lost: int
     units: tuple[UnitProgress, ...]
     late_dropped: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    skipped: int = 0
 
 
 class Worker(msgspec.Struct):
@@ -145,6 +149,7 @@ class ClusterView:
     """Folds records as they are read; one that cannot be read is left out. refused: so many by topic."""
 
     def __init__(self, topics: ClusterTopics) -> None:
+        self._topics = topics
         self._admitted, self._assigned = Admitted(), Assigned()
         self._plans: dict[str, Plan] = {}
         self._statuses: dict[str, Status] = {}
@@ -252,8 +257,22 @@ class ClusterView:
             warnings=job.warnings,
             problems=job.problems,
             units=tuple(units),
+            refused=self._refused_of(job),
+            skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
             **asdict(self._counts(job.generation, plan)),
         )
+
+    def _refused_of(self, job: JobLine) -> dict[str, int]:
+        """Of the workers that are there; one that starts anew reads, and refuses, the same records again."""
+        shared, root = (
+            {spec.name for spec in self._topics.specs()},
+            f"{self._topics.prefix}.{job.job}.{job.generation}.",
+        )
+        found: Counter[str] = Counter()
+        for worker in self._workers.values():
+            if not worker.exited:
+                found.update({t: n for t, n in worker.beat.refused.items() if t in shared or t.startswith(root)})
+        return dict(sorted(found.items()))
 
     def late_dropped(self, plan: Plan) -> dict[str, int]:
         """Records dropped as late, by source; also of a job that has ended."""

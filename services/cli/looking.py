@@ -78,6 +78,10 @@ def _draw_status(found: JobStatus) -> None:
     say(f"{found.records:,} records taken in; {found.late:,} late, {found.dead:,} dead, {found.lost:,} lost")
     if found.late_dropped:
         say(dropped_as_late(found.late_dropped))
+    for topic, count in found.refused.items():
+        say(f"{count:,} records of {topic} refused: `holdfast events` says which, and why")
+    if found.skipped:
+        say(f"{found.skipped:,} records skipped by `holdfast repair`")
     for problem in found.problems:
         say(f"problem: {problem['path']}: {problem['message']}" + (f" ({problem['hint']})" if problem["hint"] else ""))
     for warning in found.warnings:

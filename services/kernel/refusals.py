@@ -16,6 +16,8 @@ KIND = "record-refused"
 QUIET_MS = 10_000.0
 """Of one topic so often at most; what came in between is told of as a number."""
 CAUSE_CHARACTERS = 300
+MOST_TOPICS = 32
+"""That a heartbeat names."""
 
 
 @dataclass(slots=True)
@@ -39,11 +41,19 @@ class Refusals:
         self._tell, self._clock_ms, self._time_ms = tell, clock_ms, time_ms
         self._topics: dict[str, _Topic] = {}
         self.counts: Counter[str] = Counter()
-        """Records refused by topic."""
+        """Records refused by topic, each once, though several readers of the process refuse it."""
+        self._furthest: dict[Partition, int] = {}
+
+    def most(self) -> dict[str, int]:
+        """Records refused, of the topics with most of them. From any thread."""
+        counts = dict(self.counts)
+        return counts if len(counts) <= MOST_TOPICS else dict(Counter(counts).most_common(MOST_TOPICS))
 
     def refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
         """Counts a record, and tells of it unless its topic was told of a moment ago."""
-        self.counts[partition.topic] += 1
+        if offset > self._furthest.get(partition, -1):
+            self._furthest[partition] = offset
+            self.counts[partition.topic] += 1
         now_ms, topic = self._clock_ms(), self._topics.get(partition.topic)
         if topic is not None and now_ms - topic.told_ms < QUIET_MS:
             topic.untold += 1

@@ -16,6 +16,7 @@ from typing import Protocol
 from schemas.heartbeats import CopyState, Exit, Heartbeat, encode
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
+from services.kernel.refusals import Refusals
 from services.log.protocol import Appender
 
 FAREWELL_S = 0.5
@@ -55,13 +56,15 @@ class Identity(Protocol):
 class Host(Protocol):
     """What sends heartbeats. turns: of its loop; decided: offset of the last assignment it has read.
 
-    leaving: it was asked to stop.
+    leaving: it was asked to stop. refusals: of records.
     """
 
     turns: int
     decided: int
     leaving: bool
 
+    @property
+    def refusals(self) -> Refusals: ...
     @property
     def identity(self) -> Identity: ...
     def copies(self) -> tuple[CopyState, ...]: ...
@@ -87,8 +90,10 @@ class HeartbeatThread:
         versions: Mapping[str, str],
         time_ms: Callable[[], int],
         place: Place = Place(),
+        unsealed: Refusals | None = None,
     ) -> None:
-        self._place = place
+        """unsealed: what the log itself refuses, for want of the cluster's seal."""
+        self._place, self._unsealed = place, unsealed
         self._host, self._appender, self._partition = host, appender, partition
         self._interval_s = interval_ms / 1000
         self._versions = dict(versions)
@@ -144,4 +149,11 @@ class HeartbeatThread:
             host=self._place.host,
             address=self._place.address,
             leaving=self._host.leaving,
+            refused=self._refused(),
         )
+
+    def _refused(self) -> dict[str, int]:
+        refused = self._host.refusals.most()
+        for topic, count in ({} if self._unsealed is None else self._unsealed.most()).items():
+            refused[topic] = refused.get(topic, 0) + count
+        return refused

@@ -14,6 +14,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.versions import library_versions
 from services.log.heartbeats import HeartbeatThread, Place
 from services.log.opening import look_at_secret, open_log
+from services.log.sealed import SealedLog
 from services.log.service_log import open_service_log
 from services.spark.host import Host, Identity
 from services.spark.session import open_session
@@ -62,6 +63,7 @@ def main() -> int:
         library_versions(),
         _time_ms,
         Place(settings.host, settings.address),
+        log.refusals if isinstance(log, SealedLog) else None,
     )
     beats.start()
     signal.signal(signal.SIGTERM, stop)

@@ -89,7 +89,7 @@ class Host:
         self._reader.assign({Partition(cluster.plans, 0): 0, decided: standings.next})
         self._admitted, self._assigned = Admitted(), standings.assigned
         self._drivers: dict[str, Driver] = {}
-        self._refusals = Refusals(self._tell, lambda: time.monotonic() * 1000, time_ms)
+        self.refusals = Refusals(self._tell, lambda: time.monotonic() * 1000, time_ms)
         self.leaving = False
         """A driver ends at once: to hand a query over is to start it elsewhere, as after its end."""
         self.turns, self.decided = 0, standings.next - 1
@@ -160,7 +160,7 @@ class Host:
     def _refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
         """From any thread."""
         with self._refusing:
-            self._refusals.refuse(partition, offset, cause, job)
+            self.refusals.refuse(partition, offset, cause, job)
 
     def _happened(self, job: str, unit: str, epoch: int, kind: str, phases_ms: dict[str, float]) -> None:
         _log.info(kind, job=job, unit=unit, epoch=epoch, **phases_ms)

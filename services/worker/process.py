@@ -15,6 +15,7 @@ from services.kernel.versions import library_versions
 from services.log.ending import Ending
 from services.log.heartbeats import HeartbeatThread, Place
 from services.log.opening import look_at_secret, open_log
+from services.log.sealed import SealedLog
 from services.log.service_log import open_service_log
 from services.worker.blocking import BlockingThreads
 from services.worker.collector import Collector
@@ -82,6 +83,7 @@ def main() -> int:
         library_versions(),
         _time_ms,
         Place(settings.host, settings.address),
+        log.refusals if isinstance(log, SealedLog) else None,
     )
     beats.start()
     status = 0

@@ -272,3 +272,12 @@ def test_a_skip_of_what_is_not_the_jobs_own_is_refused() -> None:
     for text in ("cuts", "cuts:x", "cuts:9:1", "nothing:1", "cuts:0:0:0"):
         with pytest.raises(CommandFailed):
             repairing.place(text, cluster.plan, cluster.topics, cluster.log.topics())
+
+
+def test_a_worker_counts_what_it_refuses_for_its_heartbeat() -> None:
+    cluster = MemoryCluster(BUSY)
+    running(cluster, orders(300))
+    at = Partition(cluster.topics.cuts, 0)
+    append(cluster, at, b"{", b"[]")
+    worker = cluster.workers["w1"]
+    cluster.until(lambda: worker.refusals.most() == {at.topic: 2})

@@ -9,7 +9,7 @@ from schemas import assignments, heartbeats, plans, progress
 from schemas.assignments import Assignment, Change, Copy, Flags, unit_key
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat
-from schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Status, UnitPlan
+from schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Skip, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
 from services.cli.cluster_view import ClusterView, natural
@@ -223,6 +223,21 @@ def test_records_that_cannot_be_read_are_left_out(cluster: Cluster) -> None:
         cluster.view.read(topic, b'{"type": "other"}')
     cluster.view.read_progress("1-aaaaaa", b"{}")
     assert (cluster.view.jobs(), cluster.view.workers(NOW)) == ([], [])
+
+
+def test_status_shows_what_workers_refused_of_the_jobs_topics_and_what_was_skipped(cluster: Cluster) -> None:
+    cluster.decide(RUN, plan("other", "2-bbbbbb"))
+    own, others = "t.flights.1-aaaaaa.cuts", "t.other.2-bbbbbb.cuts"
+    for worker, refused in (("w1", {own: 2, others: 9}), ("w2", {own: 1, TOPICS.plans: 4}), ("w3", {own: 50})):
+        beat = Heartbeat(worker, "1", NOW, 1, refused=refused)
+        cluster.view.read(TOPICS.heartbeats, heartbeats.encode(beat))
+    cluster.exit("w3", "1")
+    for offset in (7, 8, 8):
+        cluster.view.read(TOPICS.plans, plans.encode(Skip("flights", "1-aaaaaa", own, 0, offset, NOW)))
+    line = cluster.view.find("flights")
+    assert line is not None
+    found = cluster.view.status(line, NOW)
+    assert (found.refused, found.skipped) == ({own: 3, TOPICS.plans: 4}, 2)
 
 
 def test_names_sort_as_people_count() -> None:
