@@ -181,9 +181,9 @@ class Replica:
                 self._moves_ms.setdefault(change.unit, record.time_ms)
             else:
                 self._moves_ms.pop(change.unit, None)
-        if record.snapshot is not None:
+        if record.snapshot is not None:  # none follows from another: replicas would answer each other for ever
             self._check(record.snapshot, offset)
-        if self.core.acting and self._snapshots.due(self.core.standings):
+        elif self.core.acting and self._snapshots.due(self.core.standings):
             self._write_snapshot()
 
     def _decision(self, offset: int, value: bytes) -> None:

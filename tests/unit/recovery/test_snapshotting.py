@@ -130,3 +130,11 @@ def test_one_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch)
     cluster = Cluster()
     cluster.change(50)
     assert cluster.snapshots() == []
+
+
+def test_no_snapshot_follows_from_another_however_many_replicas_there_are() -> None:
+    """More replicas than records between two snapshots answered each other's without end."""
+    cluster = Cluster(replicas=4, every=3)
+    cluster.change(6)
+    snapshots = [record for record in cluster.records() if record.snapshot is not None]
+    assert 1 <= len(snapshots) <= 6 * 4
