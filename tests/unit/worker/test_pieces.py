@@ -47,7 +47,7 @@ class Log:
         self.records: list[bytes] = []
         self.read = 0
 
-    def append(self, partition: Partition, value: bytes) -> None:
+    def append(self, partition: Partition, value: bytes, done: object = None) -> None:
         self.records.append(value)
 
 
