@@ -27,7 +27,7 @@ from services.kernel.admitted import Admitted
 from services.kernel.assigned import Assigned
 from services.kernel.checkpoint_log import CheckpointLog, Run, restore
 from services.kernel.cuts import CutLog, of_plan
-from services.kernel.errors import HoldfastError
+from services.kernel.errors import HoldfastError, StateCorrupted
 from services.kernel.image import MemoryImage
 from services.kernel.planning.layout import readers, task_name, unit_layouts
 from services.kernel.standings import Standings
@@ -482,7 +482,11 @@ class _CheckpointCheck:
         left = [(offset, record) for offset, record in self._records[trim.partition] if offset >= trim.upto]
         if not any(isinstance(record, Anchor) and record.upto == trim.upto for _, record in left):
             yield f"trim: {trim.author} trimmed {trim.partition} to {trim.upto}, which no anchor names"
-        folded, runs = restore(iter(left))
+        try:
+            folded, runs = restore(iter(left))
+        except StateCorrupted as error:
+            yield f"restore: {trim.partition} trimmed to {trim.upto} restores nothing: {error}"
+            return
         image = MemoryImage()
         for run in runs:
             for part in run.parts:

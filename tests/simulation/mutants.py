@@ -327,7 +327,7 @@ def paste_left_half_done(true: Any, self: Checkpointer, batch: int) -> int:
 
 
 @_method(CheckpointLog, "anchor")
-def trim_to_the_last_marker(true: Any, self: CheckpointLog) -> Anchor | None:
+def _anchor_at_the_last_marker(true: Any, self: CheckpointLog) -> Anchor | None:
     """The anchor is the last run, and not the last complete sweep."""
     return None if self.last is None or self.base is None else Anchor(self.base + 3, self.last_id, self.last_b)
 
@@ -659,6 +659,13 @@ def any_anchor_believed(true: Any, self: CheckpointLog, offset: int, record: Any
         self.anchored = max(self.anchored, record.upto)
         return None
     return true(self, offset, record)
+
+
+@contextmanager
+def trim_to_the_last_marker() -> Iterator[None]:
+    """The anchor is the last run, and not the last complete sweep; and it is believed, though the fold could tell."""
+    with _anchor_at_the_last_marker(), any_anchor_believed():
+        yield
 
 
 MUTANTS: tuple[tuple[Bug, int], ...] = (
