@@ -22,6 +22,7 @@ class State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     FENCED = "fenced"
+    FENCED_LOST = "fenced-lost"
     FAILED = "failed"
     CLOSED = "closed"
 
@@ -167,6 +168,10 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     # No blind re-init: a fenced copy first learns whether it still holds commit.
     (_S.RUNNING, OutputFenced, None): (_S.FENCED, (_A.READ_DECISIONS, _A.REPORT)),
     (_S.FENCED, StillCommits, None): (_S.RESTORING, _REBUILD),
+    # What it reads was trimmed while it stood still: the reader says so once, and gives nothing more.
+    (_S.FENCED, InputBroken, None): (_S.FENCED_LOST, _FORGET),
+    (_S.FENCED_LOST, StillCommits, None): (_S.RESTORING, (_A.RESTORE,)),
+    (_S.FENCED_LOST, CommitsNoMore, None): (_S.RESTORING, (_A.RESTORE,)),
     (_S.FENCED, CommitsNoMore, _ACTIVE): (_S.RUNNING, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
     (_S.FENCED, CommitsNoMore, _SUSPENDED): (_S.SUSPENDED, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
     (_S.FENCED, CommitsNoMore, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),

@@ -79,6 +79,16 @@ def test_a_copy_that_lost_track_of_its_inputs_rebuilds_from_the_log() -> None:
     assert core.state is State.RESTORING
 
 
+@pytest.mark.parametrize("answer", [life.StillCommits(), life.CommitsNoMore()])
+def test_a_fenced_copy_whose_inputs_are_gone_rebuilds_once_it_knows_whether_it_commits(answer: life.Event) -> None:
+    """The reader says it once: a copy that passed over it followed no checkpoint any more, and never ended."""
+    core = after(*UP, life.OutputFenced())
+    assert core.handle(life.InputBroken("trimmed")) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.DROP_IMAGE)
+    assert core.handle(life.InputBroken("another one")) == ()
+    assert core.handle(answer) == (A.RESTORE,)
+    assert core.state is State.RESTORING
+
+
 def test_a_copy_whose_commit_was_not_answered_opens_its_outputs_anew_and_goes_on() -> None:
     """Its state is right, whatever Kafka made of the rows; to rebuild it took seconds while leaders moved."""
     core = after(*UP)
