@@ -132,7 +132,7 @@ class UnitCopy:
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
             self._happened("unit-active", phases=self._takeover.phases)
             self._takeover = None
-        if now_ms - self._missing_ms >= MISSING_MS and (missing := running.missing):
+        if self._gaps and now_ms - self._missing_ms >= MISSING_MS and (missing := running.missing):
             self._missing_ms = now_ms
             self._happened("frames-missing", f"Kafka has lost them, their writer sends them again: {missing}")
         if running.finished:
