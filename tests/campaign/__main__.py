@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from services.cli.supervisor import EXPECTED
 from services.cli.terminal import console
@@ -21,7 +21,7 @@ from tests.campaign.broker_faults import FAULTS
 from tests.campaign.brokers import OutOfTime
 from tests.campaign.cluster import cluster_of
 from tests.campaign.kills import Strike, known_points, left_of, rounds_of, run_round, strikes
-from tests.campaign.record import Record, problems, scratch, summary, table
+from tests.campaign.record import Record, bar_of, problems, scratch, summary, table
 from tests.support.doomed_worker import POINTS
 
 STATE = Path(".holdfast") / "campaign-kills.jsonl"
@@ -72,8 +72,7 @@ def _run(record: Record, wanted: list[Strike], options: argparse.Namespace) -> N
     chance = random.Random(options.seed)
     ends = time.monotonic() + options.minutes * 60
     left = left_of(wanted, record.outcomes)
-    columns = (TextColumn("kills"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=_err) as bar:
+    with bar_of("kills", _err) as bar:
         task = bar.add_task("", total=len(wanted), completed=len(wanted) - len(left))
         for _ in range(PASSES):
             rounds = enumerate(rounds_of(left, chance), len(record.outcomes) + 1)

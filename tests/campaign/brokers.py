@@ -14,7 +14,6 @@ from statistics import median
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from schemas.topics import TopicSpec
@@ -26,7 +25,7 @@ from tests.campaign.cluster import cluster_of
 from tests.campaign.kills import Outcome, Strike, left_of
 from tests.campaign.partitioning import CannotPartition
 from tests.campaign.plain import TOPIC, Plain
-from tests.campaign.record import Record, counts, scratch
+from tests.campaign.record import Record, bar_of, counts, scratch
 
 STATE = Path(".holdfast") / "campaign-brokers.jsonl"
 WORKERS, BROKERS, REPLICAS_OF_RECOVERY = 3, 3, 2
@@ -59,8 +58,7 @@ def run(record: Record, strikes: list[Strike], options: argparse.Namespace) -> N
     ends = time.monotonic() + options.minutes * 60
     left = left_of(strikes, record.outcomes)
     chance.shuffle(left)
-    columns = (TextColumn("strikes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=_err) as bar:
+    with bar_of("strikes", _err) as bar:
         task = bar.add_task("", total=len(strikes), completed=len(strikes) - len(left))
         numbers = count(len(record.outcomes) + 1)
         while left:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from tests.campaign.kills import Outcome, Strike, left_of
@@ -41,6 +42,12 @@ class Record:
     @property
     def exact(self) -> bool:
         return all(one.exact for one in self.outcomes)
+
+
+def bar_of(what: str, says: Console) -> Progress:
+    """How many of them are done, for how long, and what is under way."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, TextColumn("{task.description}"), console=says)
 
 
 @contextmanager
