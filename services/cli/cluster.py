@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.reaching import reach
-from services.cli.terminal import USAGE, CommandFailed, note, print_json, say, waiting
+from services.cli.terminal import note, print_json, say, waiting
 from services.cli.whereabouts import data_directory, load_settings
+from services.client.reaching import reach
+from services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
-    from services.cli.cluster_files import Cluster, ClusterFiles
-    from services.cli.settings import Settings
+    from services.node.cluster_files import Cluster, ClusterFiles
+    from services.node.settings import Settings
 
 DOWN_S = 60.0
 
@@ -54,7 +55,7 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers."""
-    from services.cli.cluster_files import ClusterFiles
+    from services.node.cluster_files import ClusterFiles
 
     settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries, brokers=brokers)
     files = ClusterFiles(settings.home)
@@ -64,7 +65,7 @@ def up(
     if settings.kafka:
         reach(settings.kafka, "start it, or leave --kafka and HOLDFAST_KAFKA out: `holdfast up` brings a Kafka")
     if detach:
-        from services.cli.detaching import start_detached
+        from services.node.detaching import start_detached
 
         with waiting("starting the cluster ...", quiet=as_json):
             cluster = start_detached(settings, workers)
@@ -103,7 +104,7 @@ def down(
     as_json: Json = False,
 ) -> None:
     """Stop the cluster on this machine; its data stay, unless --purge."""
-    from services.cli.cluster_files import ClusterFiles
+    from services.node.cluster_files import ClusterFiles
 
     files = ClusterFiles(data_directory(data_dir))
     with waiting("stopping the cluster ...", quiet=as_json):

@@ -11,7 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from services.cli import cluster, dead_letters, faults, jobs, looking, machine, repair, replay, results, sending
-from services.cli.terminal import CommandFailed, say_error
+from services.cli.terminal import say_error
+from services.kernel.errors import CommandFailed
 
 TOUR = """
 Runs streaming jobs on Kafka so that no failure of a worker loses or doubles a record.
@@ -57,11 +58,11 @@ class Commands(TyperGroup):
 
 def _told(error: Exception) -> bool:
     """Errors whose message says what to do; any other is a fault of ours and shows where it is."""
-    from services.cli.artifacts import ArtifactsMissing
-    from services.cli.java import JavaMissing
     from services.kernel.errors import HoldfastError
+    from services.node.artifacts import ArtifactsMissing
+    from services.node.java import JavaMissing
 
-    broker = sys.modules.get("services.cli.broker")
+    broker = sys.modules.get("services.node.broker")
     of_broker = (broker.BrokerFailed, broker.BrokerRunning) if broker is not None else ()
     return isinstance(error, (HoldfastError, ArtifactsMissing, JavaMissing, *of_broker))
 

@@ -8,14 +8,15 @@ import typer
 
 from services.cli.looking import Follow
 from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import USAGE, CommandFailed, print_json, say
+from services.cli.terminal import print_json, say
+from services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from schemas.dead_letters import DeadLetter
     from schemas.topics import JobTopics
-    from services.cli.resending import Resent
-    from services.cli.whereabouts import Door
+    from services.client.resending import Resent
     from services.log.protocol import Message
+    from services.view.door import Door
 
 
 def dead_letters(
@@ -30,8 +31,8 @@ def dead_letters(
     as_json: Json = False,
 ) -> None:
     """Show the records that could not be processed, with position and reason, or send them back."""
-    from services.cli.cluster_reading import named_job, read_jobs
     from services.cli.whereabouts import connected
+    from services.view.reading import named_job, read_jobs
 
     if (follow and replay) or (again and not replay):
         raise CommandFailed("--replay goes without --follow, --again with --replay", code=USAGE)
@@ -47,7 +48,7 @@ def dead_letters(
 
 
 def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:
-    from services.cli.resending import resend
+    from services.client.resending import resend
 
     resent = resend(door.log, topics, door.present, again=again)
     if as_json:
@@ -77,7 +78,7 @@ def _show(door: Door, topics: JobTopics, follow: bool, as_json: bool) -> None:
     import msgspec
 
     from schemas.dead_letters import decode
-    from services.cli.tailing import read_topic
+    from services.view.tailing import read_topic
 
     count = 0
     for _, message in read_topic(door.log, topics.dead_letters, door.present[topics.dead_letters], follow=follow):

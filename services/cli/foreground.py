@@ -11,10 +11,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.cluster_files import AlreadyRunning, Cluster
-from services.cli.settings import Settings
-from services.cli.supervisor import EXPECTED, Stopped, Supervisor, stop_on_signals
-from services.cli.terminal import CommandFailed, coloured, console
+from services.cli.terminal import coloured, console
+from services.kernel.errors import CommandFailed
+from services.node.cluster_files import AlreadyRunning, Cluster
+from services.node.settings import Settings
+from services.node.supervisor import EXPECTED, Stopped, Supervisor, stop_on_signals
 
 
 def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster], None], *, quiet: bool) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from services.cli.options import CreateTopics, DataDir, JobName, Json, KafkaAt, Partitions
-from services.cli.terminal import USAGE, CommandFailed, note, print_json, print_table, say, waiting
+from services.cli.terminal import note, print_json, print_table, say, waiting
+from services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from schemas.plans import Plan, Problem
-    from services.cli.cluster_view import JobLine
+    from services.view.cluster import JobLine
 
 File = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file, YAML or JSON.")]
 
@@ -30,7 +31,8 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to w
 
 def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed."""
-    from services.cli.planning import allowed, plan, read_job
+    from services.cli.whereabouts import allowed
+    from services.client.planning import plan, read_job
     from services.kernel.errors import JobRejected
 
     try:
@@ -78,7 +80,7 @@ def _has_rows_without_seal(plan: Plan) -> bool:
 
 
 def _refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
-    from services.cli.submitting import problem_lines
+    from services.client.submitting import problem_lines
 
     if as_json:
         print_json({"job": None, "state": "rejected", "problems": problem_lines(problems)})
@@ -101,9 +103,9 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Start a job; returns when it runs, or says why it does not."""
-    from services.cli import submitting
-    from services.cli.planning import allowed, missing_topics, read_job
-    from services.cli.whereabouts import connected
+    from services.cli.whereabouts import allowed, connected
+    from services.client import submitting
+    from services.client.planning import missing_topics, read_job
     from services.kernel.errors import JobRejected
 
     try:
@@ -177,10 +179,10 @@ def scheme(
     as_json: Json = False,
 ) -> None:
     """Change the fault-tolerance scheme of a unit while it runs. Returns once the change is decided."""
-    from services.cli import submitting
-    from services.cli.cluster_reading import named_job, read_jobs
     from services.cli.whereabouts import connected
+    from services.client import submitting
     from services.kernel.planning.available import SCHEMES
+    from services.view.reading import named_job, read_jobs
 
     if wanted not in SCHEMES:
         raise typer.BadParameter(f"there is no scheme '{wanted}': one of {', '.join(sorted(SCHEMES))}")
@@ -212,8 +214,8 @@ def move(
     says. A unit on Spark stops and starts its query instead, which takes seconds. Returns when the unit runs there, or
     says why it does not. `holdfast events` shows each step. SIGTERM to a worker moves every unit that it runs.
     """
-    from services.cli.moving import move_unit, placed
     from services.cli.whereabouts import connected
+    from services.client.moving import move_unit, placed
 
     with connected(data_dir, kafka) as door, waiting(f"{unit} to {worker} ...", quiet=as_json):
         line, former = placed(door, job, unit, worker)
@@ -240,10 +242,10 @@ def _command(
     as_json: bool,
     start: str = "",
 ) -> None:
-    from services.cli import submitting
-    from services.cli.cluster_reading import named_job, read_jobs
-    from services.cli.losses import dropped_as_late
     from services.cli.whereabouts import connected
+    from services.client import submitting
+    from services.view.losses import dropped_as_late
+    from services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
         job = named_job(read_jobs(door), name)
@@ -256,7 +258,7 @@ def _command(
 
 
 def _check_runs(job: JobLine) -> None:
-    from services.cli.cluster_view import OVER
+    from services.view.cluster import OVER
 
     if job.state in OVER:
         raise CommandFailed(

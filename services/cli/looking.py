@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.losses import dropped_as_late
 from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import CommandFailed, coloured, print_json, print_table, say
+from services.cli.terminal import coloured, print_json, print_table, say
+from services.kernel.errors import CommandFailed
+from services.view.losses import dropped_as_late
 
 if TYPE_CHECKING:
     from schemas.events import Event
-    from services.cli.cluster_view import JobStatus, UnitLine
+    from services.view.cluster import JobStatus, UnitLine
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
 
@@ -27,9 +28,9 @@ def list_jobs(
     as_json: Json = False,
 ) -> None:
     """List jobs."""
-    from services.cli.cluster_reading import read_jobs
-    from services.cli.cluster_view import OVER
     from services.cli.whereabouts import connected
+    from services.view.cluster import OVER
+    from services.view.reading import read_jobs
 
     with connected(data_dir, kafka) as door:
         jobs = [job for job in read_jobs(door).jobs() if every or job.state not in OVER]
@@ -43,8 +44,8 @@ def list_jobs(
 
 def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost."""
-    from services.cli.cluster_reading import named_job, read_all, read_progress
     from services.cli.whereabouts import connected
+    from services.view.reading import named_job, read_all, read_progress
 
     with connected(data_dir, kafka) as door:
         view = read_all(door)
@@ -92,8 +93,8 @@ def _draw_status(found: JobStatus) -> None:
 
 def units(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Show who runs what of a job, with which flags."""
-    from services.cli.cluster_reading import named_job, read_all, read_progress
     from services.cli.whereabouts import connected
+    from services.view.reading import named_job, read_all, read_progress
 
     with connected(data_dir, kafka) as door:
         view = read_all(door)
@@ -121,8 +122,8 @@ def _unit_rows(found: Sequence[UnitLine]) -> Iterator[Sequence[object]]:
 
 def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """List the workers heard of in the last minute."""
-    from services.cli.cluster_reading import read_all
     from services.cli.whereabouts import connected
+    from services.view.reading import read_all
 
     with connected(data_dir, kafka) as door:
         found = read_all(door).workers(int(time.time() * 1000))
@@ -151,9 +152,9 @@ def events(
     import msgspec
 
     from schemas.events import decode
-    from services.cli.readiness import NO_JOB
-    from services.cli.tailing import read_topic
     from services.cli.whereabouts import connected
+    from services.node.readiness import NO_JOB
+    from services.view.tailing import read_topic
 
     with connected(data_dir, kafka) as door:
         for _, message in read_topic(door.log, door.topics.events, 1, follow=follow):

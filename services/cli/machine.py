@@ -12,12 +12,12 @@ from services.cli.terminal import coloured, print_json, print_table
 from services.cli.whereabouts import load_settings
 
 if TYPE_CHECKING:
-    from services.cli.doctor import Finding
+    from services.node.doctor import Finding
 
 
 def doctor(as_json: Json = False, data_dir: DataDir = None, kafka: KafkaAt = None) -> None:
     """Check Java, Kafka, disk and limits, and say what to do."""
-    from services.cli.doctor import Verdict, examine
+    from services.node.doctor import Verdict, examine
 
     findings = examine(load_settings(data_dir, kafka))
     if as_json:
@@ -35,7 +35,7 @@ def _draw(findings: list[Finding]) -> None:
 
 def settings(as_json: Json = False, data_dir: DataDir = None, kafka: KafkaAt = None) -> None:
     """List every HOLDFAST_* variable with its value and what it does."""
-    from services.cli.settings import described
+    from services.node.settings import described
 
     found = described(load_settings(data_dir, kafka))
     if as_json:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import CommandFailed, print_json, print_table, say, waiting
+from services.cli.terminal import print_json, print_table, say, waiting
+from services.kernel.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from services.cli.repairing import PoisonLine
+    from services.client.repairing import PoisonLine
 
 
 def repair(
@@ -36,10 +37,10 @@ def repair(
     copies then begin anew from their checkpoints. Skip what should never have been written, and nothing else: the
     rows of a true frame are gone with it, and the batches behind a cut that is skipped are cut anew.
     """
-    from services.cli import repairing
-    from services.cli.cluster_reading import named_job, read_jobs
-    from services.cli.cluster_view import OVER
     from services.cli.whereabouts import connected
+    from services.client import repairing
+    from services.view.cluster import OVER
+    from services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)

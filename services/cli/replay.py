@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.losses import losses
 from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import FAILED, CommandFailed, console, note, print_json, print_table, say
+from services.cli.terminal import console, note, print_json, print_table, say
+from services.kernel.errors import FAILED, CommandFailed
+from services.view.losses import losses
 
 if TYPE_CHECKING:
-    from services.cli.replaying import Report
-    from services.kernel.comparing import Counts, Difference
-    from services.kernel.replaying import Row
+    from services.audit.comparing import Counts, Difference
+    from services.audit.replaying import Report
+    from services.kernel.dataflow.replaying import Row
 
 MAX_SHOWN = 5
 MAX_SHOWN_BYTES = 300
@@ -41,7 +42,7 @@ def replay(
     operators are loaded here as on a worker: run it where their modules can be imported.
     """
     _as_workers_run()
-    from services.cli.replaying import replay as run
+    from services.audit.replaying import replay as run
     from services.cli.whereabouts import connected
     from services.kernel.operators.python import CodeUnavailable, restrict
     from services.worker.settings import WorkerSettings

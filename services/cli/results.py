@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import USAGE, CommandFailed, note, print_raw
+from services.cli.terminal import note, print_raw
+from services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from schemas.plans import OperatorPlan, Plan
@@ -33,10 +34,10 @@ def results(
 
     Without --follow or --until-idle it ends with the rows that are there now.
     """
-    from services.cli.cluster_reading import named_job, read_jobs, read_progress
-    from services.cli.losses import dropped_as_late
-    from services.cli.tailing import read_topic
     from services.cli.whereabouts import connected
+    from services.view.losses import dropped_as_late
+    from services.view.reading import named_job, read_jobs, read_progress
+    from services.view.tailing import read_topic
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)
@@ -62,7 +63,7 @@ def results(
 
 def _sink(plan: Plan, query: str) -> OperatorPlan:
     """Raises CommandFailed for a query that the job does not have."""
-    from services.kernel.planning.suggestions import suggest
+    from services.kernel.suggestions import suggest
 
     sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink"}
     if query not in sinks:
@@ -74,8 +75,8 @@ def _json_rows(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
     """A record's rows; a record that is not of the query's format is null."""
     if sink.params.get("format") != "arrow":
         return [value or b"null"]
-    from services.kernel.arrow_records import UnfitRecord
-    from services.kernel.sink_records import json_rows
+    from services.kernel.codecs.arrow_records import UnfitRecord
+    from services.kernel.dataflow.sink_records import json_rows
 
     try:
         return json_rows(sink)(value or b"")

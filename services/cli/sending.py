@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.cli.options import CreateTopics, DataDir, Json, KafkaAt, Partitions
-from services.cli.terminal import FAILED, USAGE, CommandFailed, note, print_json, say
+from services.cli.terminal import note, print_json, say
+from services.kernel.errors import FAILED, USAGE, CommandFailed
 
 if TYPE_CHECKING:
-    from services.cli.feeding import Feed
-    from services.cli.whereabouts import Door
-    from services.cli.writing import Writer
+    from services.client.feeding import Feed
+    from services.client.writing import Writer
+    from services.view.door import Door
 
 STOP_S = 5.0
 """After Ctrl-C, for what is on its way."""
@@ -46,10 +47,10 @@ def send(
     as_json: Json = False,
 ) -> None:
     """Write a file's records to a topic; record i goes to partition i modulo their number, unless it has a key."""
-    from services.cli.feeding import Feed
-    from services.cli.unusable import UnusableFile
     from services.cli.whereabouts import connected
-    from services.cli.writing import Writer
+    from services.client.feeding import Feed
+    from services.client.unusable import UnusableFile
+    from services.client.writing import Writer
 
     if arrow and key is not None:
         raise CommandFailed("--arrow goes without --key", "a record holds many rows", USAGE)
@@ -69,7 +70,7 @@ def send(
 
 def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | None) -> int:
     from schemas.topics import TopicSpec
-    from services.kernel.planning.suggestions import did_you_mean
+    from services.kernel.suggestions import did_you_mean
 
     if topic.startswith(f"{door.topics.prefix}."):
         raise CommandFailed(f"topic {topic} belongs to the cluster", "choose another name", USAGE)
@@ -84,7 +85,7 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
 
 
 def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bool) -> None:
-    from services.cli.writing import paced
+    from services.client.writing import paced
 
     started = time.monotonic()
     with _until_interrupted() as interrupted, _progress(feed, writer, quiet=as_json) as show:

@@ -12,17 +12,6 @@ import msgspec
 if TYPE_CHECKING:
     from rich.console import Console
 
-FAILED, USAGE = 1, 2
-"""Exit codes: it did not work; what was asked for cannot be."""
-
-
-class CommandFailed(Exception):
-    """Ends a command: what went wrong, what to do about it, and the exit code."""
-
-    def __init__(self, message: str, hint: str = "", code: int = FAILED) -> None:
-        self.message, self.hint, self.code = message, hint, code
-        super().__init__(message)
-
 
 def console(*, stderr: bool = False) -> Console:
     """Colours only where a terminal reads; elsewhere lines are as long as they are."""

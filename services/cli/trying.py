@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from services.cli.losses import dropped_as_late
+from services.view.losses import dropped_as_late
 
 MAX_SHOWN_DEAD_LETTERS = 5
 
@@ -42,8 +42,8 @@ def command(
     Example: holdfast try job.yaml --input flights=flights.ndjson.gz | head
     """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from services.cli.local_run import LocalRunFailed
-    from services.cli.unusable import UnusableFile
+    from services.client.local_run import LocalRunFailed
+    from services.client.unusable import UnusableFile
     from services.kernel.errors import JobRejected
 
     try:
@@ -70,8 +70,8 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     import structlog
 
     from schemas.job_operators import Python
-    from services.cli.feeding import records
-    from services.cli.local_run import LocalRun, complete
+    from services.client.feeding import records
+    from services.client.local_run import LocalRun, complete
     from services.kernel.operators.python import restrict
     from services.kernel.planning.loading import load
     from services.worker.settings import WorkerSettings

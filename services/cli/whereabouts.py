@@ -8,48 +8,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.topics import ClusterTopics
-from services.cli.cluster_files import ClusterFiles
-from services.cli.disk import shortage
 from services.cli.options import DEFAULT_DATA_DIR
-from services.cli.reaching import reach
-from services.cli.terminal import USAGE, CommandFailed, note
+from services.cli.terminal import note
+from services.client.reaching import reach
+from services.kernel.errors import USAGE, CommandFailed
+from services.node.cluster_files import ClusterFiles
+from services.node.disk import shortage
+from services.view.door import Door, Whereabouts
 
 if TYPE_CHECKING:
-    from services.cli.settings import Settings
+    from schemas.jobs import JobSpec
     from services.log.protocol import Log
-
-
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """data_dir: of the local cluster, whether one runs or not. local: it runs there, with this secret_file."""
-
-    data_dir: Path
-    bootstrap_servers: str
-    prefix: str
-    local: bool
-    secret_file: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """A Kafka that has answered, and the names of the cluster on it. present: partitions by topic."""
-
-    log: Log
-    topics: ClusterTopics
-    present: dict[str, int]
-    where: Whereabouts
+    from services.node.settings import Settings
 
 
 def load_settings(data_dir: Path | None = None, kafka: str | None = None, **options: Any) -> Settings:
     """Settings with a command's options laid over them. Raises CommandFailed for a variable that makes no sense."""
     from pydantic import ValidationError
 
-    from services.cli.settings import PREFIX, Settings
+    from services.node.settings import PREFIX, Settings
 
     given = {"home": data_dir, "kafka": kafka, **options}
     try:
@@ -62,6 +43,16 @@ def load_settings(data_dir: Path | None = None, kafka: str | None = None, **opti
 
 def data_directory(data_dir: Path | None) -> Path:
     return (data_dir or Path(os.environ.get("HOLDFAST_HOME") or DEFAULT_DATA_DIR)).absolute()
+
+
+def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
+    """Modules that the local cluster's workers take; where nobody has said anything, those of the job."""
+    from services.kernel.planning.checking import entry_of
+
+    cluster = ClusterFiles(data_directory(data_dir)).running()
+    listed = (load_settings(data_dir).plugins if cluster is None else cluster.plugins).split(",")
+    modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
+    return [module.strip() for module in listed if module.strip()] or ([] if cluster is not None else modules)
 
 
 def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:

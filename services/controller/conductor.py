@@ -24,11 +24,11 @@ from services.controller.core import events as happened
 from services.controller.core.controller import Controller
 from services.controller.counts import counts_of
 from services.controller.ends import ends_of_sources, starts_anew
-from services.kernel.admitted import decode as decode_decision
-from services.kernel.assigned import Assigned
 from services.kernel.errors import HoldfastError, JobRejected
+from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.refusals import Refusals
 from services.kernel.planning.layout import commit_logs, data_topics
-from services.kernel.refusals import Refusals
 from services.log.durability import Durability
 from services.log.protocol import Log
 

@@ -14,7 +14,7 @@ from schemas import plans, progress
 from schemas.plans import Counts, Plan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.counting import counted, furthest, summed
+from services.kernel.logs.counting import counted, furthest, summed
 from services.log.last_words import last_words
 from services.log.protocol import Log
 

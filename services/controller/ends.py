@@ -15,8 +15,8 @@ from schemas import cuts
 from schemas.cuts import Anew, Cut
 from schemas.plans import Plan, SourcePlan
 from schemas.topics import Partition
-from services.kernel.cuts import owned
 from services.kernel.errors import Retriable
+from services.kernel.logs.cuts import owned
 from services.kernel.planning.layout import task_name
 from services.log.protocol import Described, Log
 

@@ -81,3 +81,15 @@ class JobRejected(HoldfastError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(str(problem) for problem in self.problems))
+
+
+FAILED, USAGE = 1, 2
+"""Exit codes: it did not work; what was asked for cannot be."""
+
+
+class CommandFailed(HoldfastError):
+    """What a person asked for is not done: what went wrong, what to do about it, and the exit code of a command."""
+
+    def __init__(self, message: str, hint: str = "", code: int = FAILED) -> None:
+        self.message, self.hint, self.code = message, hint, code
+        super().__init__(message)

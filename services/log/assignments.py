@@ -15,7 +15,7 @@ import structlog
 from schemas import assignments
 from schemas.assignments import Assignment, Snapshot
 from schemas.topics import Partition
-from services.kernel.standings import Standings, base_of, begun
+from services.kernel.logs.standings import Standings, base_of, begun
 from services.log.protocol import Log, Message
 
 FIRST_STRETCH, LAST_STRETCH = 4_096, 65_536

@@ -16,7 +16,7 @@ from typing import Protocol
 from schemas.heartbeats import CopyState, Exit, Heartbeat, encode
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
-from services.kernel.refusals import Refusals
+from services.kernel.logs.refusals import Refusals
 from services.log.protocol import Appender
 
 FAREWELL_S = 0.5

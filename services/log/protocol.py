@@ -4,7 +4,7 @@ Every method may raise `Retriable` when the broker does not answer. Appenders, r
 one thread at a time.
 
 What a client says is checked before it counts (services/log/answers.py); tests/contract/test_leaders.py and
-tests/unit/test_hostile_answers.py hold what follows. A partition's leader may be
+tests/unit/log/test_hostile_answers.py hold what follows. A partition's leader may be
 
 - away: what is asked of the partition is Retriable, within 5 s, never a value. Appends wait. Readers get neither
   records nor an end. Metadata name the topic and all its partitions. Other partitions are served.

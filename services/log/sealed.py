@@ -16,7 +16,7 @@ from dataclasses import replace
 from schemas.events import Event
 from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.kernel.errors import Torn
-from services.kernel.refusals import Refusals
+from services.kernel.logs.refusals import Refusals
 from services.log.protocol import (
     Appender,
     At,

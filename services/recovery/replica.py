@@ -20,10 +20,10 @@ from schemas.events import encode as encode_event
 from schemas.heartbeats import Echo
 from schemas.plans import Ended, Plan, Skip
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.admitted import decode as decode_decision
-from services.kernel.refusals import KIND as REFUSED
-from services.kernel.refusals import Refusals
-from services.kernel.standings import Standings
+from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.refusals import KIND as REFUSED
+from services.kernel.logs.refusals import Refusals
+from services.kernel.logs.standings import Standings
 from services.log.backlog import Backlog
 from services.log.protocol import Appender
 from services.recovery.core.recovery import (

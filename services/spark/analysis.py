@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.analysis import Answer, Question, decode_question, encode
 from schemas.plans import Problem, SparkPlan
-from services.kernel.marked import travels
+from services.kernel.codecs.marked import travels
 from services.spark.columns import field_type
 from services.spark.core.modes import STATIC_JOIN, Shape, choice, output_mode, shape
 from services.spark.operator import OperatorFault, apply, describe, first_line, made_up, time_column

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from schemas.commits import Commit, CommitRecord, encode
 from schemas.topics import Partition
-from services.kernel.commits import CommitLog, CommitReader, Fits
 from services.kernel.errors import Fenced, Retriable, StateCorrupted
+from services.kernel.logs.commits import CommitLog, CommitReader, Fits
 from services.log.protocol import Log
 
 ANSWER_S = 60.0

@@ -13,7 +13,7 @@ from schemas import cuts, progress
 from schemas.cuts import Control
 from schemas.plans import Plan, SparkPlan
 from schemas.topics import JobTopics, Partition
-from services.kernel.cuts import of_plan
+from services.kernel.logs.cuts import of_plan
 from services.log.protocol import Log
 
 _MARK = b'"control"'

@@ -23,11 +23,11 @@ from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.progress import Progress
 from schemas.progress import encode as encode_progress
 from schemas.topics import JobTopics, Partition
-from services.kernel.decided import Author
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import FrameCodec
+from services.kernel.codecs.marked import lanes
 from services.kernel.errors import Fenced
-from services.kernel.frames import FrameCodec
-from services.kernel.marked import lanes
-from services.kernel.unit import stream_schema
+from services.kernel.logs.decided import Author
 from services.log.protocol import Log
 from services.spark.checkpoint import Checkpoints, plan_last_batch
 from services.spark.commits import Commits

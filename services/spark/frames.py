@@ -16,10 +16,9 @@ from schemas.commits import Named
 from schemas.cuts import NO_WATERMARK
 from schemas.frames import HEADER_BYTES
 from schemas.topics import Partition
+from services.kernel.codecs.fields import TIME, stream_schema
+from services.kernel.codecs.frames import FrameCodec, Sender
 from services.kernel.errors import Retriable
-from services.kernel.fields import TIME
-from services.kernel.frames import FrameCodec, Sender
-from services.kernel.unit import stream_schema
 from services.log.opening import open_log
 from services.log.protocol import Appender, Delivered
 from services.log.sealed import SealedLog

@@ -22,9 +22,9 @@ from schemas.events import encode as encode_event
 from schemas.heartbeats import CopyState
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.admitted import Admitted
-from services.kernel.admitted import decode as decode_decision
-from services.kernel.refusals import Refusals
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.refusals import Refusals
 from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
 from services.spark.driver import Around, Driver

@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from schemas.dead_letters import MAX_RAW_BYTES
 from schemas.plans import SparkPlan
+from services.kernel.codecs.fields import TIME, nullable, required
+from services.kernel.codecs.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
 from services.kernel.errors import HoldfastError
-from services.kernel.fields import TIME, nullable, required
-from services.kernel.marked import BEAT, ORIGIN, RAW, REACHED, STAMP
-from services.kernel.planning.suggestions import did_you_mean
+from services.kernel.suggestions import did_you_mean
 from services.spark.columns import spark_schema, spark_type
 from services.spark.core.watermark import MAX_PARTITIONS
 

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from schemas.commits import Commit, Heard, Named, Positions
 from schemas.plans import SparkPlan
 from schemas.topics import generation_number
-from services.kernel.decided import Author
 from services.kernel.errors import Fenced, HoldfastError
+from services.kernel.logs.decided import Author
 from services.log.client_settings import client_settings
 from services.spark import unfit
 from services.spark.checkpoint import Planned, planned

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from schemas.plans import SparkPlan
 from schemas.topics import Partition
-from services.kernel.marked import ORIGIN, RowReader, lanes
+from services.kernel.codecs.marked import ORIGIN, RowReader, lanes
 from services.log.client_settings import client_settings
 from services.log.protocol import Log
 from services.spark.commits import Commits

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.plans import SparkPlan
-from services.kernel.marked import BEAT, RAW, REACHED, STAMP
+from services.kernel.codecs.marked import BEAT, RAW, REACHED, STAMP
 from services.spark.operator import marked, queried, record_columns
 
 BEAT_EVERY = 16

@@ -14,8 +14,8 @@ from schemas import dead_letters
 from schemas.commits import DEAD, Positions
 from schemas.dead_letters import DeadLetter
 from schemas.plans import SparkPlan
-from services.kernel.decoding import Decoder
-from services.kernel.marked import UNREADABLE
+from services.kernel.codecs.decoding import Decoder
+from services.kernel.codecs.marked import UNREADABLE
 from services.log.client_settings import client_settings
 from services.spark.kafka_options import source_options
 from services.spark.operator import unfit

@@ -15,10 +15,10 @@ import msgspec
 from schemas.checkpoints import CutsSnapshot, Entry, Marker, Part, Position, decode, encode, pack, unpack
 from schemas.decided import Id
 from schemas.topics import Partition
-from services.kernel.checkpoint_log import CheckpointLog, Run
-from services.kernel.decided import Author
 from services.kernel.errors import StateCorrupted
-from services.kernel.state import Capture, StateStore, bytes_of
+from services.kernel.logs.checkpoint_log import CheckpointLog, Run
+from services.kernel.logs.decided import Author
+from services.kernel.state.keyed import Capture, StateStore, bytes_of
 from services.log.protocol import Appender
 from services.worker.core.checkpointing import (
     Abandoned,

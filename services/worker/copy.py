@@ -14,6 +14,7 @@ from schemas.assignments import Flags
 from schemas.events import Event as Happened
 from schemas.heartbeats import CopyState
 from schemas.topics import Partition
+from services.kernel.dataflow.unit import warm_up
 from services.kernel.errors import (
     Divergence,
     Fenced,
@@ -25,9 +26,8 @@ from services.kernel.errors import (
     StateCorrupted,
     WorkerUnfit,
 )
-from services.kernel.image import Image
 from services.kernel.planning.layout import UnitLayout
-from services.kernel.unit import warm_up
+from services.kernel.state.image import Image
 from services.log.protocol import Chunk
 from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State

@@ -17,11 +17,11 @@ from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, Range, 
 from schemas.events import Event
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
-from services.kernel.closing import closing_us
-from services.kernel.cuts import of_plan
+from services.kernel.dataflow.closing import closing_us
+from services.kernel.dataflow.watermark import followed
 from services.kernel.errors import TopicChanged
+from services.kernel.logs.cuts import of_plan
 from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, task_name
-from services.kernel.watermark import followed
 from services.worker.core.cutting import REST_AFTER_MS, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
 from services.worker.core.restarts import Restarts

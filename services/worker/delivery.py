@@ -17,9 +17,9 @@ from schemas.dead_letters import encode as encode_dead
 from schemas.delivered import Delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
+from services.kernel.dataflow.sink_records import for_spark, sink_records
+from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
-from services.kernel.sink_records import for_spark, sink_records
-from services.kernel.unit import SinkRows
 from services.log.protocol import Log, Rows, Transactor
 from services.worker.blocking import Blocking, Call, Done
 from services.worker.position import Positions

@@ -11,8 +11,8 @@ from typing import Protocol
 from schemas.cuts import Cut, Range
 from schemas.dead_letters import DeadLetter
 from schemas.topics import Partition
+from services.kernel.dataflow.unit import Fed
 from services.kernel.planning.layout import TaskLayout
-from services.kernel.unit import Fed
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
 

@@ -10,10 +10,11 @@ from functools import partial
 
 from schemas.checkpoints import Marker, Position
 from schemas.topics import Partition
-from services.kernel.frames import FrameCodec
-from services.kernel.merging import InputPartition
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import FrameCodec
+from services.kernel.dataflow.merging import InputPartition
+from services.kernel.dataflow.unit import Fed
 from services.kernel.planning.layout import RemoteInput, UnitLayout
-from services.kernel.unit import Fed, stream_schema
 from services.log.protocol import Chunk
 
 

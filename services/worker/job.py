@@ -11,8 +11,8 @@ from schemas.assignments import unit_key
 from schemas.plans import Plan, SourcePlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
-from services.kernel.admitted import Skipped
-from services.kernel.assigned import Assigned
+from services.kernel.logs.admitted import Skipped
+from services.kernel.logs.assigned import Assigned
 from services.kernel.planning.layout import UnitLayout, readers, unit_layouts
 from services.log.protocol import Chunk
 from services.worker.core.cutting import Rhythm

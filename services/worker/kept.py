@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.kernel.unit import Sent
+from services.kernel.dataflow.unit import Sent
 from services.worker.delivery import Batch
 
 MAX_KEPT_BATCHES = 4096

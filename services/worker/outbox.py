@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from schemas.frames import FLAG_END
 from schemas.topics import Partition
-from services.kernel.frames import FrameCodec, Sender
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import FrameCodec, Sender
+from services.kernel.dataflow.routing import split
+from services.kernel.dataflow.unit import Sent
 from services.kernel.planning.layout import UnitLayout
-from services.kernel.routing import split
-from services.kernel.unit import Sent, stream_schema
 from services.log.protocol import Appender
 
 

@@ -12,11 +12,12 @@ from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter
 from schemas.topics import Partition
-from services.kernel.commits import Refuse
-from services.kernel.frames import FrameCodec
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import FrameCodec
+from services.kernel.dataflow.unit import Fed
+from services.kernel.logs.commits import Refuse
+from services.kernel.logs.recut import MicroBatch, Recut
 from services.kernel.planning.layout import TaskLayout
-from services.kernel.recut import MicroBatch, Recut
-from services.kernel.unit import Fed, stream_schema
 from services.log.protocol import Chunk
 from services.worker.core.idling import Standing
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import Replaced
-from services.kernel.cuts import CutLog
+from services.kernel.logs.cuts import CutLog
 from services.worker.topic_watch import TopicWatch
 
 _STOPPED = (

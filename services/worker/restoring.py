@@ -13,9 +13,9 @@ import msgspec
 
 from schemas.checkpoints import CheckpointRecord, Marker, Part, decode, unpack
 from schemas.topics import Partition
-from services.kernel.checkpoint_log import CheckpointLog, restore
 from services.kernel.errors import StateCorrupted
-from services.kernel.image import Image
+from services.kernel.logs.checkpoint_log import CheckpointLog, restore
+from services.kernel.state.image import Image
 from services.log.protocol import Log
 
 

@@ -16,11 +16,11 @@ from schemas.cuts import END_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter
 from schemas.plans import SparkPlan
 from schemas.topics import Partition
-from services.kernel import watermark
-from services.kernel.commits import CommitLog
-from services.kernel.marked import AT, REACHED, Refuse, RowDecoder, RowReader
+from services.kernel.codecs.marked import AT, REACHED, Refuse, RowDecoder, RowReader
+from services.kernel.dataflow import watermark
+from services.kernel.dataflow.unit import Fed
+from services.kernel.logs.commits import CommitLog
 from services.kernel.planning.layout import TaskLayout
-from services.kernel.unit import Fed
 from services.log.protocol import Chunk
 from services.worker.core.idling import Standing
 

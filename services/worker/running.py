@@ -16,11 +16,11 @@ from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.dead_letters import DeadLetter
 from schemas.progress import Progress
 from schemas.topics import Partition
+from services.kernel.codecs.frames import MAX_FRAME_BYTES
+from services.kernel.dataflow.unit import Fed, Unit
 from services.kernel.errors import StateCorrupted
-from services.kernel.frames import MAX_FRAME_BYTES
 from services.kernel.planning.layout import UnitLayout
-from services.kernel.state import StateStore
-from services.kernel.unit import Fed, Unit
+from services.kernel.state.keyed import StateStore
 from services.log.protocol import Chunk
 from services.worker.checkpointer import Checkpointer, Moment
 from services.worker.core.checkpointing import Since, sweep_due, sweep_wait_ms

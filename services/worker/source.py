@@ -18,11 +18,11 @@ from schemas.checkpoints import TaskCuts
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter, of_record
 from schemas.topics import Partition
-from services.kernel.decoding import Decoded
+from services.kernel.codecs.decoding import Decoded
+from services.kernel.dataflow.source_records import Key, SourceDecoder
+from services.kernel.dataflow.unit import Fed
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import TaskLayout
-from services.kernel.source_records import Key, SourceDecoder
-from services.kernel.unit import Fed
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from schemas.events import Event
 from schemas.topics import Partition
-from services.kernel.decided import Author
-from services.kernel.image import Image
-from services.kernel.refusals import Refusals
+from services.kernel.logs.decided import Author
+from services.kernel.logs.refusals import Refusals
+from services.kernel.state.image import Image
 from services.log.protocol import Appender, Chunk, Log
 from services.worker.blocking import Blocking
 from services.worker.topic_watch import TopicWatch

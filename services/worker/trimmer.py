@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from schemas import checkpoints
 from schemas.topics import Partition
-from services.kernel.checkpoint_log import CheckpointLog
+from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.planning.layout import UnitLayout
 from services.worker.core.trimming import acknowledged
 from services.worker.job import JobView

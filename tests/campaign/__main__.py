@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from rich.progress import Progress
 
-from services.cli.supervisor import EXPECTED
 from services.cli.terminal import console
+from services.node.supervisor import EXPECTED
 from tests.campaign import brokers
 from tests.campaign.broker_faults import FAULTS
 from tests.campaign.brokers import OutOfTime

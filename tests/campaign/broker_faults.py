@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from services.cli.broker import EmbeddedKafka
+from services.node.broker import EmbeddedKafka
 from tests.campaign.cluster import DoomedCluster, NotReached
 from tests.campaign.partitioning import CannotPartition, Fence
 

@@ -14,8 +14,7 @@ from string import Template
 import msgspec
 
 from schemas.topics import Partition
-from services.cli.terminal import CommandFailed
-from services.kernel.errors import Retriable
+from services.kernel.errors import CommandFailed, Retriable
 from services.log.protocol import Log
 from tests.campaign.broker_faults import BrokerFaults
 from tests.campaign.cluster import KEYED, DoomedCluster, NotReached, RunningJob

@@ -20,15 +20,15 @@ from schemas import commands, plans, progress
 from schemas.plans import Ended, Plan
 from schemas.progress import Progress
 from schemas.topics import Partition, TopicSpec
-from services.cli import restarts
-from services.cli.members import Member
-from services.cli.replaying import Report, replay
-from services.cli.settings import Settings
-from services.cli.supervisor import Supervisor
+from services.audit.replaying import Report, replay
 from services.kernel.errors import Retriable
 from services.kernel.operators.python import restrict
 from services.kernel.planning.loading import load
 from services.log.opening import open_log
+from services.node import restarts
+from services.node.members import Member
+from services.node.settings import Settings
+from services.node.supervisor import Supervisor
 from services.worker.core.trimming import later
 from tests.campaign.jobs import Job, Row, value
 from tests.support.doomed_worker import Doom

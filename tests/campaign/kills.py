@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from services.cli.replaying import Report
-from services.cli.terminal import CommandFailed
-from services.kernel.comparing import Difference
+from services.audit.comparing import Difference
+from services.audit.replaying import Report
+from services.kernel.errors import CommandFailed
 from tests.campaign.cluster import DoomedCluster, NotReached, RunningJob
 from tests.campaign.jobs import JOBS
 from tests.support.doomed_worker import AT_PLACEMENT, MOMENTS, POINTS, Doom

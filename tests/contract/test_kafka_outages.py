@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from schemas.topics import Partition, TopicSpec
-from services.cli.broker import EmbeddedKafka
 from services.kernel.errors import Indefinite, Retriable
 from services.log.kafka import KafkaLog
 from services.log.kafka_transactor import COMMIT_S, START_S
 from services.log.protocol import Message, Rows, Transactor
+from services.node.broker import EmbeddedKafka
 from tests.support.kafka import running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -140,7 +140,7 @@ def test_a_connection_lost_between_commits_ends_the_use_of_a_producer(broker: Em
 def test_transactions_that_were_being_ended_when_kafka_died_are_whole_afterwards(
     broker: EmbeddedKafka, log: KafkaLog
 ) -> None:
-    """Without the fencing of services/cli/fencing.py Kafka skips the ends of some of them now and then."""
+    """Without the fencing of services/node/fencing.py Kafka skips the ends of some of them now and then."""
     rows, positions = ([Partition(topic, index) for index in range(24)] for topic in ("many", "positions"))
     log.create([TopicSpec("many", len(rows)), TopicSpec("positions", len(positions))])
     for number in (b"1", b"2"):

@@ -15,7 +15,7 @@ from services.log.catching_up import catch_up
 from services.log.kafka import KafkaLog
 from services.log.memory import MemoryLog
 from services.log.protocol import Log
-from tests.unit.kernel.test_standings import fold, history_with_snapshots
+from tests.unit.kernel.logs.test_standings import fold, history_with_snapshots
 
 RECORDS, EVERY = 12_000, 1_000
 DEADLINE_S = 60.0

@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from schemas.topics import Partition, TopicSpec
-from services.cli.brokers import brokers_in
 from services.kernel.errors import Indefinite, Retriable
 from services.log.kafka import KafkaLog
 from services.log.memory import MemoryLog
 from services.log.protocol import Log, Rows
+from services.node.brokers import brokers_in
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from services.cli.local_run import Finished, LocalRun, complete
+from services.client.local_run import Finished, LocalRun, complete
 from services.kernel.planning.loading import load
 
 BLOCK = 10_000

@@ -286,7 +286,7 @@ def test_ctrl_c_in_try_leaves_the_former_file(tmp_path: Path) -> None:
     job = Site(tmp_path).job(tmp_path, "tried")
     given = ("--input", f"s={tmp_path / 'many.ndjson'}", "--out", str(tmp_path / "out"))
     process = started("try", job, *given, environment=LOADING)
-    has_loaded(process, "services.cli.local_run")
+    has_loaded(process, "services.client.local_run")
     interrupted(process)
     assert process.returncode != 0
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["all.ndjson"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import broker as broker_module
-from services.cli.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
-from services.cli.fencing import is_fenced
+from services.node import broker as broker_module
+from services.node.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
+from services.node.fencing import is_fenced
 from tests.support.kafka import create_topic, read, running_kafka, write
 from tests.support.processes import parent_of_one
 
@@ -22,7 +22,7 @@ VALUES = [b"%d" % i for i in range(100)]
 PARENT = """
 import signal, sys
 from pathlib import Path
-from services.cli.broker import EmbeddedKafka
+from services.node.broker import EmbeddedKafka
 
 broker = EmbeddedKafka(Path(sys.argv[1]))
 broker.start()
@@ -58,7 +58,7 @@ def test_acknowledged_records_survive_a_kill_and_a_stop(broker: EmbeddedKafka) -
 
 
 def test_a_broker_that_crashed_is_fenced_before_the_next_one_starts(broker: EmbeddedKafka) -> None:
-    """services/cli/fencing.py says what Kafka loses otherwise."""
+    """services/node/fencing.py says what Kafka loses otherwise."""
     said = broker.data_dir / "logs" / "fence.out"
     broker.stop()
     broker.start()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from schemas.topics import Partition, TopicSpec
-from services.cli.broker import BrokerFailed, EmbeddedKafka
-from services.cli.brokers import Brokers, brokers_in
 from services.log.kafka import KafkaLog
+from services.node.broker import BrokerFailed, EmbeddedKafka
+from services.node.brokers import Brokers, brokers_in
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

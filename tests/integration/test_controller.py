@@ -22,8 +22,8 @@ from schemas.plans import Decision, Ended, Plan, Rejection, Status
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.controller.__main__ import HISTORY_MS
-from services.kernel.admitted import Admitted
-from services.kernel.assigned import Assigned
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.assigned import Assigned
 from services.kernel.versions import library_versions
 from services.log.kafka import KafkaLog
 from services.log.protocol import Message

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.events import Event, decode
 from schemas.topics import Partition
-from services.cli.disk import shortage
+from services.node.disk import shortage
 from tests.campaign.cluster import DoomedCluster, NotReached, RunningJob, cluster_of
 from tests.support.commands import run, until
 from tests.support.small_disk import SmallDisk, small_disk

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from bench.failover.observer import Observer
 from schemas.topics import ClusterTopics
-from services.cli.bench.failover.observer import Observer
-from services.cli.cluster_files import ClusterFiles
 from services.log.kafka import KafkaLog
+from services.node.cluster_files import ClusterFiles
 from tests.campaign.cluster import RunningJob
 from tests.support.commands import HOLDFAST, run, until
 from tests.support.kafka import running_kafka

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.failover.observer import Observer
 from schemas import assignments
 from schemas.assignments import split_unit_key
 from schemas.topics import Partition
-from services.cli.bench.failover.observer import Observer
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 from services.recovery.core.schemes import SCHEMES
 from tests.campaign.cluster import DoomedCluster, RunningJob, cluster_of
 from tests.campaign.jobs import JOBS

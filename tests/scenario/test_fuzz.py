@@ -30,12 +30,12 @@ from schemas import (
 from schemas.heartbeats import CopyState, Heartbeat
 from schemas.plans import Plan
 from schemas.topics import Partition
-from services.cli import repairing
-from services.cli.cluster_view import ClusterView
+from services.client import repairing
 from services.controller.conductor import Kind
-from services.kernel.admitted import decode as decode_decision
 from services.kernel.errors import WorkerUnfit
+from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.planning.layout import data_topics
+from services.view.cluster import ClusterView
 from tests.scenario.test_strangers import BUSY, append, door, own, running
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.mutations import mutated

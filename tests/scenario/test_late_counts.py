@@ -6,12 +6,12 @@ import msgspec
 
 from schemas.assignments import PRIMARY
 from schemas.topics import Partition
-from services.cli.cluster_view import ClusterView
-from services.cli.losses import losses
-from services.cli.replaying import replay
+from services.audit.replaying import replay
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
+from services.view.cluster import ClusterView
+from services.view.losses import losses
 from tests.scenario.test_idle_sources import JOB, visits
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 

@@ -15,7 +15,7 @@ from schemas.cuts import NO_WATERMARK, Cut
 from schemas.decided import Id
 from schemas.plans import OperatorPlan
 from schemas.topics import Partition, TopicSpec
-from services.kernel.cuts import beginning
+from services.kernel.logs.cuts import beginning
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog

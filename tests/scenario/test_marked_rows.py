@@ -18,8 +18,8 @@ from schemas.commits import Commit, Fence, encode
 from schemas.decided import Id
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
-from services.cli.replaying import replay
-from services.kernel.marked import BEAT, ORIGIN, REACHED, STAMP
+from services.audit.replaying import replay
+from services.kernel.codecs.marked import BEAT, ORIGIN, REACHED, STAMP
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
 from tests.support.memory_cluster import MemoryCluster

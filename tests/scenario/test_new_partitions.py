@@ -10,7 +10,7 @@ from schemas import cuts
 from schemas.assignments import Flags
 from schemas.cuts import Cut
 from schemas.topics import Partition
-from services.cli.replaying import replay
+from services.audit.replaying import replay
 from services.worker.topic_watch import LOOK_MS
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 

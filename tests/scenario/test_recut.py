@@ -18,13 +18,12 @@ from schemas.commits import Commit, Fence, Named, encode
 from schemas.cuts import NO_WATERMARK
 from schemas.decided import Id
 from schemas.topics import Partition, generation_number
-from services.cli.replaying import replay
-from services.kernel.commits import CommitLog, CommitReader
-from services.kernel.fields import TIME
-from services.kernel.frames import FrameCodec, Sender
+from services.audit.replaying import replay
+from services.kernel.codecs.fields import TIME, stream_schema
+from services.kernel.codecs.frames import FrameCodec, Sender
+from services.kernel.logs.commits import CommitLog, CommitReader
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
-from services.kernel.unit import stream_schema
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 
 JOB = """

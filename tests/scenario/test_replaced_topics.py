@@ -11,8 +11,8 @@ import pytest
 from schemas import cuts, progress
 from schemas.cuts import Cut, Replaced
 from schemas.topics import Partition, TopicSpec
-from services.cli.replaying import replay
-from services.cli.terminal import CommandFailed
+from services.audit.replaying import replay
+from services.kernel.errors import CommandFailed
 from services.worker.topic_watch import LOOK_MS
 from tests.scenario.test_new_partitions import JOB, SECONDARIES, amounts, once, orders, started
 from tests.support.memory_cluster import GENERATION, MemoryCluster

@@ -9,7 +9,7 @@ from schemas.assignments import Flags
 from schemas.cuts import Cut, Range
 from schemas.decided import Id
 from schemas.topics import Partition
-from services.kernel.cuts import CutLog, beginning
+from services.kernel.logs.cuts import CutLog, beginning
 from tests.support.memory_cluster import MemoryCluster
 
 SOURCES = """

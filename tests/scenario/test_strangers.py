@@ -19,10 +19,11 @@ from schemas.frames import HEADER_BYTES, Header
 from schemas.plans import Skip
 from schemas.progress import Progress
 from schemas.topics import Partition
-from services.cli import repairing, replaying
-from services.cli.terminal import CommandFailed
-from services.cli.whereabouts import Door, Whereabouts
+from services.audit import replaying
+from services.client import repairing
+from services.kernel.errors import CommandFailed
 from services.kernel.planning.layout import data_topics
+from services.view.door import Door, Whereabouts
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, check, orders
 

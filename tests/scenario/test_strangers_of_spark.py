@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from schemas.commits import Commit, Named, encode
 from schemas.decided import Id
 from schemas.topics import Partition
+from services.kernel.codecs.frames import FrameCodec
 from services.kernel.errors import StateCorrupted
-from services.kernel.frames import FrameCodec
 from services.spark.commits import Commits
 from tests.scenario.test_recut import SCHEMA, SECOND_US, StandIn, new_cluster, to_the_end
 from tests.scenario.test_strangers import RUBBISH, append, refused

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas import cuts
 from schemas.cuts import LOADED_WATERMARK, Cut
 from schemas.topics import Partition
-from services.cli.replaying import replay
+from services.audit.replaying import replay
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

@@ -23,8 +23,8 @@ from schemas.checkpoints import Marker
 from schemas.cuts import Cut
 from schemas.frames import unpack
 from schemas.topics import Partition
-from services.kernel.checkpoint_log import CheckpointLog
-from services.kernel.cuts import CutLog, beginning
+from services.kernel.logs.checkpoint_log import CheckpointLog
+from services.kernel.logs.cuts import CutLog, beginning
 from services.kernel.planning.layout import data_topics, readers
 from services.log.memory import MemoryAppender, MemoryLog
 from services.worker.loop import Worker

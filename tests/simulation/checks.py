@@ -21,16 +21,15 @@ from schemas.frames import FLAG_END, Header, unpack
 from schemas.heartbeats import CopyState, Heartbeat
 from schemas.plans import Ended, Plan
 from schemas.topics import JobTopics, Partition
-from services.cli.replaying import replay
-from services.cli.terminal import CommandFailed
-from services.kernel.admitted import Admitted
-from services.kernel.assigned import Assigned
-from services.kernel.checkpoint_log import CheckpointLog, Run, restore
-from services.kernel.cuts import CutLog, of_plan
-from services.kernel.errors import HoldfastError, StateCorrupted
-from services.kernel.image import MemoryImage
+from services.audit.replaying import replay
+from services.kernel.errors import CommandFailed, HoldfastError, StateCorrupted
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
+from services.kernel.logs.cuts import CutLog, of_plan
+from services.kernel.logs.standings import Standings
 from services.kernel.planning.layout import readers, task_name, unit_layouts
-from services.kernel.standings import Standings
+from services.kernel.state.image import MemoryImage
 from services.recovery.core import switching
 from services.recovery.core.changing import NEAR
 from services.worker import running

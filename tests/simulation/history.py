@@ -21,7 +21,7 @@ import structlog
 from schemas import commands, plans
 from schemas.plans import Plan
 from schemas.topics import Partition, generation
-from services.kernel.admitted import Admitted
+from services.kernel.logs.admitted import Admitted
 from services.recovery import replica
 from tests.simulation.checks import check
 from tests.simulation.cluster import Cluster

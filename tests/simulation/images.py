@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.kernel.image import MemoryImage
+from services.kernel.state.image import MemoryImage
 from services.worker.checkpointer import Checkpointer
 from services.worker.core.checkpointing import Phase
 from services.worker.loop import Worker

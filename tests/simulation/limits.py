@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 from unittest import mock
 
-from services.kernel import state
+from services.kernel.state import keyed as state
 from services.worker import checkpointer, copy, delivery, running, trimmer
 from services.worker.core import cutting
 

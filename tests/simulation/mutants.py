@@ -25,14 +25,14 @@ from schemas.heartbeats import Exit
 from schemas.topics import Partition
 from services.controller import ends
 from services.controller.core import steps
-from services.kernel.admitted import Admitted
-from services.kernel.assigned import Assigned
-from services.kernel.checkpoint_log import CheckpointLog, Run
-from services.kernel.cuts import CutLog, Share
+from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import Indefinite
-from services.kernel.merging import InputPartition
-from services.kernel.standings import Standings
-from services.kernel.state import StateTable
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.checkpoint_log import CheckpointLog, Run
+from services.kernel.logs.cuts import CutLog, Share
+from services.kernel.logs.standings import Standings
+from services.kernel.state.keyed import StateTable
 from services.log import assignments
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk

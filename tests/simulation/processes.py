@@ -16,9 +16,9 @@ from schemas.topics import ClusterTopics, Partition
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
-from services.kernel.assigned import Assigned
 from services.kernel.errors import Retriable
-from services.kernel.image import MemoryImage
+from services.kernel.logs.assigned import Assigned
+from services.kernel.state.image import MemoryImage
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from schemas.frames import FLAG_END, Header, unpack
 from schemas.plans import Plan
 from schemas.topics import JobTopics, Partition
-from services.kernel.frames import FrameCodec
-from services.kernel.image import MemoryImage
-from services.kernel.replaying import Outcome, Replay, Taken
+from services.kernel.codecs.frames import FrameCodec
+from services.kernel.dataflow.replaying import Outcome, Replay, Taken
+from services.kernel.state.image import MemoryImage
 from tests.simulation.images import State, named
 
 Frame = tuple[Partition, int, int, int]

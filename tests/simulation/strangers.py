@@ -13,7 +13,7 @@ from schemas.delivered import Delivered
 from schemas.frames import HEADER_BYTES
 from schemas.progress import Progress
 from schemas.topics import Partition
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 from tests.simulation.broker import STRANGER
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME

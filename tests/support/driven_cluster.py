@@ -13,7 +13,7 @@ from schemas.assignments import Change, unit_key
 from schemas.commands import Command
 from schemas.heartbeats import Exit, Heartbeat
 from schemas.topics import Partition
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica

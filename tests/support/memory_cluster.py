@@ -20,13 +20,13 @@ from schemas.dead_letters import decode as decode_dead
 from schemas.decided import Id
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.kernel.cuts import owned
-from services.kernel.image import MemoryImage
+from services.kernel.logs.cuts import owned
 from services.kernel.operators import catalogue
 from services.kernel.planning.checking import Describe
 from services.kernel.planning.layout import data_topics
 from services.kernel.planning.loading import load
 from services.kernel.planning.plan import make_plan
+from services.kernel.state.image import MemoryImage
 from services.log.memory import MemoryLog
 from services.log.protocol import At
 from services.worker.blocking import Call, Done, Inline

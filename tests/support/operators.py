@@ -9,12 +9,12 @@ import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.plans import OperatorPlan
-from services.kernel.image import MemoryImage
+from services.kernel.codecs.fields import stream_schema
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
 from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
-from services.kernel.state import StateStore
-from services.kernel.unit import stream_schema
+from services.kernel.state.image import MemoryImage
+from services.kernel.state.keyed import StateStore
 
 Fields = dict[str, str]
 

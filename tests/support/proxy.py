@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from services.cli import ports
-from services.cli.broker import EmbeddedKafka
-from services.cli.brokers import Brokers
-from services.cli.members import Member
-from services.cli.settings import Settings
+from services.node import ports
+from services.node.broker import EmbeddedKafka
+from services.node.brokers import Brokers
+from services.node.members import Member
+from services.node.settings import Settings
 from tests.campaign.cluster import DoomedSupervisor
 
 THERE, BACK = "there", "back"

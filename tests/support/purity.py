@@ -18,20 +18,20 @@ from schemas.decided import Id
 from schemas.frames import FLAG_END, HEADER_BYTES
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition, generation_number
-from services.kernel.fields import DELETED
-from services.kernel.frames import FrameCodec, Sender
-from services.kernel.image import MemoryImage
-from services.kernel.merging import InputPartition
+from services.kernel.codecs.fields import DELETED, stream_schema
+from services.kernel.codecs.frames import FrameCodec, Sender
+from services.kernel.dataflow.merging import InputPartition
+from services.kernel.dataflow.replaying import sink_rows
+from services.kernel.dataflow.routing import split
+from services.kernel.dataflow.source_records import SourceDecoder
+from services.kernel.dataflow.unit import Fed, Produced, Unit
 from services.kernel.operators.catalogue import Stream
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
 from services.kernel.planning.loading import load
 from services.kernel.planning.plan import make_plan
-from services.kernel.replaying import sink_rows
-from services.kernel.routing import split
-from services.kernel.source_records import SourceDecoder
-from services.kernel.state import StateStore
-from services.kernel.unit import Fed, Produced, Unit, stream_schema
+from services.kernel.state.image import MemoryImage
+from services.kernel.state.keyed import StateStore
 from tests.support.operators import Harness
 
 GENERATION = "0-abcdef"

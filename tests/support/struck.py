@@ -10,13 +10,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from bench.failover.observer import Observer
 from schemas import assignments, commands
 from schemas.assignments import Assignment, Change, Copy, split_unit_key
 from schemas.events import Event
 from schemas.events import decode as decode_event
 from schemas.topics import Partition
-from services.cli.bench.failover.observer import Observer
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 from services.recovery.core.situation import Stance, stance
 from tests.campaign.cluster import DoomedCluster, DoomedSupervisor, NotReached, RunningJob, cluster_of
 from tests.campaign.jobs import JOBS, Job

@@ -31,16 +31,16 @@ from schemas.commits import DEAD, Commit, Fence, Named
 from schemas.decided import Id
 from schemas.frames import HEADER_BYTES, unpack
 from schemas.plans import SparkPlan
-from services.cli.writing import key_reader
+from services.client.writing import key_reader
 from services.controller.core.submission import parse
-from services.kernel.decoding import Decoder
-from services.kernel.deletions import Deletions
+from services.kernel.codecs.decoding import Decoder
+from services.kernel.codecs.deletions import Deletions
+from services.kernel.codecs.frames import FrameCodec, Sender
+from services.kernel.codecs.marked import AT, RowDecoder, RowReader
+from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import JobRejected, StateCorrupted
-from services.kernel.frames import FrameCodec, Sender
-from services.kernel.marked import AT, RowDecoder, RowReader
-from services.kernel.merging import InputPartition
+from services.kernel.logs.recut import MicroBatch, Recut
 from services.kernel.planning.loading import load
-from services.kernel.recut import MicroBatch, Recut
 
 HEARTBEAT = heartbeats.encode(
     heartbeats.Heartbeat(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from schemas.assignments import PRIMARY, Assignment, Change, Copy
 from services.controller.core.fleet import Fleet, Seen
 from services.controller.core.job import Job
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 from services.kernel.placing import Candidate, place
 
 NO_WORKER = "no worker is alive: start one with `holdfast up --workers N`"

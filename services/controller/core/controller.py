@@ -43,9 +43,9 @@ from services.controller.core.fleet import Fleet
 from services.controller.core.job import Job
 from services.controller.core.life import PLACED, Deed, Life, Phase, Step
 from services.controller.core.submission import BadCommand, NamedJob, parse
-from services.kernel.admitted import Admitted
-from services.kernel.counting import counted
-from services.kernel.decided import Author
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.counting import counted
+from services.kernel.logs.decided import Author
 
 BEAT_MS = 100
 

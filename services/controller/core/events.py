@@ -9,7 +9,7 @@ from schemas.heartbeats import HeartbeatRecord
 from schemas.plans import Counts, Decision, Plan, Problem
 from schemas.progress import Progress
 from services.controller.core.actions import Action
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 
 
 @dataclass(frozen=True, slots=True)

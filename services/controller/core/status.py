@@ -12,7 +12,7 @@ from schemas.plans import Status
 from services.controller.core.fleet import Fleet
 from services.controller.core.job import Job
 from services.controller.core.life import Phase
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 
 COUNT_INTERVAL_MS = 500
 """A change of the count alone is published at most so often."""

@@ -19,7 +19,7 @@ from services.controller.core.actions import (
 from services.controller.core.assigning import Assigning
 from services.controller.core.job import Job
 from services.controller.core.life import PLACED, Deed, Phase, Step
-from services.kernel.decided import Author
+from services.kernel.logs.decided import Author
 
 AFTER: dict[type[Action], Step] = {
     CreateTopics: Step.CREATED,

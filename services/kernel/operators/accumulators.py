@@ -15,10 +15,10 @@ from typing import Any
 
 import polars as pl
 
-from services.kernel.expressions import ExpressionError, compile_expression, result_type
-from services.kernel.keys import canonical_floats
+from services.kernel.codecs.keys import canonical_floats
+from services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
 from services.kernel.operators import distinct, quantiles
-from services.kernel.planning.suggestions import did_you_mean
+from services.kernel.suggestions import did_you_mean
 
 Column = list[Any]
 Columns = list[Column]

@@ -13,9 +13,16 @@ import polars as pl
 
 from schemas.cuts import NO_WATERMARK
 from schemas.plans import OperatorPlan, Problem
+from services.kernel.codecs.fields import DELETED, TIME, dtype, optional, schema, text_of, with_time
 from services.kernel.errors import JobRejected
-from services.kernel.expressions import ExpressionError, compile_expression, is_bare, name_of, result_type, source_of
-from services.kernel.fields import DELETED, TIME, dtype, optional, schema, text_of, with_time
+from services.kernel.expressions.parsing import (
+    ExpressionError,
+    compile_expression,
+    is_bare,
+    name_of,
+    result_type,
+    source_of,
+)
 from services.kernel.operators import accumulators
 from services.kernel.operators.join import Join
 from services.kernel.operators.operator import BatchContext, Operator
@@ -27,8 +34,8 @@ from services.kernel.operators.table_join import TableJoin
 from services.kernel.operators.top import Top
 from services.kernel.operators.totals import Totals
 from services.kernel.operators.windows import END, START, Windows
-from services.kernel.planning.suggestions import suggest
-from services.kernel.state_table import Tables
+from services.kernel.state.table import Tables
+from services.kernel.suggestions import suggest
 
 Fields = dict[str, str]
 _SECOND_US = 1_000_000
@@ -309,8 +316,8 @@ def build(operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> O
 
 def warm_up(operator: OperatorPlan, inputs: Sequence[Fields]) -> None:
     """Runs one made-up batch of nulls through a throw-away task, so that lazy imports and first kernels are paid."""
-    from services.kernel.image import MemoryImage  # a warm-up alone needs a store
-    from services.kernel.state import StateStore
+    from services.kernel.state.image import MemoryImage  # a warm-up alone needs a store
+    from services.kernel.state.keyed import StateStore
 
     if operator.kind == "python":
         return

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow.compute as pc
 import xxhash
 
-from services.kernel.keys import canonical_floats
+from services.kernel.codecs.keys import canonical_floats
 from services.kernel.operators.grouped_values import sorted_within
 
 EXACT_UP_TO = 10_000

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.acero  # group_by would import it, and what it brings, within the first batch: 0.2 to 1.7 s
 import pyarrow.compute as pc
 
-from services.kernel.keys import canonical_floats
+from services.kernel.codecs.keys import canonical_floats
 from services.kernel.operators.accumulators import Aggregate, Columns
 
 State = tuple[object, ...]

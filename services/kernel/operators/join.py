@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from services.kernel.fields import with_time
+from services.kernel.codecs.fields import with_time
 from services.kernel.operators.kept_rows import KeptRows
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.sorted_runs import Numbers, Run, taken
-from services.kernel.state_table import Tables
+from services.kernel.state.table import Tables
 
 Half = tuple[Run, Numbers]
 """One side of pairs: rows of a run, by position."""

@@ -13,10 +13,10 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 import polars as pl
 
-from services.kernel.frames import RowCodec
+from services.kernel.codecs.frames import RowCodec
 from services.kernel.operators.operator import TIME
 from services.kernel.operators.sorted_runs import Numbers, Run, SortedRuns, run_of
-from services.kernel.state_table import Table
+from services.kernel.state.table import Table
 
 MATCHED = b"M"
 _MAX_ROWS = 2**24

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import polars as pl
 
-from services.kernel.fields import TIME
+from services.kernel.codecs.fields import TIME
 
 __all__ = ["TIME", "BatchContext", "Operator", "Outcome", "Refused"]
 

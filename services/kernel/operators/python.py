@@ -16,14 +16,14 @@ import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.plans import OperatorPlan
-from services.kernel import fields as field_types
-from services.kernel.encoding import encode_json
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.encoding import encode_json
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
 from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
 from services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, load
 from services.kernel.operators.user_output import OutputShape
 from services.kernel.operators.user_state import KeyedTable, State
-from services.kernel.state_table import Tables
+from services.kernel.state.table import Tables
 
 __all__ = ["CodeUnavailable", "Context", "KeyedTable", "PythonOperator", "PythonTask", "State", "load", "restrict"]
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from services.kernel.keys import canonical_floats
+from services.kernel.codecs.keys import canonical_floats
 from services.kernel.operators.grouped_values import sorted_within
 
 EXACT_UP_TO = 10_000

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 from polars.exceptions import PolarsError
 
-from services.kernel.encoding import encode_json
+from services.kernel.codecs.encoding import encode_json
+from services.kernel.codecs.fields import schema, with_time
 from services.kernel.errors import InvalidRecord
-from services.kernel.expressions import compile_expression, name_of, source_of
-from services.kernel.fields import schema, with_time
+from services.kernel.expressions.parsing import compile_expression, name_of, source_of
 from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
 
 Compute = Callable[[pl.DataFrame], pl.DataFrame]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from services.kernel.keys import canonical_floats
+from services.kernel.codecs.keys import canonical_floats
 from services.kernel.operators.operator import TIME
 
 Numbers = np.ndarray

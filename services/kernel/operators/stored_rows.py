@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from services.kernel.frames import RowCodec
-from services.kernel.state_table import Value
+from services.kernel.codecs.frames import RowCodec
+from services.kernel.state.table import Value
 
 
 class StoredRows:

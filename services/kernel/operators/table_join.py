@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
-from services.kernel import keys
-from services.kernel.fields import DELETED, with_time
+from services.kernel.codecs import keys
+from services.kernel.codecs.fields import DELETED, with_time
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.stored_rows import StoredRows
-from services.kernel.state_table import Tables
+from services.kernel.state.table import Tables
 
 
 class TableJoin:

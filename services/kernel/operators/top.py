@@ -11,12 +11,12 @@ from typing import Protocol
 
 import polars as pl
 
-from services.kernel import keys as canonical_keys
-from services.kernel.fields import schema, with_time
+from services.kernel.codecs import keys as canonical_keys
+from services.kernel.codecs.fields import schema, with_time
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.stored_rows import StoredRows
 from services.kernel.operators.windows import END, START
-from services.kernel.state_table import Table, Tables
+from services.kernel.state.table import Table, Tables
 
 RANK = "rank"
 _KEY = "_key"

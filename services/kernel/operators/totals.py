@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from schemas.cuts import END_WATERMARK
-from services.kernel import keys as canonical_keys
-from services.kernel.fields import with_time
-from services.kernel.keys import canonical_floats
+from services.kernel.codecs import keys as canonical_keys
+from services.kernel.codecs.fields import with_time
+from services.kernel.codecs.keys import canonical_floats
 from services.kernel.operators.accumulators import Aggregate, Columns
 from services.kernel.operators.grouping import Grouping, columns_of, states_of
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.running import after_each
-from services.kernel.state_table import Tables
+from services.kernel.state.table import Tables
 
 _LATEST = "_latest"
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from services.kernel.errors import HoldfastError
 from services.kernel.operators.user_state import State
-from services.kernel.planning.suggestions import did_you_mean
+from services.kernel.suggestions import did_you_mean
 
 
 class CodeUnavailable(HoldfastError, ValueError):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from services.kernel.fields import dtype, nullable, schema, text_of, widens, with_time
+from services.kernel.codecs.fields import dtype, nullable, schema, text_of, widens, with_time
 from services.kernel.operators.operator import TIME
 
 

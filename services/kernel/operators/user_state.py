@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from services.kernel.state_table import Table, Tables
+from services.kernel.state.table import Table, Tables
 
 Scalar = None | bool | int | float | str | bytes | datetime | date | Decimal
 Key = Scalar | tuple[Scalar, ...]
@@ -32,7 +32,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 def encode_key(key: Key) -> bytes:
-    """As services/kernel/keys.py encodes a row's key; a key that is no tuple is a tuple of one."""
+    """As services/kernel/codecs/keys.py encodes a row's key; a key that is no tuple is a tuple of one."""
     return _encode(tuple(_canonical(part) for part in key) if isinstance(key, tuple) else (_canonical(key),))
 
 

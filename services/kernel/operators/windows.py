@@ -14,14 +14,14 @@ from math import gcd
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from services.kernel import keys as canonical_keys
-from services.kernel.fields import with_time
+from services.kernel.codecs import keys as canonical_keys
+from services.kernel.codecs.fields import with_time
 from services.kernel.operators.accumulators import Aggregate
 from services.kernel.operators.grouping import Grouping, columns_of, states_of
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.panes import Pane, Panes, merged
-from services.kernel.state_table import Tables
+from services.kernel.state.table import Tables
 
 START, END = "window_start", "window_end"
 _PANE = "_pane"

@@ -24,7 +24,7 @@ from services.kernel.planning.graph import (
     sink_name,
     unused_warnings,
 )
-from services.kernel.planning.suggestions import did_you_mean, suggest
+from services.kernel.suggestions import did_you_mean, suggest
 
 Describe = Callable[[str, Mapping[str, Any], Sequence[Stream]], Stream]
 

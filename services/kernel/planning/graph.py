@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
-from services.kernel.planning.suggestions import suggest
+from services.kernel.suggestions import suggest
 
 
 def sink_name(query: str) -> str:

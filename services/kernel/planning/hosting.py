@@ -13,7 +13,7 @@ from typing import Any
 from schemas.job_operators import Spark, SparkSql
 from schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkPlan, UnitPlan
 from schemas.topics import JobTopics
-from services.kernel.marked import lanes
+from services.kernel.codecs.marked import lanes
 from services.kernel.planning.checking import Checked
 from services.kernel.planning.graph import Graph, Slot, sink_name
 from services.kernel.planning.layout import task_name

@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
 from schemas.topics import JobTopics
-from services.kernel.fields import DELETED
+from services.kernel.codecs.fields import DELETED
 from services.kernel.planning.layout import commit_logs, data_topics, task_name
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.job_operators import Spark
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
-from services.kernel.fields import required
+from services.kernel.codecs.fields import required
 from services.kernel.operators.catalogue import Stream
 from services.kernel.planning.graph import Graph
 

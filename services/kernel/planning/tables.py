@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from schemas.job_operators import Join, JoinSides
 from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
-from services.kernel import fields
+from services.kernel.codecs import fields
 from services.kernel.planning.graph import Graph
-from services.kernel.planning.suggestions import suggest
+from services.kernel.suggestions import suggest
 
 
 def problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:

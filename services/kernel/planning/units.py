@@ -13,7 +13,7 @@ from services.kernel.planning import available
 from services.kernel.planning.checking import Checked, resolve
 from services.kernel.planning.graph import sink_name
 from services.kernel.planning.layout import task_name
-from services.kernel.planning.suggestions import suggest
+from services.kernel.suggestions import suggest
 
 
 def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequence[str]]) -> Iterator[UnitPlan]:

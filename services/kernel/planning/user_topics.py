@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.planning.graph import Graph
-from services.kernel.planning.suggestions import did_you_mean
+from services.kernel.suggestions import did_you_mean
 
 
 def source_topic(spec: JobSpec, name: str) -> str:

@@ -16,7 +16,7 @@ from schemas.job_operators import OPERATORS, kinds
 from schemas.job_part import JobPart
 from schemas.jobs import JobSpec
 from schemas.topics import NAME
-from services.kernel.planning.suggestions import did_you_mean, suggest
+from services.kernel.suggestions import did_you_mean, suggest
 
 Words = tuple[str, str]
 """What is wrong, and the hint."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from schemas.assignments import Assignment, Change, Copy
 from schemas.heartbeats import Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Ended, Plan
-from services.kernel.admitted import Admitted
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.standings import Standings
 from services.kernel.placing import Candidate, Room
-from services.kernel.standings import Standings
 from services.recovery.core import switching
 from services.recovery.core.attention import LOOP_US, Attention
 from services.recovery.core.balancing import Host, Placement, Relief, balance

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from services.kernel.standings import Standings
+from services.kernel.logs.standings import Standings
 
 EVERY = 2_000
 """Records between two snapshots, at least."""

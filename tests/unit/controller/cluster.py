@@ -25,8 +25,8 @@ from services.controller.core.actions import Action
 from services.controller.core.controller import Controller
 from services.controller.core.events import Failed, Outcome
 from services.controller.polling import Polling
-from services.kernel.admitted import Admitted
-from services.kernel.assigned import Assigned
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.assigned import Assigned
 from services.log.memory import MemoryLog
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.plans import OperatorPlan
-from services.kernel import keys
+from services.kernel.codecs import keys
+from services.kernel.codecs.fields import schema, with_time
 from services.kernel.errors import InvalidRecord, Retriable
-from services.kernel.fields import schema, with_time
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.python import (
     CodeUnavailable,

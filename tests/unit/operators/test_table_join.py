@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
-from services.kernel.fields import DELETED, TIME
+from services.kernel.codecs.fields import DELETED, TIME
 from services.kernel.operators.catalogue import Stream
 from tests.support.operators import Harness, without_time
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.cuts import NO_WATERMARK
-from services.kernel.fields import schema, with_time
+from services.kernel.codecs.fields import schema, with_time
 from services.kernel.operators.operator import TIME, BatchContext
 from services.kernel.operators.stored_rows import StoredRows
 from services.kernel.operators.top import Top

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.kernel.fields import DELETED
+from services.kernel.codecs.fields import DELETED
 from services.kernel.operators import catalogue
 from services.kernel.planning.checking import check
 from services.kernel.planning.loading import interpret

@@ -9,7 +9,7 @@ import pytest
 from schemas import assignments, events
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, Standing
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.standings import Standings
+from services.kernel.logs.standings import Standings
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.log.memory import MemoryLog

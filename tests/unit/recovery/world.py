@@ -12,7 +12,7 @@ from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, unit_k
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
 from schemas.plans import Plan, UnitPlan
-from services.kernel.assigned import Assigned
+from services.kernel.logs.assigned import Assigned
 from services.recovery.core import switching
 from services.recovery.core.recovery import (
     AssignmentRead,

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.commits import is_frame
 from schemas.topics import Partition, TopicSpec
-from services.kernel.fields import TIME
+from services.kernel.codecs.fields import TIME
 from services.log.memory import MemoryLog
 from services.spark import frames
 from services.spark.frames import FrameTask

@@ -11,8 +11,8 @@ import pytest
 from schemas.commits import Commit, Fence
 from schemas.cuts import NO_WATERMARK
 from schemas.decided import Id
-from services.kernel.commits import CommitLog
 from services.kernel.errors import StateCorrupted
+from services.kernel.logs.commits import CommitLog
 from services.spark.checkpoint import FAR_WATERMARK_MS, Checkpoints, plan_last_batch, planned
 from services.spark.core.taking_over import Takeover, Verdict, takeover, verdict
 

@@ -9,10 +9,10 @@ import pytest
 
 from schemas.checkpoints import Entry, Part, decode, unpack
 from schemas.topics import Partition
-from services.kernel.checkpoint_log import CheckpointLog
-from services.kernel.decided import Author
-from services.kernel.image import MemoryImage
-from services.kernel.state import StateStore, bytes_of, decode_value
+from services.kernel.logs.checkpoint_log import CheckpointLog
+from services.kernel.logs.decided import Author
+from services.kernel.state.image import MemoryImage
+from services.kernel.state.keyed import StateStore, bytes_of, decode_value
 from services.worker import checkpointer
 from services.worker.checkpointer import Checkpointer, Moment
 

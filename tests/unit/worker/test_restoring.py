@@ -10,7 +10,7 @@ from schemas.checkpoints import Entry, Marker, Part, encode, pack
 from schemas.decided import Id
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import StateCorrupted
-from services.kernel.image import MemoryImage
+from services.kernel.state.image import MemoryImage
 from services.log.memory import MemoryLog
 from services.worker.restoring import MAX_LOOKS, rebuild
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.kernel.errors import WorkerUnfit
-from services.kernel.image import MemoryImage
+from services.kernel.state.image import MemoryImage
 from services.worker.rocks import RocksImage
 
 keys = st.binary(max_size=3)

@@ -6,8 +6,8 @@ from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.decided import Id
 from schemas.plans import OperatorPlan
 from schemas.topics import Partition, TopicSpec
-from services.kernel.cuts import beginning
-from services.kernel.fields import DELETED
+from services.kernel.codecs.fields import DELETED
+from services.kernel.logs.cuts import beginning
 from services.kernel.planning.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog
 from services.worker.source import SourceFeed

@@ -10,11 +10,11 @@ import pytest
 from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, decode
 from schemas.plans import OperatorPlan
 from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.kernel.comparing import Comparison, Counts
+from services.audit.comparing import Comparison, Counts
+from services.kernel.dataflow.replaying import Row
+from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import InvalidRecord
 from services.kernel.planning.layout import TaskLayout
-from services.kernel.replaying import Row
-from services.kernel.unit import SinkRows
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.blocking import Inline

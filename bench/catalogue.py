@@ -1,0 +1,237 @@
+"""What is measured, on which job, with which targets: the one table of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bench import jobs
+from bench.checkpoint import checkpoint
+from bench.cluster import BenchCluster
+from bench.cold import cold
+from bench.disk import disk
+from bench.figures import Figures, Target, at_least, at_most
+from bench.latency import latency
+from bench.overhead import overhead
+from bench.peers.against import against_peers
+from bench.peers.peer import PEERS
+from bench.replicas import replicas
+from bench.rest import Rest
+from bench.restore import restore
+from bench.scale import Scale
+from bench.seal import seal
+from bench.spark import spark
+from bench.start import PROCESSES, start
+from bench.takeover_size import takeover_size
+from bench.throughput import Throughput
+from bench.zombie import SCHEMES as ZOMBIE_SCHEMES
+from bench.zombie import zombie
+
+
+class Run(Protocol):
+    """One run in a cluster that is up. Raises MeasureFailed."""
+
+    def __call__(self, cluster: BenchCluster, name: str, scale: Scale, /) -> Figures: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """workers: of its cluster; 0: it starts it itself. alone: no other measure runs in its cluster.
+
+    standard: part of the default set. quick: and of the quick one.
+    """
+
+    name: str
+    about: str
+    run: Run
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    workers: int = 1
+    alone: bool = False
+    standard: bool = True
+    quick: bool = True
+
+
+MEASURES = (
+    Measure(
+        "count-1k",
+        "keyed running count, JSON in and out, 1,000 keys",
+        Throughput(jobs.COUNT, keys=1_000),
+        {"records_per_s": at_least(300_000), "cpu_s_per_million": at_most(3)},
+    ),
+    Measure(
+        "count-100k",
+        "the same with 100,000 keys",
+        Throughput(jobs.COUNT, keys=100_000),
+        {"records_per_s": at_least(100_000)},
+    ),
+    Measure(
+        "filter",
+        "filter and select that keep 20 % of the records",
+        Throughput(jobs.FILTER, keys=1_000),
+        {"records_per_s": at_least(500_000)},
+    ),
+    Measure(
+        "sliding",
+        "count and mean by key in windows of 10 s each 1 s, final; 1,000 keys, 10 records in a ms of event time",
+        Throughput(jobs.SLIDING, keys=1_000, per_ms=10),
+        {"records_per_s": at_least(300_000)},
+    ),
+    Measure(
+        "join",
+        "stream-stream join on a key within 60 s; one partner each, 1 record in a ms of event time on each side",
+        Throughput(jobs.JOIN, keys=100_000, topics=("", "-right")),
+        {"records_per_s": at_least(100_000)},
+    ),
+    Measure(
+        "each",
+        "keyed running count, one row out for each record in, 1,000 keys",
+        Throughput(jobs.EACH, keys=1_000),
+    ),
+    Measure(
+        "latency",
+        "2,000 records/s through source, two units and sink: append to read_committed result, mean by hop",
+        latency,
+        {"p50_ms": at_most(20), "p99_ms": at_most(80)},
+        alone=True,
+    ),
+    Measure(
+        "checkpoint",
+        "50,000 records/s on 100,000 keys, all changed between two checkpoints; with them and without",
+        checkpoint,
+        {"longest_step_ms": at_most(5)},
+        alone=True,
+    ),
+    *(
+        Measure(
+            f"workers-{workers}",
+            f"count-1k on 4 partitions with 4 source tasks and {workers} workers",
+            Throughput(jobs.COUNT, keys=1_000, partitions=4),
+            workers=workers,
+            alone=True,
+            quick=workers == 2,
+        )
+        for workers in (1, 2, 4)
+    ),
+    Measure(
+        "rest",
+        "a worker with a job of 2 units and no data",
+        Rest(jobs.TWO_UNITS),
+        {"max_cpu_percent": at_most(2)},
+        alone=True,
+    ),
+    Measure(
+        "rest-16",
+        "3 workers with a 16-8-4-2-1 job and no data",
+        Rest(jobs.PYRAMID),
+        {"max_cpu_percent": at_most(2)},
+        workers=3,
+        alone=True,
+    ),
+    Measure(
+        "restore",
+        "a unit of 1,000,000 keys after its worker was killed: idle, and busy with 100,000 other keys/s",
+        restore,
+        {"idle_restore_s": at_most(5), "busy_restore_s": at_most(5)},
+        alone=True,
+    ),
+    Measure(
+        "cold",
+        "`up` to a job admitted, `try` on 1,000 rows",
+        cold,
+        {"up_to_admitted_s": at_most(15), "try_s": at_most(2)},
+        workers=0,
+        alone=True,
+    ),
+    Measure(
+        "peers",
+        "each, and the same on Kafka Streams (exactly once), Bytewax, Quix and Faust, brought when first asked for",
+        against_peers,
+        {f"{figure}_{peer.name}": at_least(1) for peer in PEERS for figure in ("speed_over", "cpu_below")},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "disk",
+        "Kafka's disk against what the protocol keeps, at 20,000 records/s (--minutes)",
+        disk,
+        {"max_ratio": at_most(2)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "takeover-size",
+        "hybrid takeovers of a unit with 1,000 keys and with 1,000,000 (--quick: 200,000), killed in turn",
+        takeover_size,
+        {"large_over_small": at_most(1.3)},
+        workers=4,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "replicas",
+        "hybrid takeovers with two recovery replicas, one of which is killed with the worker every other time",
+        replicas,
+        {"added_ms": at_most(20)},
+        workers=0,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "zombie",
+        "a sink's worker is frozen with a transaction open: for how long read_committed readers get nothing",
+        zombie,
+        {f"{scheme}_wait_max_ms": at_most(500) for scheme in ZOMBIE_SCHEMES},
+        workers=4,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "start",
+        "until controller, recovery, worker and `holdfast workers` know where 40 units stand: after 1,000 assignments "
+        "and events, after 150,000 (--quick: 20,000), and after as many without a snapshot",
+        start,
+        {f"{process}{cpu}_long_over_short": at_most(2) for process in PROCESSES for cpu in ("", "_cpu")},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "overhead",
+        "what each scheme costs while nothing fails, for one record of the source and over none: bytes that Kafka "
+        "appends (in) and all that goes through it (in and out), rows sent to copies, checkpoint entries; throughput",
+        overhead,
+        {"hybrid_bytes_in_over_none": at_most(1.15), "hybrid_records_per_s_over_none": at_least(0.9)},
+        workers=4,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "seal",
+        "count-1k from 4 source tasks to 4 counting tasks, all in frames: with a secret of the cluster, and without",
+        seal,
+        {"records_per_s_sealed_over_plain": at_least(0.97), "cpu_s_per_million_sealed_over_plain": at_most(1.03)},
+        workers=0,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "spark",
+        "a windowed Spark operator beside Spark alone; latency at 500 records/s in each mode; five kills a scheme",
+        spark,
+        {
+            "share_of_alone": at_least(0.6),
+            "micro_batch_p50_ms": at_most(1_000),
+            "realtime_p50_ms": at_most(30),
+            "realtime_p99_ms": at_most(150),
+            "killed_hybrid_p50_ms": at_most(2_500),
+            **{
+                f"killed_{s}_{what}": at_most(0)
+                for s in ("hybrid", "passive")
+                for what in ("lost", "duplicated", "wrong")
+            },
+        },
+        alone=True,
+        standard=False,
+    ),
+)
+BY_NAME = {measure.name: measure for measure in MEASURES}

@@ -1,0 +1,65 @@
+"""When results arrived at a read_committed reader, and when the records they come from were sent."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from itertools import pairwise, takewhile
+
+import msgspec
+
+from bench.cluster import now_ms
+from schemas.topics import Partition
+from services.log.protocol import Log
+
+KEPT = 100_000
+POLL_S = 0.05
+
+
+class _Row(msgspec.Struct):
+    sent: int
+
+
+class Arrivals:
+    """Follows a topic in a thread of its own; `seen` may be looked at meanwhile: (arrived ms, newest record's time)."""
+
+    def __init__(self, log: Log, topic: str) -> None:
+        self._reader = log.reader("arrivals")
+        self._reader.assign({Partition(topic, 0): 0})
+        self._over = threading.Event()
+        self._decode = msgspec.json.Decoder(_Row).decode
+        self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
+        self.seen: deque[tuple[float, int]] = deque(maxlen=KEPT)
+
+    def __enter__(self) -> Arrivals:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._reader.close()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            chunks, arrived_ms = self._reader.poll(POLL_S), now_ms()
+            for chunk in chunks:
+                if chunk.messages:
+                    newest = self._decode(chunk.messages[-1].value() or b"").sent
+                    self.seen.append((arrived_ms, newest))
+
+    # -- what they say ------------------------------------------------------------------------------------------------
+
+    def first_after(self, signal_ms: float) -> float | None:
+        """When the first result of a record sent after the signal arrived."""
+        return next((at for at, sent in self._since(signal_ms) if sent >= signal_ms), None)
+
+    def silence(self, from_ms: float, to_ms: float) -> float:
+        """The longest time without a result between two times."""
+        times = [from_ms, *(at for at, _ in self._since(from_ms) if from_ms < at < to_ms), to_ms]
+        return max(after - before for before, after in pairwise(times))
+
+    def _since(self, from_ms: float) -> list[tuple[float, int]]:
+        """What arrived from a time on. It is asked for while a takeover is under way: all of it is no short list."""
+        newest = takewhile(lambda one: one[0] >= from_ms, reversed(list(self.seen)))
+        return list(newest)[::-1]

@@ -1,0 +1,98 @@
+"""The command ./scripts/bench failover: goes on where it was stopped, reports what was made so far."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from bench.cluster import folder_of_its_own
+from bench.failover.rounds import run_round
+from bench.failover.strikes import FAULTS, FULL, QUICK, Outcome, Row, Strike, left_of, report, rounds, strikes
+from bench.figures import shown
+from bench.machine import machine, resting, versions
+from bench.resumed import Record, go_on
+from services.cli.terminal import console
+from services.recovery.core.schemes import SCHEMES
+
+RECORD = Path(".holdfast") / "bench-failover.jsonl"
+MOST_A_ROUND = 25
+_err = console(stderr=True)
+
+
+def main(words: Sequence[str]) -> int:
+    options = _options(words)
+    wanted = strikes(QUICK if options.quick else FULL, options.scheme, options.fault)
+    record = Record(options.record, Outcome, restart=options.restart)
+    status = go_on(lambda: _run(wanted, record), _err)
+    asked = [one for one in record.made if one.scheme in options.scheme and one.fault in options.fault]
+    found = report(asked)
+    if found:
+        _err.print(_table(found))
+        print(json.dumps(_summary(found, asked)))
+    return status or int(not all(row.exact for row in found))
+
+
+def _run(wanted: Sequence[Strike], record: Record[Outcome]) -> None:
+    chance = random.Random(len(record.made))
+    left = left_of(wanted, record.made)
+    columns = (TextColumn("strikes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=_err) as bar:
+        task = bar.add_task("", total=len(wanted), completed=len(wanted) - len(left))
+        for number, some in enumerate(rounds(left, MOST_A_ROUND, chance)):
+            bar.update(task, description=f"{some[0].scheme}, {some[0].fault}")
+            with folder_of_its_own(lambda text: _err.print(text, markup=False)) as cluster:
+                name = f"failover-{number}"
+                outcomes = run_round(cluster, name, some, chance, lambda _: bar.advance(task))
+            record.add(outcomes)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table("scheme", "fault", "unit", "times", "p50 ms", "p95", "p99", "max", "target", "met?", "exact")
+    for row in rows:
+        target = ", ".join(f"{name} {bound}" for name, bound in row.bounds.items())
+        met = "" if row.met is None else "yes" if row.met else "NO"
+        numbers = [shown(row.measured[name]) for name in ("p50", "p95", "p99", "max")]
+        times, exact = str(row.times), "yes" if row.exact else "NO"
+        style = "red" if row.met is False or not row.exact else None
+        table.add_row(row.scheme, row.fault, row.place, times, *numbers, target, met, exact, style=style)
+    return table
+
+
+def _summary(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    counted = {name: sum(getattr(one, name) for one in outcomes) for name in ("rows", "lost", "duplicated", "wrong")}
+    lines = [
+        {"scheme": row.scheme, "fault": row.fault, "unit": row.place, "times": row.times, **row.measured}
+        | {"targets": {name: str(bound) for name, bound in row.bounds.items()}, "met": row.met}
+        for row in rows
+    ]
+    return {"machine": machine(), "versions": versions(), "load": resting(0.5), **counted, "results": lines}
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    listed = "; ".join(f"{fault}: {what}" for fault, what in FAULTS.items())
+    parser = argparse.ArgumentParser(
+        prog="bench failover",
+        description="Strikes the worker in charge of a unit again and again, at 2,000 records/s with 10,000 keys "
+        "through source, two units with state and sink, and measures from the signal to the first new result (for a "
+        "stall: the longest silence; for active replication between other units: how much longer than before). Every "
+        "row is checked by replay. Started again it goes on where it was.",
+        epilog=f"faults: {listed}.",
+    )
+    parser.add_argument("--scheme", nargs="+", choices=list(SCHEMES), default=list(SCHEMES), metavar="SCHEME")
+    parser.add_argument("--fault", nargs="+", choices=list(FAULTS), default=list(FAULTS), metavar="FAULT")
+    parser.add_argument("--quick", action="store_true", help="a few of each: whether it works, hardly how fast")
+    parser.add_argument("--restart", action="store_true", help="forget what was measured before")
+    parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help=f"default: {RECORD}")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

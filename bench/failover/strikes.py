@@ -1,0 +1,218 @@
+"""Which workers are struck, how often, what comes of it, and what it is to reach. Pure.
+
+Source: MECHANISMS section 1 (what the schemes promise), PROTOCOL 5 and 8.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from bench.figures import Target, at_most, percentile
+from services.recovery.core.schemes import SCHEMES, Rung
+
+KILL, KILL_UNNOTICED, STALL = "kill", "kill-unnoticed", "stall"
+FAULTS = {
+    KILL: "SIGKILL; the parent gives notice of the exit",
+    KILL_UNNOTICED: "SIGKILL; only the missing heartbeats tell",
+    STALL: "SIGSTOP for 5 s, then SIGCONT",
+}
+BETWEEN, EDGE = "between", "source or sink"
+OPERATORS = {"count": BETWEEN, "source": EDGE, "largest": BETWEEN, "sink": EDGE}
+"""Whose worker is struck, in turn (by name or kind), and where the unit stands in the chain."""
+
+STALLING = tuple(name for name, scheme in SCHEMES.items() if scheme.misses == 1)
+"""Schemes that answer a stall before it is over."""
+
+ALIKE = tuple(name for name, scheme in SCHEMES.items() if scheme.secondary is Rung.ACTIVE)
+"""Schemes under which both copies of a unit between others do the same."""
+
+
+class Strike(msgspec.Struct, frozen=True):
+    """One that is wanted."""
+
+    scheme: str
+    fault: str
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One that was made.
+
+    charged: operators, as in OPERATORS, of which the worker that was struck had a copy in charge.
+    takeover_ms: from the signal to the first result, in a read_committed reader's hands, of a record sent after it.
+    silence_ms: the longest time without any result after it. before_ms: the same just before it.
+    back_ms: until all is protected again. phases_ms: as the events of the unit that was struck tell.
+    lost, duplicated, wrong: rows of the whole round, in its last outcome.
+    """
+
+    scheme: str
+    fault: str
+    operator: str
+    takeover_ms: float
+    silence_ms: float
+    before_ms: float
+    back_ms: float
+    charged: tuple[str, ...] = ()
+    phases_ms: dict[str, float] = {}
+    rows: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    wrong: int = 0
+
+    @property
+    def place(self) -> str:
+        """Of all that the worker had in charge: with a source or a sink among it, results wait for that one."""
+        places = {OPERATORS[one] for one in self.charged or (self.operator,)}
+        return EDGE if EDGE in places else BETWEEN
+
+    @property
+    def measured_ms(self) -> float:
+        return self.silence_ms if self.fault == STALL else self.takeover_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many of each; kills_of: schemes that get another number of kills with notice."""
+
+    kills: int = 20
+    stalls: int = 10
+    kills_of: tuple[tuple[str, int], ...] = (("hybrid", 100),)
+
+
+FULL, QUICK = Plan(), Plan(4, 2, ())
+
+
+def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str]) -> list[Strike]:
+    """Those with notices first, since they share clusters."""
+    kills = dict(plan.kills_of)
+    wanted = []
+    for scheme in schemes:
+        count = {KILL: kills.get(scheme, plan.kills), KILL_UNNOTICED: plan.kills, STALL: plan.stalls}
+        for fault in faults:
+            if fault != STALL or scheme in STALLING:
+                wanted += [Strike(scheme, fault)] * count[fault]
+    return wanted
+
+
+def victim(scheme: str, operator: str, copies: Sequence[str], charges: Mapping[str, Sequence[str]]) -> str:
+    """The worker to be struck: the one in charge of the operator's unit.
+
+    Where both copies do the same, rather one of the two that is in charge of no source and no sink, since units gather
+    on workers as these fall: else hardly anything is measured but what the other row is for.
+
+    Args:
+        copies: workers with a copy of the unit, the one in charge first.
+        charges: by worker, the operators of which it has a copy in charge.
+    """
+    if scheme in ALIKE and OPERATORS[operator] == BETWEEN:
+        between = (one for one in copies if all(OPERATORS[held] == BETWEEN for held in charges[one]))
+        return next(between, copies[0])
+    return copies[0]
+
+
+def left_of(wanted: Sequence[Strike], made: Sequence[Outcome]) -> list[Strike]:
+    """Those that are still to be made."""
+    done = Counter(Strike(one.scheme, one.fault) for one in made)
+    left = []
+    for strike in wanted:
+        if done[strike]:
+            done[strike] -= 1
+        else:
+            left.append(strike)
+    return left
+
+
+def rounds(left: Sequence[Strike], most: int, chance: random.Random) -> list[list[Strike]]:
+    """For one cluster each: of one scheme, with notices or without, in any order."""
+    found = []
+    kinds = dict.fromkeys((strike.scheme, strike.fault == KILL_UNNOTICED) for strike in left)
+    for kind in kinds:
+        some = [strike for strike in left if (strike.scheme, strike.fault == KILL_UNNOTICED) == kind]
+        chance.shuffle(some)
+        found += [some[first : first + most] for first in range(0, len(some), most)]
+    return found
+
+
+# -- what it is to reach ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Of one row: percentiles of the measured time, in milliseconds. above_before: beyond the silence before it."""
+
+    bounds: tuple[tuple[str, float], ...]
+    above_before: bool = False
+
+
+def _goal(**bounds: float) -> Goal:
+    return Goal(tuple(bounds.items()))
+
+
+_ONE_MISS, _NOTICED, _STALLED = _goal(p50=200, max=500), _goal(p50=60), _goal(max=500)
+_NEVER_SILENT = Goal((("max", 60),), above_before=True)
+
+GOALS: dict[tuple[str, str, str], Goal] = {
+    **{("active-replication", fault, BETWEEN): _NEVER_SILENT for fault in FAULTS},
+    ("active-replication", KILL_UNNOTICED, EDGE): _ONE_MISS,
+    ("active-replication", KILL, EDGE): _NOTICED,
+    ("active-replication", STALL, EDGE): _STALLED,
+    ("active-standby", KILL_UNNOTICED, ""): _ONE_MISS,
+    ("active-standby", KILL, ""): _NOTICED,
+    ("active-standby", STALL, ""): _STALLED,
+    ("hybrid", KILL_UNNOTICED, ""): _goal(p50=200, p99=500),
+    ("hybrid", KILL, ""): _goal(p50=50, p99=150),
+    ("hybrid", STALL, ""): _STALLED,
+    **{(scheme, KILL_UNNOTICED, ""): _goal(p50=500) for scheme in ("passive-hot", "passive-cold")},
+    **{(scheme, KILL, ""): _goal(p50=150) for scheme in ("passive-hot", "passive-cold")},
+    ("deployed", KILL_UNNOTICED, ""): _goal(p50=1000),
+    ("deployed", KILL, ""): _goal(p50=700),
+    ("passive", KILL_UNNOTICED, ""): _goal(p50=1500),
+    ("passive", KILL, ""): _goal(p50=1300),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the report. met: by bound; None: nothing was asked."""
+
+    scheme: str
+    fault: str
+    place: str
+    times: int
+    measured: dict[str, float]
+    bounds: dict[str, Target]
+    exact: bool
+
+    @property
+    def met(self) -> bool | None:
+        return all(bound.met(self.measured[name]) for name, bound in self.bounds.items()) if self.bounds else None
+
+
+def report(outcomes: Sequence[Outcome]) -> list[Row]:
+    """By scheme and fault, where the goals tell places apart also by place."""
+    rows = []
+    for scheme in SCHEMES:
+        for fault in FAULTS:
+            for place in ("", BETWEEN, EDGE):
+                goal = GOALS.get((scheme, fault, place))
+                split = any((scheme, fault, each) in GOALS for each in (BETWEEN, EDGE))
+                some = [o for o in outcomes if (o.scheme, o.fault) == (scheme, fault) and place in ("", o.place)]
+                if some and bool(place) == split:
+                    rows.append(_row(scheme, fault, place, some, goal))
+    return rows
+
+
+def _row(scheme: str, fault: str, place: str, some: Sequence[Outcome], goal: Goal | None) -> Row:
+    found = [one.measured_ms for one in some]
+    bounds: dict[str, Target] = {}
+    if goal is not None and goal.above_before:
+        found = [max(one.silence_ms - one.before_ms, 0.0) for one in some]
+    if goal is not None:
+        bounds = {name: at_most(bound) for name, bound in goal.bounds}
+    measured = {f"p{share}": percentile(found, share / 100) for share in (50, 95, 99)} | {"max": max(found)}
+    exact = not any(one.lost or one.duplicated or one.wrong for one in some)
+    return Row(scheme, fault, place, len(some), {k: round(v, 1) for k, v in measured.items()}, bounds, exact)

@@ -1,0 +1,134 @@
+"""What a result depends on besides us: the machine, what others do on it, and versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import time
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from services.node.artifacts import INFRA
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_STOLEN = 7
+_IDLE = (3, 4)
+
+
+def machine() -> dict[str, Any]:
+    model = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    total = re.search(r"^MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return {
+        "cpus": os.cpu_count(),
+        "model": model[1] if model else platform.machine(),
+        "memory_mib": int(total[1]) >> 10 if total else None,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of what decides about speed; holdfast with its commit."""
+    import confluent_kafka
+
+    found = {name: _installed(name) for name in ("polars", "pyarrow", "confluent-kafka")}
+    listed = (INFRA / "kafka" / "artifacts.txt").read_text()
+    kafka = re.search(r"^org\.apache\.kafka \S+ (\S+)", listed, re.MULTILINE)
+    return {
+        "python": platform.python_version(),
+        **found,
+        "librdkafka": confluent_kafka.libversion()[0],
+        "kafka": kafka[1] if kafka else "?",
+        "holdfast": f"{_installed('holdfast-streams')} {_commit()}".strip(),
+    }
+
+
+def cpu_s(pid: int, *, children: bool = False) -> float:
+    """CPU seconds of a process so far, 0 if it is gone; with those of its children that have ended, if asked."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11 : 15 if children else 13])) / _TICKS_PER_S
+
+
+def rss_mib(pid: int) -> float:
+    """Resident memory; 0 if the process is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except OSError:
+        return 0.0
+
+
+class Outside:
+    """CPU that other processes than ours use, in cores, from its making to `cores`.
+
+    CPU of a child that has ended is its parent's, so ask while what `roots` names still runs.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._busy, self._stolen = _machine_cpu_s()
+        self._own = trees_cpu_s([os.getpid()])
+
+    def cores(self, roots: Iterable[int] = ()) -> dict[str, float]:
+        """other: used by others. stolen: kept from this machine by its host."""
+        took = max(time.monotonic() - self._began, 1e-3)
+        busy, stolen = _machine_cpu_s()
+        own = trees_cpu_s([os.getpid(), *roots]) - self._own
+        return {
+            "other": round(max(0.0, busy - self._busy - own) / took, 2),
+            "stolen": round((stolen - self._stolen) / took, 2),
+        }
+
+
+def resting(seconds: float) -> dict[str, float]:
+    """The load before we begin."""
+    outside = Outside()
+    time.sleep(seconds)
+    return {"load_1min": round(os.getloadavg()[0], 2), **outside.cores()}
+
+
+def _machine_cpu_s() -> tuple[float, float]:
+    """Seconds so far that CPUs were busy for us, and that the host kept."""
+    with open("/proc/stat") as file:
+        ticks = [int(field) for field in file.readline().split()[1:9]]
+    busy = sum(count for place, count in enumerate(ticks) if place not in (*_IDLE, _STOLEN))
+    return busy / _TICKS_PER_S, ticks[_STOLEN] / _TICKS_PER_S
+
+
+def trees_cpu_s(roots: Iterable[int]) -> float:
+    """CPU seconds of these processes and all that descends from them."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    ours, open_ones = set[int](), list(roots)
+    while open_ones:
+        pid = open_ones.pop()
+        if pid not in ours:
+            ours.add(pid)
+            open_ones += children.get(pid, [])
+    return sum(cpu_s(pid, children=True) for pid in ours)
+
+
+def _installed(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "?"
+
+
+def _commit() -> str:
+    """Of the checkout that this runs from; empty outside one."""
+    command = ["git", "-C", str(INFRA), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

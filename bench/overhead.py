@@ -1,0 +1,241 @@
+"""What protection costs while nothing fails: bytes and elements through Kafka, and throughput, scheme by scheme.
+
+Source: MECHANISMS section 6, Z6. Bytes in are those that Kafka appended to the job's topics: the growth of its log
+files, of deleted ones too. Bytes in and out are what the broker's process read and wrote (`rchar`, which counts what
+comes from clients and what goes to them once each), heartbeats and our own looking on included. Elements are rows of
+frames; sent ones count once for every copy that takes them in, as the paper counts messages between its queues.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import jobs
+from bench.cluster import BenchCluster, now_ms
+from bench.failover.observer import Observer
+from bench.feeder import Feeder
+from bench.figures import Figures
+from bench.followed import DEADLINE_S, Followed
+from bench.scale import Scale
+from bench.tap import SeldomReader, Tap
+from bench.throughput import per_second
+from schemas import checkpoints, commands
+from schemas.checkpoints import Part
+from schemas.frames import HEADER_BYTES
+from schemas.topics import JobTopics, Partition
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import FrameCodec
+from services.kernel.planning.layout import RemoteInput, unit_layouts
+
+WORKERS = 4
+RATE_PER_S = 5_000
+KEYS = 1_000
+SETTLING_S = 3.0
+LOOK_S = 0.5
+COVERED_S = 1.0
+NONE = "none"
+Look = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A scheme as it is measured. receivers: copies of a unit that take its inputs in."""
+
+    scheme: str
+    receivers: int
+    inputs: str = "held"
+
+
+VARIANTS: Mapping[str, Variant] = {
+    NONE: Variant("none", 1),
+    "passive": Variant("passive", 1),
+    "hybrid": Variant("hybrid", 2),
+    "hybrid_paused": Variant("hybrid", 1, "paused"),
+    "active_standby": Variant("active-standby", 2),
+    "active_replication": Variant("active-replication", 2),
+}
+"""By name in the figures. Passive-hot is hybrid's flags: while nothing fails, the two do the same."""
+
+
+def overhead(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    """Of each scheme by itself, in any order; then each over none.
+
+    Bytes and elements do not depend on how fast the machine is at the moment, and are measured once. Throughput does:
+    it is the median of rounds, in each of which every scheme has its turn.
+    """
+    chance, found = random.Random(), {variant: dict[str, float]() for variant in VARIANTS}
+    rates: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    for number in range(scale.rounds):
+        for variant in chance.sample(list(VARIANTS), len(VARIANTS)):
+            one = f"{name}-{variant.replace('_', '-')}{number}"
+            told = _one(cluster, one, VARIANTS[variant], scale, counted=number == 0)
+            rates[variant].append(told["records_per_s"])
+            found[variant] |= told
+            figures = ", ".join(f"{figure} {value:,}" for figure, value in told.items())
+            cluster.say(f"  {variant}: {figures}")
+    for variant, each in rates.items():
+        found[variant]["records_per_s"] = statistics.median(each)
+    return over_none(found)
+
+
+def over_none(found: Mapping[str, Figures]) -> Figures:
+    """Every variant's figures, and their ratios to none's."""
+    figures: Figures = {}
+    for variant in VARIANTS:
+        figures |= {f"{variant}_{figure}": value for figure, value in found[variant].items()}
+        if variant != NONE:
+            ratios = {name: value / found[NONE][name] for name, value in found[variant].items() if found[NONE][name]}
+            figures |= {f"{variant}_{figure}_over_none": round(ratio, 3) for figure, ratio in ratios.items()}
+    return figures
+
+
+def _one(cluster: BenchCluster, name: str, variant: Variant, scale: Scale, *, counted: bool) -> Figures:
+    """Throughput, and if counted bytes and elements too."""
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    settings = {"scheme": variant.scheme, "inputs": variant.inputs}
+    with (
+        cluster.running(jobs.STEADY, topic, name=name, **settings) as job,
+        Observer(cluster.log, cluster.topics) as observer,
+    ):
+        job.await_running()
+        job.until(lambda: observer.protected(), "not protected")
+        _fed(cluster, job, topic, SETTLING_S)
+        figures: Figures = {}
+        if counted:
+            figures |= _bytes(cluster, job, topic, scale.seconds)
+            figures |= _elements(cluster, job, topic, variant, scale.seconds)
+        return figures | {"records_per_s": round(_throughput(cluster, job, topic, scale))}
+
+
+def _fed(cluster: BenchCluster, job: Followed, topic: str, seconds: float, look: Look = lambda: None) -> int:
+    """Feeds steadily, and waits until all of it is through and covered by checkpoints: so many records."""
+    before = job.records
+    with Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, _record) as feeder:
+        for _ in range(int(seconds / LOOK_S)):
+            job.watch(LOOK_S)
+            look()
+    job.await_records(before + len(feeder.sent_ms))
+    job.watch(COVERED_S)
+    look()
+    return len(feeder.sent_ms)
+
+
+# -- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def _bytes(cluster: BenchCluster, job: Followed, topic: str, seconds: float) -> Figures:
+    """For one record of the source."""
+    root = cluster.topics.job(job.plan.job, job.plan.generation).root + "."
+    files, known = Files(cluster.folder / "kafka", root), cluster.files.cluster()
+    assert known is not None
+    assert known.kafka_pid is not None
+    appended, through = files.bytes(), _through(known.kafka_pid)
+    fed = _fed(cluster, job, topic, seconds, files.bytes)
+    return {
+        "bytes_in": round((files.bytes() - appended) / fed, 1),
+        "bytes_in_and_out": round((_through(known.kafka_pid) - through) / fed, 1),
+    }
+
+
+class Files:
+    """The log files of some topics. A trim deletes whole files: what they held counts all the same."""
+
+    def __init__(self, folder: Path, root: str) -> None:
+        self._folder, self._root = folder, root
+        self._sizes: dict[str, int] = {}
+
+    def bytes(self) -> int:
+        """Appended so far."""
+        for path, _, names in os.walk(self._folder):
+            if Path(path).name.startswith(self._root):
+                for name in names:
+                    if name.endswith(".log"):
+                        self._see(Path(path, name))
+        return sum(self._sizes.values())
+
+    def _see(self, file: Path) -> None:
+        try:
+            self._sizes[str(file)] = max(file.stat().st_size, self._sizes.get(str(file), 0))
+        except FileNotFoundError:
+            return  # deleted meanwhile
+
+
+def _through(pid: int) -> int:
+    """Bytes that a process has read; what it sends from a file to a client it reads as well."""
+    fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    return int(fields["rchar"])
+
+
+# -- elements ---------------------------------------------------------------------------------------------------------
+
+
+def _elements(cluster: BenchCluster, job: Followed, topic: str, variant: Variant, seconds: float) -> Figures:
+    """For one record of the source: rows appended, rows sent, entries of checkpoints."""
+    topics = cluster.topics.job(job.plan.job, job.plan.generation)
+    data = _codecs(job, topics)
+    logs = [Partition(topics.checkpoints, unit.partition) for unit in job.plan.units]
+    ends = cluster.log.offsets([*data, *logs], "end")
+    with Tap(SeldomReader(cluster.bootstrap_servers, [*data, *logs])) as tap:
+        fed = _fed(cluster, job, topic, seconds)
+    values = {
+        each: [one.message.value() or b"" for one in tap.kept.get(each, []) if one.message.offset() >= ends[each]]
+        for each in ends
+    }
+    rows = sum(codec.decode(_payloads(values[each])).height for each, codec in data.items())
+    entries = sum(_entries(record) for each in logs for record in values[each])
+    return {
+        "rows_in": round(rows / fed, 3),
+        "rows_sent": round(rows * variant.receivers / fed, 3),
+        "checkpoint_entries": round(entries / fed, 3),
+    }
+
+
+def _payloads(frames: Sequence[bytes]) -> list[memoryview]:
+    """Of those that have rows."""
+    return [memoryview(frame)[HEADER_BYTES:] for frame in frames if len(frame) > HEADER_BYTES]
+
+
+def _codecs(job: Followed, topics: JobTopics) -> dict[Partition, FrameCodec]:
+    """How to read the frames of each data partition."""
+    found = {}
+    for layout in unit_layouts(job.plan, topics).values():
+        for task in layout.tasks:
+            for slot, each in enumerate(task.inputs):
+                if isinstance(each, RemoteInput):
+                    found[each.partition] = FrameCodec(stream_schema(task.input_fields[slot]))
+    return found
+
+
+def _entries(value: bytes) -> int:
+    record = checkpoints.decode(value)
+    return len(checkpoints.unpack(record.entries)) if isinstance(record, Part) else 0
+
+
+# -- throughput -------------------------------------------------------------------------------------------------------
+
+
+def _throughput(cluster: BenchCluster, job: Followed, topic: str, scale: Scale) -> float:
+    """Of what has piled up while the job was paused: its copies stand where the scheme wants them."""
+    _tell(cluster, job, "pause")
+    job.until(lambda: job.state == "paused", "the job does not pause")
+    start, before, first = int(now_ms()), job.records, len(job.reached)
+    cluster.preload(topic, scale.records, KEYS, lambda _: start)
+    _tell(cluster, job, "resume")
+    job.await_records(before + scale.records)
+    return per_second([one for one in job.reached[first:] if one.records > before])
+
+
+def _tell(cluster: BenchCluster, job: Followed, command: str) -> None:
+    record = commands.encode(commands.Command(command, job.plan.job))
+    cluster.appender.append(Partition(cluster.topics.submit, 0), record)
+    cluster.appender.flush(DEADLINE_S)
+
+
+def _record(index: int) -> bytes:
+    return jobs.record(index, KEYS, int(now_ms()))

@@ -1,0 +1,152 @@
+"""Rows that must be there against rows that are: lost, duplicated, wrong. What agrees costs eight bytes a row.
+
+Source: PROTOCOL 14: "0 lost, 0 duplicated, 0 wrong" is what this counts.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import xxhash
+
+from services.kernel.dataflow.replaying import Row
+
+MAX_SHOWN = 100
+"""Differences kept word for word; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """kind: lost, duplicated or wrong. expected: of wrong, a row for which this one may stand; None: there is none."""
+
+    kind: str
+    stream: str
+    batch: int
+    expected: Row | None
+    found: Row | None
+
+
+@dataclass(slots=True)
+class Counts:
+    """results: rows that must be there. lost: of these, absent ones. duplicated: rows there more often than expected.
+
+    wrong: rows there that nobody expects; one that stands for an absent row makes that one wrong, not lost.
+    """
+
+    results: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    wrong: int = 0
+
+    @property
+    def exact(self) -> bool:
+        return not (self.lost or self.duplicated or self.wrong)
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.results + other.results,
+            self.lost + other.lost,
+            self.duplicated + other.duplicated,
+            self.wrong + other.wrong,
+        )
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One stream of rows: those of a query, or the dead letters.
+
+    A batch's rows are first expected, once, and then found, in any order and at any time later.
+    """
+
+    stream: str
+    counts: Counts = field(default_factory=Counts)
+    differences: list[Difference] = field(default_factory=list)
+    _missing: dict[int, Counter[Row]] = field(default_factory=dict)
+    _pending: dict[int, Counter[Row]] = field(default_factory=dict)
+    _expected: dict[int, array[int]] = field(default_factory=dict)
+    _unknown: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+
+    def expect(self, batch: int, committed: Iterable[Row], pending: Iterable[Row] = ()) -> None:
+        """committed: rows that must be there. pending: rows that may be there: their transaction may be under way."""
+        must, may = Counter(committed), Counter(pending)
+        self.counts.results += must.total()
+        if must:
+            self._missing[batch] = must
+        if may:
+            self._pending[batch] = may
+        if must or may:
+            self._expected[batch] = array("Q", map(_digest, [*must, *may]))
+
+    def find(self, batch: int, row: Row) -> None:
+        if _take(self._missing, batch, row) or _take(self._pending, batch, row):
+            return
+        if _digest(row) in self._expected.get(batch, ()):
+            self.counts.duplicated += 1
+            self._show(Difference("duplicated", self.stream, batch, row, row))
+        else:
+            self._unknown[batch].append(row)
+
+    def excuse(self, batch: int, stands_for: Callable[[Row], bool]) -> bool:
+        """Takes off one row that was put aside, if any is waited for; it is neither there nor lost."""
+        for waiting in (self._missing, self._pending):
+            row = next(filter(stands_for, waiting.get(batch, ())), None)
+            if row is not None:
+                return _take(waiting, batch, row)
+        return False
+
+    def finish(self) -> None:
+        """Every row there is was found: what is still missing is lost, or came out wrong."""
+        for batch in sorted(self._missing.keys() | self._unknown.keys()):
+            self._finish(batch, self._missing.get(batch, Counter()), self._unknown.get(batch, []))
+        self._missing, self._pending, self._unknown = {}, {}, {}
+
+    def _finish(self, batch: int, missing: Counter[Row], unknown: list[Row]) -> None:
+        """Pairs what is missing with what nobody expects: by key, and then as they come."""
+        by_key = {row.key: row for row in missing if row.key is not None}
+        left: list[Row] = []
+        for row in unknown:
+            same = by_key.pop(row.key, None) if row.key is not None else None
+            if same is None:
+                left.append(row)
+            else:
+                self._wrong(batch, same, row, missing)
+        for row in left:
+            self._wrong(batch, next(iter(missing), None), row, missing)
+        for row in missing.elements():
+            self.counts.lost += 1
+            self._show(Difference("lost", self.stream, batch, row, None))
+
+    def _wrong(self, batch: int, expected: Row | None, found: Row, missing: Counter[Row]) -> None:
+        self.counts.wrong += 1
+        self._show(Difference("wrong", self.stream, batch, expected, found))
+        if expected is not None:
+            _subtract(missing, expected)
+
+    def _show(self, difference: Difference) -> None:
+        if len(self.differences) < MAX_SHOWN:
+            self.differences.append(difference)
+
+
+def _take(waiting: dict[int, Counter[Row]], batch: int, row: Row) -> bool:
+    """Takes the row off those that wait for it."""
+    rows = waiting.get(batch)
+    if rows is None or row not in rows:
+        return False
+    _subtract(rows, row)
+    if not rows:
+        del waiting[batch]
+    return True
+
+
+def _subtract(rows: Counter[Row], row: Row) -> None:
+    rows[row] -= 1
+    if not rows[row]:
+        del rows[row]
+
+
+def _digest(row: Row) -> int:
+    key = -1 if row.key is None else xxhash.xxh3_64_intdigest(row.key)
+    return xxhash.xxh3_64_intdigest(row.value, (key + row.partition) & (2**64 - 1))

@@ -1,0 +1,184 @@
+"""Feeding: a file as records, in blocks, so that a file of any size takes little memory.
+
+`holdfast send` writes them to a topic, `holdfast try` gives them to a job. A record is a JSON object; with `raw` that
+of a csv file is its line as it stands, for sources whose format is csv; with `arrow` that of a parquet or arrow file
+holds many rows, for sources whose format is arrow. Source: JOBS "send ... feed a file".
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Literal, cast
+
+from services.client.unusable import UnusableFile
+
+Format = Literal["ndjson", "csv", "parquet", "arrow"]
+
+SUFFIXES: dict[str, Format] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".csv": "csv"}
+SUFFIXES |= {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+
+BLOCK_BYTES = 1024 * 1024
+ROWS = 10_000
+"""Rows of a parquet or arrow file in a block."""
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+"""Kafka takes no record of that size; a longer one is a file without line ends, or with a quote never closed."""
+
+
+def records(
+    path: Path, *, raw: bool = False, arrow: bool = False, strings: bool = False, null: Sequence[str] = ()
+) -> Iterator[list[bytes]]:
+    """The records of a file, in blocks of about a megabyte.
+
+    Args:
+        raw: of a csv file, the lines without the header, as they are.
+        arrow: of a parquet or arrow file, Arrow records of many rows.
+        strings: of a csv file, every value as text; else a column is int, float or bool if all of it is.
+        null: of a csv file, words that stand for null, as the empty field does.
+
+    Raises:
+        UnusableFile: at once or while it is read.
+    """
+    return Feed(path, raw=raw, arrow=arrow, strings=strings, null=null).blocks()
+
+
+class Feed:
+    """A file being read. share: how much of it has been, from 0 to 1."""
+
+    def __init__(
+        self, path: Path, *, raw: bool = False, arrow: bool = False, strings: bool = False, null: Sequence[str] = ()
+    ) -> None:
+        self.path, self._raw, self._arrow = path, raw, arrow
+        self._strings, self._null = strings, tuple(null)
+        self.format, self.compressed = format_of(path)
+        if raw and self._table:
+            raise UnusableFile(f"{path} has no lines", "a source of format csv reads csv files")
+        if arrow and not self._table:
+            raise UnusableFile(f"{path} has no Arrow records", "a source of format arrow reads parquet and arrow files")
+        self._check_exists()
+        self.share = 0.0
+
+    @property
+    def _table(self) -> bool:
+        return self.format in ("parquet", "arrow")
+
+    def blocks(self) -> Iterator[list[bytes]]:
+        """See `records`."""
+        try:
+            yield from self._blocks()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UnusableFile(f"{self.path} is not a whole gzip file: {error}", "copy it again") from None
+        except OSError as error:
+            raise UnusableFile(f"{self.path} cannot be read: {error.strerror or error}") from None
+        self.share = 1.0
+
+    def _blocks(self) -> Iterator[list[bytes]]:
+        if self._table:
+            from services.client.feeding_tables import table_records
+
+            with _seekable(self) as file:
+                for read, block in table_records(file, self.path, self.format, ROWS, arrow=self._arrow):
+                    self.share = read
+                    yield block
+        elif self.format == "csv" and not self._raw:
+            from services.client.feeding_tables import csv_records
+
+            yield from csv_records(self.whole_lines, self.path, strings=self._strings, null=self._null)
+        else:
+            yield from self._lines()
+
+    def _lines(self) -> Iterator[list[bytes]]:
+        quoted = self.format == "csv"
+        for index, lines in enumerate(self.whole_lines(quoted)):
+            if index == 0 and not quoted:
+                self._check_objects(lines)
+            found = split_quoted(lines) if quoted else lines.split(b"\n")
+            kept = [line.rstrip(b"\r") for line in (found[1:] if quoted and index == 0 else found)]
+            if block := [line for line in kept if line]:
+                yield block
+
+    def whole_lines(self, quoted: bool = False) -> Iterator[bytes]:
+        """The file in pieces that end where a line ends; with `quoted`, not inside quotes."""
+        with self.path.open("rb") as file:
+            size = max(1, self.path.stat().st_size)
+            text = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if self.compressed else file
+            rest = b""
+            while piece := text.read(BLOCK_BYTES):
+                self.share = min(1.0, file.tell() / size)
+                lines, rest = _cut(rest + piece, quoted)
+                if lines:
+                    yield lines
+                elif len(rest) > MAX_RECORD_BYTES:
+                    raise UnusableFile(f"{self.path} has a record of over {MAX_RECORD_BYTES >> 20} MiB", self._long())
+            if rest:
+                yield rest
+
+    def _long(self) -> str:
+        return "is a quote left open?" if self.format == "csv" else "one JSON object a line"
+
+    def _check_objects(self, lines: bytes) -> None:
+        """Other bad lines go through, to become dead letters; a list of objects would be nothing else."""
+        if lines.lstrip()[:1] == b"[":
+            raise UnusableFile(f"{self.path} is a JSON list", f"one object a line: jq -c '.[]' {self.path.name}")
+
+    def _check_exists(self) -> None:
+        if not self.path.exists():
+            raise UnusableFile(f"there is no file {self.path}")
+        if self.path.is_dir():
+            raise UnusableFile(f"{self.path} is a directory", "send its files one by one")
+
+
+def format_of(path: Path) -> tuple[Format, bool]:
+    """What a file's name says: its format, and whether it is compressed. Raises UnusableFile."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compressed = suffixes[-1:] == [".gz"]
+    kind = SUFFIXES.get(next(iter(suffixes[-2:-1] if compressed else suffixes[-1:]), ""))
+    if kind is None:
+        known = ", ".join(SUFFIXES)
+        raise UnusableFile(f"the name {path.name} does not say what the file holds", f"known: {known}, each also .gz")
+    return kind, compressed
+
+
+def split_quoted(lines: bytes) -> list[bytes]:
+    """Lines of csv text; a line end inside quotes ends none."""
+    found = lines.split(b"\n")
+    if b'"' not in lines:
+        return found
+    joined: list[bytes] = []
+    open_quote = False
+    for line in found:
+        if open_quote:
+            joined[-1] += b"\n" + line
+        else:
+            joined.append(line)
+        open_quote ^= bool(line.count(b'"') % 2)
+    return joined
+
+
+def _cut(text: bytes, quoted: bool) -> tuple[bytes, bytes]:
+    """What ends with the last line end, and what is behind it; with `quoted`, with the last one outside quotes."""
+    end = text.rfind(b"\n") + 1
+    inside = quoted and bool(text.count(b'"', 0, end) % 2)
+    while inside and end:
+        before = text.rfind(b"\n", 0, end - 1) + 1
+        inside ^= bool(text.count(b'"', before, end) % 2)
+        end = before
+    return text[:end], text[end:]
+
+
+@contextmanager
+def _seekable(feed: Feed) -> Iterator[IO[bytes]]:
+    """Such a file begins to be read at its end, so a compressed one is unpacked first."""
+    if not feed.compressed:
+        with feed.path.open("rb") as file:
+            yield file
+        return
+    with gzip.open(feed.path) as packed, tempfile.TemporaryFile() as unpacked:
+        shutil.copyfileobj(packed, unpacked, BLOCK_BYTES)
+        unpacked.seek(0)
+        yield unpacked

@@ -1,0 +1,189 @@
+"""Rows of csv, parquet and arrow files as JSON objects; of the latter two also as Arrow records.
+
+A csv file is read twice: once to learn what each column holds in all of the file, once for the rows. So a column has
+one type, whatever the first thousand rows look like.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from services.client.unusable import UnusableFile
+from services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
+
+Lines = Callable[[bool], Iterator[bytes]]
+"""Starts to read a file anew; see `Feed.whole_lines`."""
+
+_BOOLS = {"true": True, "false": False}
+
+
+# -- csv --------------------------------------------------------------------------------------------------------------
+
+
+def csv_records(lines: Lines, path: Path, *, strings: bool, null: Sequence[str]) -> Iterator[list[bytes]]:
+    """The rows of a csv file with a header. See `feeding.records`."""
+    table = _Csv(lines, path, null)
+    types = {} if strings else table.types()
+    for frame in table.frames():
+        yield _objects(frame.with_columns(_typed(column, kind) for column, kind in types.items()))
+
+
+class _Csv:
+    """A csv file as frames of text."""
+
+    def __init__(self, lines: Lines, path: Path, null: Sequence[str]) -> None:
+        self._lines, self._path, self._null = lines, path, ["", *null]
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        columns: list[str] = []
+        row = 1
+        for index, block in enumerate(self._lines(True)):
+            text = block
+            if index == 0:
+                header, text = _first_line(block)
+                columns = self._columns(header)
+            if text.strip():
+                frame = self._frame(text, columns, row)
+                row += frame.height
+                yield frame
+
+    def _frame(self, text: bytes, columns: list[str], row: int) -> pl.DataFrame:
+        try:
+            return pl.read_csv(
+                text, has_header=False, new_columns=columns, infer_schema=False, null_values=self._null
+            ).select(columns)
+        except pl.exceptions.PolarsError as error:
+            what = str(error).split("\n")[0]
+            raise UnusableFile(
+                f"{self._path}, behind row {row}: {what}", "is every row as long as the header?"
+            ) from None
+
+    def _columns(self, header: bytes) -> list[str]:
+        try:
+            columns = next(csv.reader([header.decode("utf-8-sig")]), [])
+        except UnicodeDecodeError:
+            raise UnusableFile(f"{self._path} is not UTF-8", "convert it, such as with iconv") from None
+        if len(set(columns)) < len(columns) or not all(columns):
+            raise UnusableFile(f"{self._path}: the first line does not name every column once", "it must be a header")
+        return columns
+
+    def types(self) -> dict[str, pl.DataType]:
+        """The columns that are not text, each with the narrowest type that all its values have."""
+        candidates: dict[str, list[pl.DataType]] = {}
+        filled: set[str] = set()
+        for frame in self.frames():
+            for column in frame.columns:
+                values = frame[column].drop_nulls()
+                fit = candidates.setdefault(column, [pl.Int64(), pl.Float64(), pl.Boolean()])
+                if values.len():
+                    filled.add(column)
+                    candidates[column] = [kind for kind in fit if _fits(values, kind)]
+        return {column: kinds[0] for column, kinds in candidates.items() if kinds and column in filled}
+
+
+def _first_line(block: bytes) -> tuple[bytes, bytes]:
+    end = block.find(b"\n")
+    while end >= 0 and block.count(b'"', 0, end) % 2:
+        end = block.find(b"\n", end + 1)
+    return (block.rstrip(b"\r\n"), b"") if end < 0 else (block[:end].rstrip(b"\r"), block[end + 1 :])
+
+
+def _fits(values: pl.Series, kind: pl.DataType) -> bool:
+    """A number with a leading zero, such as a postal code, is text."""
+    if isinstance(kind, pl.Boolean):
+        return bool(values.is_in(list(_BOOLS)).all())
+    if values.str.contains(r"^[+-]?0\d").any():
+        return False
+    return values.cast(kind, strict=False).null_count() == 0
+
+
+def _typed(column: str, kind: pl.DataType) -> pl.Expr:
+    if isinstance(kind, pl.Boolean):
+        return pl.col(column).replace_strict(_BOOLS, return_dtype=pl.Boolean)
+    return pl.col(column).cast(kind)
+
+
+# -- parquet and arrow ------------------------------------------------------------------------------------------------
+
+
+def table_records(
+    file: IO[bytes], path: Path, kind: str, rows: int, *, arrow: bool
+) -> Iterator[tuple[float, list[bytes]]]:
+    """The share that has been read, and a block: its rows, or with `arrow` its Arrow records."""
+    try:
+        for share, batch in (_parquet if kind == "parquet" else _arrow)(file, rows):
+            if arrow:
+                yield share, _streams(batch)
+                continue
+            frame = pl.from_arrow(pa.Table.from_batches([batch]))
+            assert isinstance(frame, pl.DataFrame)
+            yield share, _objects(frame)
+    except pa.ArrowException as error:
+        what = "a parquet" if kind == "parquet" else "an arrow"
+        raise UnusableFile(f"{path} is not {what} file: {str(error).split('.')[0]}") from None
+
+
+def _parquet(file: IO[bytes], rows: int) -> Iterator[tuple[float, Any]]:
+    table, read = pq.ParquetFile(file), 0
+    for batch in table.iter_batches(rows):
+        read += batch.num_rows
+        yield read / max(1, table.metadata.num_rows), batch
+
+
+def _arrow(file: IO[bytes], rows: int) -> Iterator[tuple[float, Any]]:
+    """An IPC file or stream; how many rows it has is known at the end only."""
+    magic = file.read(6)
+    file.seek(0)
+    source = pa.ipc.open_file(file) if magic == b"ARROW1" else pa.ipc.open_stream(file)
+    batches = map(source.get_batch, range(source.num_record_batches)) if magic == b"ARROW1" else source
+    for batch in batches:
+        for begin in range(0, batch.num_rows, rows):
+            yield 0.0, batch.slice(begin, rows)
+
+
+def _streams(batch: Any) -> list[bytes]:
+    """Halved until no record is too large for a topic."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    whole: bytes = sink.getvalue().to_pybytes()
+    if len(whole) <= MAX_RECORD_BYTES or batch.num_rows == 1:
+        return [whole]
+    half = batch.num_rows // 2
+    return [*_streams(batch.slice(0, half)), *_streams(batch.slice(half))]
+
+
+# -- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def _objects(frame: pl.DataFrame) -> list[bytes]:
+    """Rows as JSON objects: times in ISO 8601 (UTC if they do not say), bytes as base64, NaN as null."""
+    plain = frame.with_columns(pl.col(pl.Binary).bin.encode("base64"), *_utc(frame))
+    if any(_holds_bytes(kind) for kind in plain.dtypes):
+        return [msgspec.json.encode(row) for row in plain.to_dicts()]  # polars cannot write bytes
+    text = io.BytesIO()
+    plain.write_ndjson(text)
+    return text.getvalue().splitlines()
+
+
+def _utc(frame: pl.DataFrame) -> Iterator[pl.Expr]:
+    for column, kind in frame.schema.items():
+        if isinstance(kind, pl.Datetime) and kind.time_zone is None:
+            yield pl.col(column).dt.replace_time_zone("UTC")
+
+
+def _holds_bytes(kind: pl.DataType) -> bool:
+    if isinstance(kind, pl.List | pl.Array):
+        return kind.inner == pl.Binary or _holds_bytes(kind.inner)  # type: ignore[arg-type]
+    if isinstance(kind, pl.Struct):
+        return any(field.dtype == pl.Binary or _holds_bytes(field.dtype) for field in kind.fields)  # type: ignore[arg-type]
+    return False

@@ -1,0 +1,92 @@
+"""Planning here: what the cluster would make of a job file, for `check`, and for the topics that `submit` creates."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schemas.decided import Id
+from schemas.jobs import JobSpec
+from schemas.plans import Plan
+from schemas.topics import TopicSpec
+from services.controller.spark_analysis import Describer
+from services.kernel.errors import USAGE, CommandFailed, JobRejected
+from services.kernel.planning.loading import interpret
+from services.kernel.planning.plan import make_plan
+from services.kernel.planning.reading import read
+from services.kernel.planning.spark_inputs import operators
+from services.kernel.planning.user_topics import source_topic
+
+NO_GENERATION = "0-000000"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """raw: as it is written, which is what is submitted."""
+
+    name: str
+    raw: dict[str, Any]
+    spec: JobSpec
+
+
+def read_job(path: Path) -> JobFile:
+    """Raises CommandFailed for a file that cannot be read, JobRejected for what is wrong inside."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise CommandFailed(f"cannot read {path}: {why}", "give the path of a job file", USAGE) from None
+    raw = read(text, str(path))
+    return JobFile(str(path), raw, interpret(raw, str(path)))
+
+
+def plan(spec: JobSpec, present: dict[str, int] | None, prefix: str, allow: Sequence[str]) -> Plan:
+    """As the controller plans it.
+
+    Args:
+        present: partitions by topic, None without a cluster: then the topics are taken to be there.
+
+    Raises:
+        JobRejected: with every problem.
+    """
+    sys.path.insert(0, str(Path.cwd()))  # as for workers, which are started here
+    topics = present or {}
+    return make_plan(
+        spec,
+        generation=NO_GENERATION,
+        id=Id("check", 1),
+        topics=present,
+        first={topic: dict.fromkeys(range(count), 0) for topic, count in topics.items()},
+        prefix=prefix,
+        versions={},
+        allow=allow,
+        describe=Describer(allow),
+    )
+
+
+def missing_topics(
+    spec: JobSpec, present: dict[str, int], prefix: str, allow: Sequence[str], partitions: int | None
+) -> list[TopicSpec]:
+    """The job's topics that do not exist, as they are to be; none for a job with problems.
+
+    Sources get as many partitions as tasks, sinks as many as the file says, else as their query has tasks;
+    `partitions` goes before the numbers of tasks.
+    """
+    try:
+        tasks = {} if operators(spec) else plan(spec, None, prefix, allow).sink_partitions
+    except JobRejected:
+        return []  # the cluster tells all that is wrong
+    wanted = {
+        source_topic(spec, name): partitions or source.parallelism
+        for name, source in spec.sources.items()
+        if source.topic is not None
+    }
+    for query in spec.queries.values():
+        if query.sink is not None:
+            # What Spark operators put out, and so how many tasks read it, takes seconds to find out: once is enough.
+            own = query.sink.partitions or partitions or tasks.get(query.sink.topic, 1)
+            wanted[query.sink.topic] = own
+    return [TopicSpec(topic, count) for topic, count in wanted.items() if topic not in present]

@@ -1,0 +1,44 @@
+"""Reaching: whether anybody listens at a Kafka's address, known at once where the client would try for seconds."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+
+from services.kernel.errors import CommandFailed
+
+CONNECT_S = 3.0
+"""For all addresses together; a refusal or an unknown name is known much earlier."""
+_ADDRESS = re.compile(r"(?:\w+://)?(?:\[(?P<ipv6>[^\]]+)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
+_PORT = 9092
+
+
+def reach(bootstrap_servers: str, hint: str) -> None:
+    """Returns if one of the servers takes connections. Raises CommandFailed that says why none does."""
+    deadline = time.monotonic() + CONNECT_S
+    reasons: dict[str, None] = {}
+    for one in filter(None, map(str.strip, bootstrap_servers.split(","))):
+        reason = _reason(one, max(0.1, deadline - time.monotonic()))
+        if not reason:
+            return
+        reasons[reason] = None
+    why = ", ".join(reasons) or "no address"
+    raise CommandFailed(f"Kafka at {bootstrap_servers or '(nowhere)'} cannot be reached: {why}", hint)
+
+
+def _reason(address: str, timeout_s: float) -> str:
+    """Empty if it takes a connection."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        return f"'{address}' is no address: write HOST:PORT"
+    host, port = found["ipv6"] or found["host"], int(found["port"] or _PORT)
+    try:
+        socket.create_connection((host, port), timeout_s).close()
+    except socket.gaierror:
+        return f"there is no host '{host}'"
+    except TimeoutError:
+        return f"no answer from {host}"
+    except (OSError, OverflowError) as error:
+        return (getattr(error, "strerror", None) or str(error)).lower()
+    return ""

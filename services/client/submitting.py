@@ -1,0 +1,168 @@
+"""Submitting: writes to `jobs.submit` what a person asks for, and waits until the cluster has done it or says why not.
+
+Source: PROTOCOL 1, JOBS "Submitting by Kafka alone works too".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from schemas import commands
+from schemas.assignments import unit_key
+from schemas.commands import Command
+from schemas.events import Event
+from schemas.job_operators import Spark
+from schemas.jobs import JobSpec
+from schemas.plans import Counts, Ended, Problem, Rejection, Status
+from schemas.topics import Partition, generation
+from services.kernel.errors import CommandFailed, JobRejected, Retriable
+from services.view.cluster import JobLine
+from services.view.door import Door
+from services.view.reading import Watch, read_all
+
+ANSWER_S = 5.0
+LOOK_AGAIN_S = 0.2
+PATIENCE_S, SPARK_S = 60.0, 240.0
+"""How long a job may take until it runs, and how much longer for each operator on Spark: the controller gives Spark
+three minutes to say what it makes of one, and then a driver and its JVM start.
+"""
+
+WANTED_STATE = {"pause": "paused", "resume": "running"}
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that runs."""
+
+    job: str
+    generation: str
+    status: Status
+
+
+def on_spark(spec: JobSpec) -> list[str]:
+    """The job's operators that Spark runs."""
+    return [name for name, operator in spec.operators.items() if isinstance(operator, Spark)]
+
+
+def patience_s(spark: Sequence[str]) -> float:
+    return PATIENCE_S + SPARK_S * len(spark)
+
+
+def submit(door: Door, raw: dict[str, Any], timeout_s: float, tell: Callable[[str], None]) -> Submitted:
+    """Returns once every unit runs.
+
+    Args:
+        tell: how far it is, whenever the cluster says so.
+
+    Raises:
+        JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
+    """
+    with Watch(door.log, door.topics) as watch:
+        run = _append(door, commands.encode(raw))
+        last = Status(str(raw.get("name")), run, "submitted", 0)
+        for record in watch.records(timeout_s):
+            if isinstance(record, Event) or record.generation != run:
+                continue
+            if isinstance(record, Rejection):
+                raise JobRejected(record.problems)
+            if isinstance(record, Ended):
+                raise CommandFailed(f"job {last.job} has ended: {record.reason}")
+            if isinstance(record, Status):
+                last = record
+                tell(_how_far(last))
+            if last.state == "running":
+                return Submitted(last.job, run, last)
+            if last.state == "failed":
+                raise CommandFailed(f"job {last.job} failed: {last.error}", f"`holdfast status {last.job}`")
+    raise CommandFailed(_not_yet(last, timeout_s), f"`holdfast status {last.job}` shows whether it comes up later")
+
+
+def _how_far(status: Status) -> str:
+    if status.state == "accepted":
+        return "accepted: Spark is asked what it makes of the job"
+    why = f": {status.error}" if status.error else ""
+    return f"{status.state}: {status.available} of {status.units} units run{why}"
+
+
+def _not_yet(last: Status, timeout_s: float) -> str:
+    if last.state == "submitted":
+        return f"no controller has answered within {timeout_s:g} s"
+    why = f": {last.error}" if last.error else ""
+    return f"job {last.job} is {last.state} after {timeout_s:g} s, {last.available} of {last.units} units run{why}"
+
+
+def _append(door: Door, record: bytes) -> str:
+    """Returns the generation that a job gets by the record's place, time and bytes."""
+    time_ms = int(time.time() * 1000)
+    return generation(append(door, record, time_ms), time_ms, record)
+
+
+def append(door: Door, record: bytes, time_ms: int | None = None) -> int:
+    """Submits the record; its offset."""
+    appender = door.log.appender("submit")
+    offsets: list[int] = []
+    try:
+        submit = Partition(door.topics.submit, 0)
+        appender.append(submit, record, timestamp_ms=time_ms, done=lambda error, offset: offsets.append(offset))
+        appender.flush(ANSWER_S)
+    finally:
+        appender.close()
+    return offsets[0]
+
+
+def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = "") -> Counts:
+    """Returns once the job has been paused, has been resumed or has ended; then with what it has counted.
+
+    Args:
+        start: for resume, where topics that were created anew are read from.
+
+    Raises:
+        CommandFailed: it is refused, or not done in time (it may be later).
+    """
+    with Watch(door.log, door.topics) as watch:
+        _append(door, commands.encode(Command(kind, job.job, start=start)))
+        for record in watch.records(timeout_s):
+            if _done(record, kind, job):
+                return record if isinstance(record, Ended) else Counts()
+            if isinstance(record, Event) and record.kind == "command-refused" and record.job == job.job:
+                raise CommandFailed(f"refused: {record.detail}")
+            if isinstance(record, Status) and record.generation == job.generation and record.state == "failed":
+                raise CommandFailed(f"job {job.job} failed: {record.error}")
+    raise CommandFailed(f"{kind} of {job.job} is not done after {timeout_s:g} s", "it goes on: `holdfast status` tells")
+
+
+def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: float) -> None:
+    """Returns once a valid assignment of the unit says this scheme; copies that this asks for may be on their way.
+
+    Raises:
+        CommandFailed: nothing has decided it in time.
+    """
+    key = unit_key(job.job, job.generation, unit)
+    _append(door, commands.encode(Command("scheme", job.job, unit, scheme)))
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        with suppress(Retriable):  # a broker that is busy is asked again
+            change = read_all(door).change(key)
+            if change is not None and change.scheme == scheme:
+                return
+        time.sleep(LOOK_AGAIN_S)
+    raise CommandFailed(
+        f"{unit} is not under {scheme} after {timeout_s:g} s", "it changes once its copies allow it: `holdfast units`"
+    )
+
+
+def _done(record: object, kind: str, job: JobLine) -> bool:
+    if kind in WANTED_STATE:
+        return isinstance(record, Status) and (record.generation, record.state) == (job.generation, WANTED_STATE[kind])
+    return isinstance(record, Ended) and record.generation == job.generation
+
+
+def problem_lines(problems: tuple[Problem, ...]) -> list[dict[str, str]]:
+    """For `--json`, every key always there."""
+    return [msgspec.structs.asdict(one) for one in problems]

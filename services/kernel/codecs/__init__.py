@@ -1,0 +1,1 @@
+"""Rows to bytes and back: records of users' topics, frames, keys."""

@@ -1,0 +1,185 @@
+"""Arrow records: many rows in one Kafka record, as an Arrow IPC stream or file, read strictly and written bounded.
+
+A record is a row group of its own: columns are found by name, in any order, others are ignored, and either all of its
+rows are taken or none. Nothing in it is trusted: what it claims is checked before rows are made of it.
+Source: JOBS "format", PROTOCOL 3 (one record = one offset).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.frames import RowCodec
+from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
+
+MAX_ROWS = 1_000_000
+"""Of a record that is read: columns without values have no bytes, however many rows they claim."""
+MAX_TEXT_BYTES = 256 * 1024 * 1024
+"""Of a record that is read: many rows may point to one long text."""
+MAX_RECORD_BYTES = 512 * 1024
+"""Of a record that is written, unless a single row is larger: half of what topics take by default."""
+
+_FILE = b"ARROW1"
+_BROKEN = (
+    pa.ArrowException, OSError, ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException,
+)  # fmt: skip
+"""What reading bytes that are no Arrow, or no longer, may raise. Arrow's validation lets views pass that are not UTF-8,
+at which polars panics."""
+_DAY_US = 86_400_000_000
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("begin", "<i4")])
+_INSIDE = 12
+"""A text of so many bytes lies in the view itself."""
+
+
+class UnfitRecord(Exception):
+    """Why a record gives no rows."""
+
+
+class ArrowReader:
+    """Reads the records of one stream."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self._fields = dict(fields)
+        self.nothing = field_types.schema(fields).to_frame()
+
+    def read(self, value: bytes | None) -> pl.DataFrame:
+        """The rows of a record, with the stream's columns. Raises UnfitRecord."""
+        try:
+            table = _table(value)
+            columns = [self._column(table, name, text) for name, text in self._fields.items()]
+        except _BROKEN as error:
+            raise UnfitRecord(f"no Arrow stream: {_first_line(error)}") from None
+        return pl.DataFrame(columns)
+
+    def _column(self, table: pa.Table, name: str, text: str) -> pl.Series:
+        wanted = field_types.dtype(text)
+        if (count := table.schema.names.count(name)) != 1:
+            if count == 0 and field_types.nullable(text):
+                return pl.Series(name, [None], dtype=wanted).new_from_index(0, table.num_rows)
+            raise UnfitRecord(f"{name}: {'is missing' if count == 0 else 'is there twice'}, expected {text}")
+        column = _plain(table.column(name))
+        if not _readable(column.type):
+            raise UnfitRecord(f"{name}: expected {text}, found {column.type}")
+        _check(name, column)
+        given = pl.Series(name, column)
+        if given.dtype != wanted and not (field_types.widens(given.dtype, wanted) or _rescales(given.dtype, wanted)):
+            raise UnfitRecord(f"{name}: expected {text}, found {column.type}")
+        series = given if given.dtype == wanted else given.cast(wanted, strict=False)
+        lost = series.null_count() > given.null_count()
+        if lost or (series.null_count() and not field_types.nullable(text)):
+            row = (series.is_null() & given.is_not_null() if lost else series.is_null()).arg_true()[0]
+            raise UnfitRecord(f"{name}: expected {text}, found {given[row] if lost else 'null'} in row {row}")
+        return series
+
+
+def encode_arrow(rows: pl.DataFrame, fields: Mapping[str, str]) -> list[bytes]:
+    """Rows as records, without the event time: equal rows give equal bytes. Halves what is too large."""
+    return _encoded(RowCodec(field_types.schema(fields)), rows) if rows.height else []
+
+
+def _encoded(codec: RowCodec, rows: pl.DataFrame) -> list[bytes]:
+    whole = codec.stream(rows)
+    if len(whole) <= MAX_RECORD_BYTES or rows.height == 1:
+        return [whole]
+    half = rows.height // 2
+    return [*_encoded(codec, rows.slice(0, half)), *_encoded(codec, rows.slice(half))]
+
+
+def _table(value: bytes | None) -> pa.Table:
+    """All batches of a record, checked to be what they claim."""
+    if not value:
+        raise UnfitRecord("the record is empty")
+    batches: list[Any] = []
+    count = 0
+    source = pa.ipc.open_file(pa.py_buffer(value)) if value.startswith(_FILE) else pa.ipc.open_stream(value)
+    for batch in _batches(source):
+        count += batch.num_rows
+        if count > MAX_ROWS:
+            raise UnfitRecord(f"over {MAX_ROWS:,} rows in a record")
+        batch.validate(full=True)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, source.schema)
+
+
+def _batches(source: Any) -> Sequence[Any] | Any:
+    return map(source.get_batch, range(source.num_record_batches)) if hasattr(source, "get_batch") else source
+
+
+def _plain(column: Any) -> Any:
+    """In one piece, and a time of another zone as the same moment in UTC."""
+    array = column.combine_chunks()
+    if types.is_timestamp(array.type) and array.type.tz is not None:
+        return array.cast(pa.timestamp(array.type.unit, "UTC"))
+    return array
+
+
+def _readable(kind: Any) -> bool:
+    """Types of which polars makes ours; of others, such as dictionaries, it is not asked."""
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _readable(kind.value_type)
+    if types.is_struct(kind):
+        return all(_readable(kind.field(index).type) for index in range(kind.num_fields))
+    if types.is_timestamp(kind):
+        return kind.tz in (None, "UTC")
+    is_one = (
+        types.is_integer, types.is_float32, types.is_float64, types.is_boolean, types.is_null, types.is_date32,
+        types.is_decimal128, types.is_string, types.is_large_string, types.is_string_view, types.is_binary,
+        types.is_large_binary, types.is_binary_view,
+    )  # fmt: skip
+    return any(is_kind(kind) for is_kind in is_one)
+
+
+def _rescales(given: pl.DataType, wanted: pl.DataType) -> bool:
+    """Decimals of other digits; each value decides whether it fits."""
+    return isinstance(given, pl.Decimal) and isinstance(wanted, pl.Decimal) and given.scale <= wanted.scale
+
+
+def _check(name: str, array: Any) -> None:
+    """Times stay in this calendar, and texts where they belong, however deep they lie."""
+    kind = array.type
+    if types.is_list(kind) or types.is_large_list(kind):
+        _check(name, array.values)
+    elif types.is_struct(kind):
+        for index in range(kind.num_fields):
+            _check(name, array.field(index))
+    elif types.is_timestamp(kind) and kind.unit != "ns":
+        factor = US_PER_UNIT[kind.unit]
+        _check_range(name, array.view(pa.int64()), OLDEST_US // factor, NEWEST_US // factor)
+    elif types.is_date32(kind):
+        _check_range(name, array.view(pa.int32()), OLDEST_US // _DAY_US, NEWEST_US // _DAY_US)
+    elif len(array) and (types.is_string_view(kind) or types.is_binary_view(kind)):
+        _check_views(name, array)
+
+
+def _check_views(name: str, array: Any) -> None:
+    """Where each text lies: Arrow's validation does not look, and reading one from elsewhere ends the process."""
+    _, where, *buffers = array.buffers()
+    views = np.frombuffer(where, _VIEW)[array.offset : array.offset + len(array)]
+    sizes = np.array([0 if buffer is None else buffer.size for buffer in buffers], dtype=np.int64)
+    lengths = views["length"].astype(np.int64)
+    apart = views[lengths > _INSIDE]
+    index, begin = apart["buffer"], apart["begin"].astype(np.int64)
+    if (lengths < 0).any() or (index < 0).any() or (index >= len(sizes)).any() or (begin < 0).any():
+        raise UnfitRecord(f"{name}: a text lies nowhere")
+    if len(apart) and (begin + apart["length"] > sizes[index]).any():
+        raise UnfitRecord(f"{name}: a text lies nowhere")
+    if int(lengths.sum()) > MAX_TEXT_BYTES:
+        raise UnfitRecord(f"{name}: over {MAX_TEXT_BYTES >> 20} MiB of text in a record")
+
+
+def _check_range(name: str, numbers: Any, least: int, most: int) -> None:
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
+        raise UnfitRecord(f"{name}: a time outside the years 1 to 9999")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

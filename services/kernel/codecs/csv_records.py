@@ -1,0 +1,129 @@
+"""CSV records to column values: one line a record, columns in the order of the fields, empty = null.
+
+There is no header: a record that repeats the names is refused like any other that does not fit. Source: JOBS "format".
+"""
+
+from __future__ import annotations
+
+import binascii
+import csv
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.json_records import json_type
+from services.kernel.codecs.typed_columns import Column, Values, decimals, nested, times
+
+_BOOLS = {"true": True, "false": False}
+_DATE = r"^\d{4}-\d{2}-\d{2}$"
+_SHOWN = 60
+csv.field_size_limit(2**30)  # the default refuses a text of 128 KiB
+
+
+class CsvReader:
+    """Reads records of one stream; see JsonReader."""
+
+    def __init__(self, fields: Mapping[str, str], unit: str | None) -> None:
+        self._fields, self._unit = dict(fields), unit
+        self._width = len(fields)
+
+    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], list[int], dict[int, str]]:
+        """Texts by column, the records they come from, and why the others are refused."""
+        rows, kept, refused = [], [], dict[int, str]()
+        for index, found in enumerate(self._split(values)):
+            if isinstance(found, str):
+                refused[index] = found
+            elif len(found) != self._width:
+                refused[index] = f"expected {self._width} columns ({', '.join(self._fields)}), found {len(found)}"
+            else:
+                rows.append(found)
+                kept.append(index)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * self._width
+        return [[text or None for text in column] for column in columns], kept, refused
+
+    def columns(self) -> list[Column]:
+        return [self._column(text) for text in self._fields.values()]
+
+    @staticmethod
+    def shown(value: Any) -> str:
+        text = str(value)
+        return f"'{text}'" if len(text) <= _SHOWN else f"'{text[: _SHOWN - 3]}...'"
+
+    def _split(self, values: Sequence[bytes | None]) -> list[list[str] | str]:
+        """The columns of each record, or what is wrong with it."""
+        try:
+            joined = b"".join(values)  # type: ignore[arg-type]
+            if all(values) and b'"' not in joined and b"\n" not in joined and b"\r" not in joined:
+                return list(csv.reader([value.decode() for value in values]))  # type: ignore[union-attr]
+        except (TypeError, UnicodeDecodeError):  # told one by one
+            pass
+        return [_columns(value) for value in values]
+
+    def _column(self, text: str) -> Column:
+        kind = field_types.dtype(text)
+        if isinstance(kind, pl.Datetime):
+            return lambda values: times(self._unit)(_numbers_apart(values) if self._unit else values)
+        if isinstance(kind, pl.Decimal):
+            return lambda values: decimals(kind)([_decimal(value) for value in values])
+        if isinstance(kind, (pl.List, pl.Struct)):
+            decode = msgspec.json.Decoder(json_type(text, self._unit)).decode
+            return lambda values: nested(kind, self._unit)([_json(value, decode) for value in values])
+        if kind == pl.Boolean:
+            return lambda values: pl.Series([_BOOLS.get((value or "").lower()) for value in values], dtype=pl.Boolean)
+        if kind == pl.Binary:
+            return lambda values: pl.Series([_bytes(value) for value in values], dtype=pl.Binary)
+        return lambda values: _cast(pl.Series(values, dtype=pl.String), kind)
+
+
+def _columns(value: bytes | None) -> list[str] | str:
+    """One record on its own; a quoted text may hold line breaks, a record may not hold two lines."""
+    if not value:
+        return "the record is empty"
+    try:
+        lines = list(csv.reader(value.decode().splitlines(keepends=True), strict=True))
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 at byte {error.start}"
+    except csv.Error as error:
+        return f"no CSV: {error}"
+    return lines[0] if len(lines) == 1 else f"expected one line, found {len(lines)}"
+
+
+def _cast(texts: pl.Series, kind: pl.DataType) -> pl.Series:
+    """Texts as string, int, float or date; null where they are none."""
+    if kind == pl.Date:
+        dates = texts.to_frame("v").select(pl.when(pl.col("v").str.contains(_DATE)).then(pl.col("v"))).to_series()
+        return dates.str.to_date("%Y-%m-%d", strict=False)
+    numbers = texts.cast(kind, strict=False)
+    if kind == pl.Float64:
+        return numbers.to_frame("v").select(pl.when(pl.col("v").is_finite()).then(pl.col("v"))).to_series()
+    return numbers
+
+
+def _numbers_apart(values: Values) -> list[Any]:
+    numbers = pl.Series(values, dtype=pl.String).cast(pl.Int64, strict=False).to_list()
+    return [text if number is None else number for text, number in zip(values, numbers, strict=True)]
+
+
+def _decimal(value: str | None) -> Decimal | None:
+    try:
+        return None if value is None else Decimal(value)
+    except InvalidOperation:
+        return None
+
+
+def _bytes(value: str | None) -> bytes | None:
+    try:
+        return None if value is None else binascii.a2b_base64(value, strict_mode=True)
+    except ValueError:
+        return None
+
+
+def _json(value: str | None, decode: Any) -> Any:
+    try:
+        return None if value is None else decode(value)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

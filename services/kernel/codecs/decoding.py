@@ -1,0 +1,147 @@
+"""Records of a user's topic to the rows of a source, and to dead letters with a reason.
+
+Source: PROTOCOL 3. What becomes of a record never depends on the records that come with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord
+from services.kernel.codecs.csv_records import CsvReader
+from services.kernel.codecs.fields import TIME, with_time
+from services.kernel.codecs.json_records import JsonReader
+from services.kernel.codecs.typed_columns import Column, Values
+
+MAX_AHEAD_US = 3_600_000_000
+"""An event time further ahead of its record's timestamp is wrong; it would make all that follows late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """rows: with their event time; kept: index of the record of each row, ascending; refused: (index, reason)."""
+
+    rows: pl.DataFrame
+    kept: np.ndarray
+    refused: list[tuple[int, str]]
+
+
+class Reader(Protocol):
+    """A format. Column values may still be unfit: `columns` make null of them."""
+
+    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]: ...
+    def columns(self) -> list[Column]: ...
+    def shown(self, value: Any) -> str: ...
+
+
+Refuse = Callable[[int, str], None]
+"""Takes a row's position and the reason."""
+FORMATS: dict[str, Callable[[Mapping[str, str], str | None], Reader]] = {"json": JsonReader, "csv": CsvReader}
+
+
+class Decoder:
+    """Decodes records of one source.
+
+    Args:
+        fields: type text by column. format: json, csv or arrow.
+        event_time: column that holds it; None: the record's timestamp is the event time.
+        unit: s, ms, us or ns of timestamps that are integers.
+    """
+
+    def __init__(
+        self, fields: Mapping[str, str], format: str = "json", event_time: str | None = None, unit: str | None = None
+    ) -> None:
+        self._fields, self._event_time = dict(fields), event_time
+        self._nothing = with_time(field_types.schema(fields)).to_frame()
+        self._tables = ArrowReader(fields) if format == "arrow" else None
+        if self._tables is None:
+            self._reader = FORMATS[format](fields, unit)
+            self._columns = dict(zip(fields, self._reader.columns(), strict=True))
+
+    def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
+        """One row for each record that fits, of Arrow records many. timestamps_ms: of the records; negative = none."""
+        if not values:
+            return Decoded(self._nothing, np.zeros(0, dtype=np.int64), [])
+        if self._tables is not None:
+            return self._decode_tables(self._tables, values, timestamps_ms)
+        found, read, refused = self._reader.read(values)
+        kept = np.asarray(read, dtype=np.int64)
+        fits = np.ones(len(kept), dtype=bool)
+
+        def refuse(position: int, reason: str) -> None:
+            refused.setdefault(int(kept[position]), reason)
+            fits[position] = False
+
+        series: list[pl.Series] = []
+        for (name, convert), column in zip(self._columns.items(), found, strict=True):
+            series.append(convert(column).alias(name))
+            self._refuse_unfit(name, series[-1], column, refuse)
+        stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
+        series.append(self._times(series, stamps_us, refuse).alias(TIME))
+        rows = pl.DataFrame(series)
+        if not fits.all():
+            rows, kept = rows.filter(pl.Series(fits)), kept[fits]
+        return Decoded(rows, kept, sorted(refused.items()))
+
+    def _decode_tables(
+        self, reader: ArrowReader, values: Sequence[bytes | None], timestamps_ms: Sequence[int]
+    ) -> Decoded:
+        """A row at fault refuses all of its record, as only whole records can be put aside and sent again."""
+        tables, heights, refused = [reader.nothing], np.zeros(len(values), dtype=np.int64), dict[int, str]()
+        for index, value in enumerate(values):
+            try:
+                tables.append(reader.read(value))
+                heights[index] = tables[-1].height
+            except UnfitRecord as error:
+                refused[index] = str(error)
+        rows = pl.concat(tables)
+        kept, first = np.repeat(np.arange(len(values)), heights), np.cumsum(heights) - heights
+
+        def refuse(position: int, reason: str) -> None:
+            record = int(kept[position])
+            refused.setdefault(record, f"{reason} in row {position - int(first[record])}")
+
+        stamps_us = np.asarray(timestamps_ms, dtype=np.int64)[kept] * 1_000
+        rows = rows.with_columns(self._times(rows.get_columns(), stamps_us, refuse).alias(TIME))
+        fits = ~np.isin(kept, list(refused))
+        if not fits.all():
+            rows, kept = rows.filter(pl.Series(fits)), kept[fits]
+        return Decoded(rows, kept, sorted(refused.items()))
+
+    def _refuse_unfit(self, name: str, column: pl.Series, given: Values, refuse: Refuse) -> None:
+        """Null that was not given as null, or not allowed."""
+        text = self._fields[name]
+        if not column.null_count() or (field_types.nullable(text) and column.null_count() == given.count(None)):
+            return
+        for position in column.is_null().arg_true().to_list():
+            value = given[position]
+            if value is None and field_types.nullable(text):
+                continue
+            found = "null" if value is None else self._reader.shown(value)
+            refuse(position, f"{name}: expected {text}, found {found}")
+
+    def _times(self, columns: Sequence[pl.Series], stamps_us: np.ndarray, refuse: Refuse) -> pl.Series:
+        """Event times in microseconds; rows without a usable one are refused."""
+        name = self._event_time
+        if name is None:
+            for position in np.flatnonzero(stamps_us < 0).tolist():
+                refuse(position, "the record has no timestamp")
+            return pl.Series(stamps_us)
+        given = columns[list(self._fields).index(name)].cast(pl.Datetime("us")).cast(pl.Int64)
+        for position in given.is_null().arg_true().to_list() if given.null_count() else ():
+            refuse(position, f"{name}: the event time is null")
+        times = given.fill_null(0) if given.null_count() else given
+        for position in np.flatnonzero((stamps_us >= 0) & (times.to_numpy() - stamps_us > MAX_AHEAD_US)).tolist():
+            refuse(position, f"{name}: {_iso(times[position])} is more than 1 h ahead of the record's timestamp")
+        return times
+
+
+def _iso(microseconds: int) -> str:
+    return f"{(datetime(1970, 1, 1) + timedelta(microseconds=microseconds)).isoformat()}Z"

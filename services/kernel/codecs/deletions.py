@@ -1,0 +1,91 @@
+"""Deletions in a table's topic: records without a value, whose keys say which row is gone.
+
+Who writes the topic chooses how keys are written, so all usual ways are understood: the text of the one key column or
+its JSON, a JSON object of the key columns, a JSON array of their values in the order in which the table names them
+(which is how a sink of ours writes its keys). Where a text could be either, it is taken for JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from services.kernel.codecs.decoding import Decoded, Decoder
+from services.kernel.codecs.fields import required
+
+_any = msgspec.json.Decoder().decode
+_values = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+_NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _UnreadableKey(Exception):
+    """Says why nothing can be deleted."""
+
+
+class Deletions:
+    """Reads the keys of deletions.
+
+    Args:
+        fields: of the table, type text by column. key: its key columns. unit: of timestamps that are integers.
+    """
+
+    def __init__(self, fields: Mapping[str, str], key: Sequence[str], unit: str | None) -> None:
+        self._key = list(key)
+        self._decoder = Decoder({name: fields[name] for name in key}, unit=unit)
+        one_text = len(key) == 1 and required(fields[key[0]]) == "string"
+        self._texts = _texts(key[0]) if one_text else None
+
+    def decode(self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
+        """One row of the key columns for each key that can be read; its time is that of the record, 0 without one."""
+        records, read, refused = list[bytes](), list[int](), list[tuple[int, str]]()
+        for index, key in enumerate(keys):
+            try:
+                records.append(self._record(key))
+                read.append(index)
+            except _UnreadableKey as error:
+                refused.append((index, f"a deletion: {error}"))
+        decoded = self._decoder.decode(records, [max(0, timestamps_ms[index]) for index in read])
+        refused += [(read[index], f"a deletion: of its key, {reason}") for index, reason in decoded.refused]
+        return Decoded(decoded.rows, np.asarray(read, dtype=np.int64)[decoded.kept], sorted(refused))
+
+    def _record(self, key: bytes | None) -> bytes:
+        """The key as a JSON object of the key columns; whether the values are of their types is not looked at yet."""
+        if key is None:
+            raise _UnreadableKey("it has no key")
+        return self._of_values(key) if self._texts is None else self._of_text(self._texts, key)
+
+    def _of_text(self, texts: msgspec.json.Decoder[Any], key: bytes) -> bytes:
+        try:
+            found = texts.decode(key)
+            text = found if isinstance(found, str) else found[0] if isinstance(found, tuple) else found.key
+        except _NO_JSON:
+            try:
+                text = key.decode()
+            except UnicodeDecodeError as error:
+                raise _UnreadableKey(f"its key is not UTF-8: {error.reason}") from None
+        return _encode({self._key[0]: text})
+
+    def _of_values(self, key: bytes) -> bytes:
+        try:
+            found = _any(key)
+        except _NO_JSON:
+            found = key.decode("utf-8", "replace")
+            if len(self._key) > 1:
+                raise _UnreadableKey("its key is no JSON") from None
+            return _encode({self._key[0]: found})
+        if isinstance(found, dict):
+            return key
+        values = _values(key) if isinstance(found, list) else [msgspec.Raw(key)]
+        if len(values) != len(self._key):
+            raise _UnreadableKey(f"its key holds {len(values)} of {len(self._key)} values: {', '.join(self._key)}")
+        return _encode(dict(zip(self._key, values, strict=True)))
+
+
+def _texts(name: str) -> msgspec.json.Decoder[Any]:
+    """Reads a text, an array of one, or an object that has one under the column's name."""
+    named = msgspec.defstruct("Named", [("key", str)], rename={"key": name})
+    return msgspec.json.Decoder(str | tuple[str] | named)

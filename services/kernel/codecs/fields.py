@@ -1,0 +1,154 @@
+"""Field types of a job file and the polars types they stand for.
+
+Source: JOBS "Field types". `?` behind a type: may be null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from services.kernel.suggestions import did_you_mean
+
+TIME = "_time"
+"""Every stream carries its event time in this Int64 column (microseconds since 1970), last, never null."""
+DELETED = "_deleted"
+"""Every table carries this column, of type `bool?`: true where a row deletes that of its key, null elsewhere."""
+
+SIMPLE: dict[str, pl.DataType] = {
+    "string": pl.String(),
+    "int": pl.Int64(),
+    "float": pl.Float64(),
+    "bool": pl.Boolean(),
+    "timestamp": pl.Datetime("us", "UTC"),
+    "date": pl.Date(),
+    "bytes": pl.Binary(),
+}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+MAX_PRECISION = 38
+
+
+def nullable(text: str) -> bool:
+    return text.strip().endswith("?")
+
+
+def required(text: str) -> str:
+    """The type without its `?`."""
+    return text.strip().removesuffix("?").strip()
+
+
+def optional(text: str) -> str:
+    """The type with a `?`."""
+    return f"{required(text)}?"
+
+
+def dtype(text: str) -> pl.DataType:
+    """The polars type of a field type.
+
+    Raises:
+        ValueError: saying what is wrong and what was probably meant.
+    """
+    name = required(text)
+    if name in SIMPLE:
+        return SIMPLE[name]
+    if match := _DECIMAL.fullmatch(name):
+        return _decimal(int(match[1]), int(match[2]))
+    if name.startswith("list<") and name.endswith(">"):
+        return pl.List(dtype(name[5:-1]))
+    if name.startswith("struct<") and name.endswith(">"):
+        return pl.Struct({field: dtype(kind) for field, kind in members(name).items()})
+    known = [*SIMPLE, "decimal(p,s)", "list<...>", "struct<...>"]
+    raise ValueError(f"unknown type '{name}', {did_you_mean(name, known) or 'types: ' + ', '.join(known)}")
+
+
+def members(text: str) -> dict[str, str]:
+    """The fields of a struct type, `struct<a: int, b: string?>`."""
+    found = {}
+    for part in _split(required(text)[len("struct<") : -1]):
+        field, colon, kind = part.partition(":")
+        if not colon or not field.strip():
+            raise ValueError(f"'{part.strip()}' in '{text}' is no field: write name: type")
+        if field.strip() in found:
+            raise ValueError(f"there are two fields '{field.strip()}' in '{text}'")
+        found[field.strip()] = kind.strip()
+    return found
+
+
+def schema(fields: Mapping[str, str]) -> pl.Schema:
+    """The polars schema of a stream's fields, without its event time."""
+    return pl.Schema({name: dtype(text) for name, text in fields.items()})
+
+
+def with_time(columns: Mapping[str, pl.DataType]) -> pl.Schema:
+    """The schema of a stream's rows: its columns, then the event time."""
+    return pl.Schema([*columns.items(), (TIME, pl.Int64())])
+
+
+def widens(given: pl.DataType, wanted: pl.DataType) -> bool:
+    """Nothing is lost: narrower numbers, times of another unit, a column of nothing but null."""
+    if given == pl.Null:
+        return True
+    if wanted == pl.Int64:
+        return given.is_integer() and given not in (pl.UInt64, pl.Int128, pl.UInt128)
+    if wanted == pl.Float64:
+        return given == pl.Float32
+    return isinstance(wanted, pl.Datetime) and isinstance(given, pl.Datetime) and given.time_zone in (None, "UTC")
+
+
+def text_of(kind: pl.DataType, may_be_null: bool = True) -> str:
+    """The field type of a polars type; narrower numbers count as int or float.
+
+    Raises:
+        ValueError: for a type that has none.
+    """
+    return _name(kind) + ("?" if may_be_null else "")
+
+
+def _name(kind: pl.DataType) -> str:
+    if kind.is_integer():
+        return "int"
+    if kind.is_float():
+        return "float"
+    if isinstance(kind, pl.Datetime):
+        return "timestamp"
+    if isinstance(kind, pl.Decimal):
+        return f"decimal({kind.precision or MAX_PRECISION},{kind.scale})"
+    if isinstance(kind, pl.List):
+        return f"list<{text_of(_instance(kind.inner))}>"
+    if isinstance(kind, pl.Struct):
+        return f"struct<{', '.join(f'{f.name}: {text_of(_instance(f.dtype))}' for f in kind.fields)}>"
+    for name, simple in SIMPLE.items():
+        if kind == simple:
+            return name
+    raise ValueError(f"{kind} is no type of a stream: cast it to one of {', '.join(SIMPLE)}")
+
+
+def _instance(kind: Any) -> pl.DataType:
+    """Polars gives inner types as classes or instances."""
+    instance: pl.DataType = kind() if isinstance(kind, type) else kind
+    return instance
+
+
+def _decimal(precision: int, scale: int) -> pl.DataType:
+    if not 1 <= precision <= MAX_PRECISION or scale > precision:
+        raise ValueError(f"decimal({precision},{scale}): precision is 1 to {MAX_PRECISION}, scale at most precision")
+    return pl.Decimal(precision, scale)
+
+
+def _split(text: str) -> Iterator[str]:
+    """At commas outside < > and ( )."""
+    depth, start = 0, 0
+    for position, letter in enumerate(text):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
+
+
+def stream_schema(fields: Mapping[str, str]) -> pl.Schema:
+    """The schema of a stream's rows: its fields, then the event time."""
+    return with_time(schema(fields))

@@ -1,0 +1,160 @@
+"""JSON records to column values, strictly: what is missing or of another type is refused, never null.
+
+Each record is decoded on its own, so what becomes of it never depends on its companions; msgspec is faster at that
+(3.1 million records/s of 166 bytes) than polars (1.9) or Arrow (1.2) are at a whole batch. Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from operator import attrgetter
+from typing import Annotated, Any, NotRequired, Required, TypedDict
+
+import msgspec
+import polars as pl
+
+from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.typed_columns import Column, Values, decimals, nested, plain, times
+
+_INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_TYPES: dict[str, Any] = {"string": str, "int": _INT64, "float": float, "bool": bool, "date": date, "bytes": bytes}
+_SHOWN = 60
+_AT = re.compile(r" - at `\$\.?(?P<path>.*)`$")
+_MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
+
+
+class JsonReader:
+    """Reads records of one stream.
+
+    Args:
+        unit: of timestamps that are integers; None: they are ISO 8601 texts.
+    """
+
+    def __init__(self, fields: Mapping[str, str], unit: str | None) -> None:
+        self._fields, self._unit = dict(fields), unit
+        names = {f"f{index}": name for index, name in enumerate(fields)}
+        members = [_member(slot, fields[name], unit) for slot, name in names.items()]
+        record = msgspec.defstruct("Record", members, rename=names, kw_only=True, gc=False)
+        self._decode = msgspec.json.Decoder(record).decode
+        self._getters = [attrgetter(slot) for slot in names]
+
+    def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
+        """Values by column, the records they come from, and why the others are refused."""
+        refused: dict[int, str] = {}
+        try:
+            records = list(map(self._decode, values))  # type: ignore[arg-type]
+        except (*_REFUSALS, TypeError):
+            records = self._one_by_one(values, refused)
+        kept = [index for index in range(len(values)) if index not in refused] if refused else range(len(values))
+        return [list(map(getter, records)) for getter in self._getters], kept, refused
+
+    def columns(self) -> list[Column]:
+        """How the values of each column become a series."""
+        return [self._column(field_types.dtype(text)) for text in self._fields.values()]
+
+    @staticmethod
+    def shown(value: Any) -> str:
+        """A value for a message, shortened."""
+        return _shortened(_show(value).decode())
+
+    def _column(self, kind: pl.DataType) -> Column:
+        if isinstance(kind, pl.Datetime):
+            return times(self._unit)
+        if isinstance(kind, pl.Decimal):
+            return decimals(kind)
+        if isinstance(kind, (pl.List, pl.Struct)):
+            return nested(kind, self._unit)
+        return plain(kind)
+
+    # -- refused records ----------------------------------------------------------------------------------------------
+
+    def _one_by_one(self, values: Sequence[bytes | None], refused: dict[int, str]) -> list[Any]:
+        records = []
+        for index, value in enumerate(values):
+            try:
+                if not value:
+                    raise msgspec.DecodeError("the record is empty")
+                records.append(self._decode(value))
+            except _REFUSALS as error:
+                refused[index] = self._reason(error, value or b"")
+        return records
+
+    def _reason(self, error: Exception, value: bytes) -> str:
+        if isinstance(error, UnicodeDecodeError):
+            return f"a text is not UTF-8: {error.reason}"
+        if isinstance(error, RecursionError):
+            return "nested too deeply"
+        if not isinstance(error, msgspec.ValidationError):
+            return f"no JSON object: {error}"
+        message = str(error)
+        at = _AT.search(message)
+        path = at["path"] if at else ""
+        if missing := _MISSING.search(message):
+            path = f"{path}.{missing['name']}".lstrip(".")
+            return f"{path}: is missing, expected {self._expected(path)}"
+        found = self._found(value, path)
+        if not path:
+            return f"expected a JSON object, {found}"
+        expected = self._expected(path)
+        hint = "; integers need the source's `unit`" if "timestamp" in expected and "got `int`" in message else ""
+        return f"{path}: expected {expected}, {found}{hint}"
+
+    def _found(self, value: bytes, path: str) -> str:
+        """What stands at the path; of a record that is broken behind the value at fault, its beginning."""
+        try:
+            return f"found {self.shown(_look(value, path))}"
+        except _REFUSALS:
+            return f"in {_shortened(value[: 4 * _SHOWN].decode(errors='replace'))}"
+
+    def _expected(self, path: str) -> str:
+        return self._fields.get(path) or self._fields.get(re.split(r"[.\[]", path)[0], "another type")
+
+
+_REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_show = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def json_type(text: str, unit: str | None) -> Any:
+    """The type by which msgspec checks a field; what it cannot check is left to the columns."""
+    kind = _required_type(field_types.required(text), unit)
+    return kind | None if field_types.nullable(text) else kind
+
+
+def _required_type(name: str, unit: str | None) -> Any:
+    if name == "timestamp":
+        return str if unit is None else _INT64 | str
+    if name.startswith("decimal"):
+        return Decimal
+    if name.startswith("list<"):
+        return list[json_type(name[len("list<") : -1], unit)]  # type: ignore[misc]
+    if name.startswith("struct<"):
+        members = {member: _item(inner, unit) for member, inner in field_types.members(name).items()}
+        return TypedDict("Struct", members)  # type: ignore[operator]
+    return _TYPES[name]
+
+
+def _item(text: str, unit: str | None) -> Any:
+    return (NotRequired if field_types.nullable(text) else Required)[json_type(text, unit)]
+
+
+def _member(slot: str, text: str, unit: str | None) -> tuple[Any, ...]:
+    kind = json_type(text, unit)
+    return (slot, kind, None) if field_types.nullable(text) else (slot, kind)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _look(value: bytes, path: str) -> Any:
+    """What stands at `a.b[2].c`; the last that was found where the path cannot be followed."""
+    found = msgspec.json.decode(value)
+    for step in re.findall(r"[^.\[\]]+", path):
+        try:
+            found = found[int(step)] if isinstance(found, list) else found[step]
+        except (KeyError, ValueError, IndexError, TypeError):
+            break
+    return found

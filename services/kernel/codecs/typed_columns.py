@@ -1,0 +1,99 @@
+"""Column values, as a record reader found them, to series of the stream's types.
+
+A value that does not fit becomes null; the caller compares with what was given. Source: JOBS "Field types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from services.kernel.codecs import timestamps
+
+Values = Sequence[Any]
+Column = Callable[[Values], pl.Series]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMESTAMP = pl.Datetime("us", "UTC")
+
+
+def plain(kind: pl.DataType) -> Column:
+    """Values that have the right Python type already."""
+    return lambda values: pl.Series(values, dtype=kind)
+
+
+def times(unit: str | None) -> Column:
+    """ISO 8601 texts, or integers of the unit."""
+    return lambda values: _microseconds(values, unit).cast(_TIMESTAMP)
+
+
+def _microseconds(values: Values, unit: str | None) -> pl.Series:
+    kinds = set(map(type, values))
+    if unit is None or int not in kinds:
+        return timestamps.parse(values)
+    if str not in kinds:
+        return timestamps.scaled(values, unit)
+    numbers = timestamps.scaled([None if isinstance(value, str) else value for value in values], unit)
+    return numbers.fill_null(timestamps.parse([value if isinstance(value, str) else None for value in values]))
+
+
+def decimals(kind: pl.Decimal) -> Column:
+    """Decimals, exactly: one with more digits than the type has does not fit."""
+    return lambda values: pl.Series(_decimals(values, kind), dtype=kind)
+
+
+def _decimals(values: Values, kind: pl.Decimal) -> pa.Array:
+    arrow = pa.decimal128(kind.precision, kind.scale)
+    try:
+        return pa.array(values, arrow)
+    except pa.ArrowInvalid:
+        return pa.array([value if _fits(value, kind) else None for value in values], arrow)
+
+
+def _fits(value: Decimal | None, kind: pl.Decimal) -> bool:
+    try:
+        pa.array([value], pa.decimal128(kind.precision, kind.scale))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def nested(kind: pl.DataType, unit: str | None) -> Column:
+    """Lists and structs, value by value."""
+    return lambda values: pl.Series([_inner(value, kind, unit) for value in values], dtype=kind)
+
+
+class _Unfit(Exception):
+    """Something inside a list or struct is not of its type: the whole value does not fit."""
+
+
+def _inner(value: Any, kind: Any, unit: str | None) -> Any:
+    try:
+        return _converted(value, kind, unit)
+    except _Unfit:
+        return None
+
+
+def _converted(value: Any, kind: Any, unit: str | None) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, pl.List):
+        return [_converted(item, kind.inner, unit) for item in value]
+    if isinstance(kind, pl.Struct):
+        return {field.name: _converted(value.get(field.name), field.dtype, unit) for field in kind.fields}
+    if isinstance(kind, pl.Datetime):
+        return moment(value, unit)
+    if isinstance(kind, pl.Decimal) and not _fits(value, kind):
+        raise _Unfit
+    return value
+
+
+def moment(value: Any, unit: str | None) -> datetime:
+    us = _microseconds([value], unit)[0]
+    if us is None:
+        raise _Unfit
+    return _EPOCH + timedelta(microseconds=us)

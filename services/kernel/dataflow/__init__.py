@@ -1,0 +1,1 @@
+"""How rows flow below the cuts: a unit's batches, the merging of what arrives, routing, watermarks, replay."""

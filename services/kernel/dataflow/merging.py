@@ -1,0 +1,247 @@
+"""Merging the frames of one input partition into batches: duplicates dropped, gaps found, divergence caught.
+
+What is no frame is refused, whoever wrote it, and moves nothing: the true frame behind it is taken.
+
+Source: PROTOCOL 4. The batch number is the clock: a batch is ready when a frame of it (or an end) is there from every
+writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.frames import FLAG_END, Header, unpack
+from services.kernel.codecs.frames import payload_of
+from services.kernel.errors import Divergence, FramesMissing
+
+FOREVER = 2**62
+"""A batch number after all others: an ended writer has received everything."""
+
+Refuse = Callable[[int, str], None]
+"""Called with the offset of what is no frame, and why."""
+Fits = Callable[[Header, memoryview], None]
+"""Raises ValueError when a payload are no rows of the stream."""
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class _Writer:
+    """What has come from one writer. received: last complete batch; parts: payloads of the batch in the making.
+
+    count: how many parts it has. ahead: (batch, part, parts) of the last frame that left one out; gap: offset of the
+    first such frame.
+    """
+
+    received: int
+    making: int = 0
+    count: int = 0
+    ahead: tuple[int, int, int] | None = None
+    gap: int = -1
+    parts: list[memoryview] = field(default_factory=list)
+    batches: dict[int, tuple[int, list[memoryview]]] = field(default_factory=dict)
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark."""
+
+    payloads: Sequence[memoryview]
+    watermark: int
+
+
+class InputPartition:
+    """Frames of one partition, from the batch after `batch` on.
+
+    Args:
+        name: for messages, such as `topic[3]`.
+        writers: the writer numbers that feed this partition.
+        generation: frames of another generation are dropped.
+        batch: the last batch that is done. offset: of the first frame behind it.
+        ended: writers that have ended by then.
+        refuse: told of what is no frame. fits: looks into a payload before it is believed.
+        gap: up to this offset frames were found missing by a copy that had read from a marker, too: Kafka has lost
+            them. Their writer knows, goes back to its own marker and sends them again, with all that follow: until
+            then what is ahead of them is dropped.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        writers: Sequence[int],
+        generation: int,
+        batch: int,
+        offset: int,
+        ended: Sequence[int] = (),
+        *,
+        refuse: Refuse = _nothing,
+        fits: Fits = _nothing,
+        gap: int = -1,
+    ) -> None:
+        self._name, self._gap = name, gap
+        self._refuse, self._fits = refuse, fits
+        self._generation = generation
+        self._writers = {number: _Writer(received=batch, ended=number in ended) for number in sorted(writers)}
+        self._done = batch
+        self._next_offset = offset
+        self._firsts: dict[int, int] = {}
+        self._hashes: dict[tuple[int, int, int], int] = {}
+        self.bytes = 0
+
+    def offer(self, offset: int, frame: bytes) -> bool:
+        """Takes one frame; False if it was dropped as a duplicate, or refused.
+
+        Raises:
+            FramesMissing: a batch or part is missing before this frame and the one before it.
+            Divergence: a duplicate with another payload.
+        """
+        self._next_offset = max(self._next_offset, offset + 1)
+        try:
+            return self._offer(offset, frame)
+        except ValueError as error:
+            self._refuse(offset, str(error))
+            return False
+
+    def _offer(self, offset: int, frame: bytes) -> bool:
+        """Raises ValueError on what is no frame."""
+        header = unpack(frame)
+        writer = self._writers.get(header.writer)
+        if header.generation != self._generation or writer is None:
+            raise ValueError(f"generation {header.generation}, writer {header.writer}: not one that writes here")
+        if header.part >= header.parts:
+            raise ValueError(f"part {header.part} of {header.parts}")
+        if self._is_duplicate(writer, header):
+            self._compare(header, offset, frame)
+            return False
+        payload = payload_of(frame, header)
+        if len(payload):
+            self._fits(header, payload)
+        if header.batch != writer.received + 1 or header.part != len(writer.parts):
+            self._look_ahead(writer, header, offset)
+            return False
+        if writer.parts and header.parts != writer.count:
+            raise ValueError(f"part {header.part} of {header.parts} in a batch of {writer.count}")
+        self._take(writer, header, offset, payload)
+        return True
+
+    def _look_ahead(self, writer: _Writer, header: Header, offset: int) -> None:
+        """Frames are missing before this one; or it is none of the writer's, whose next one then fits.
+
+        Raises ValueError for one such frame, FramesMissing once another follows on it, unless that is known.
+        """
+        before, writer.ahead = writer.ahead, (header.batch, header.part, header.parts)
+        if before is None:
+            writer.gap = offset
+        if writer.gap <= self._gap:
+            return
+        missing = (
+            f"writer {header.writer} sent batch {header.batch} part {header.part}, "
+            f"expected batch {writer.received + 1} part {len(writer.parts)}"
+        )
+        if before is not None and _follows(before, header):
+            raise FramesMissing(self._name, offset, missing)
+        raise ValueError(missing)
+
+    def _is_duplicate(self, writer: _Writer, header: Header) -> bool:
+        if writer.ended or header.batch <= writer.received:
+            return True
+        return header.batch == writer.making and header.part < len(writer.parts)
+
+    def _compare(self, header: Header, offset: int, frame: bytes) -> None:
+        """The first in the log counts; down to the last marker a difference is noticed, if it is a frame at all."""
+        known = self._hashes.get((header.writer, header.batch, header.part))
+        if known is not None and known != header.payload_hash:
+            payload = payload_of(frame, header)
+            if len(payload):
+                self._fits(header, payload)
+            raise Divergence(
+                f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part} "
+                f"twice, with different rows: an operator above is not a pure function of its input"
+            )
+
+    def _take(self, writer: _Writer, header: Header, offset: int, payload: memoryview) -> None:
+        self._firsts.setdefault(header.batch, offset)
+        self._hashes[header.writer, header.batch, header.part] = header.payload_hash
+        writer.making, writer.count, writer.ahead = header.batch, header.parts, None
+        writer.parts.append(payload)
+        self.bytes += len(payload)
+        if len(writer.parts) < header.parts:
+            return
+        writer.batches[header.batch] = (header.watermark, [part for part in writer.parts if len(part)])
+        writer.received = header.batch
+        writer.parts = []
+        writer.making = 0
+        writer.ended = bool(header.flags & FLAG_END)
+
+    @property
+    def missing(self) -> str:
+        """What Kafka has lost and a writer has yet to send again, empty if nothing."""
+        waiting = ((number, w) for number, w in self._writers.items() if w.ahead is not None and w.gap <= self._gap)
+        return ", ".join(
+            f"{self._name}: batch {writer.received + 1} part {len(writer.parts)} of writer {number}"
+            for number, writer in waiting
+        )
+
+    @property
+    def newest(self) -> int:
+        """The highest batch that every writer has sent in full."""
+        return min((FOREVER if w.ended else w.received for w in self._writers.values()), default=FOREVER)
+
+    def ready(self, batch: int) -> bool:
+        return self.newest >= batch
+
+    def take(self, batch: int) -> Merged:
+        """Hands out a ready batch and forgets it."""
+        payloads: list[memoryview] = []
+        watermark = END_WATERMARK
+        for writer in self._writers.values():
+            at, parts = writer.batches.pop(batch, (END_WATERMARK, []))
+            watermark = min(watermark, at)
+            payloads += parts
+        self._done = batch
+        self._firsts.pop(batch, None)
+        self.bytes -= sum(len(part) for part in payloads)
+        return Merged(payloads, watermark if self._writers else NO_WATERMARK)
+
+    def skip(self, batch: int, offset: int, ended: Sequence[int]) -> None:
+        """Goes on behind a batch that another copy has done: as if newly opened there, with the frames held since."""
+        for number, writer in self._writers.items():
+            writer.batches = {held: taken for held, taken in writer.batches.items() if held > batch}
+            if writer.making <= batch:
+                writer.making, writer.parts, writer.ahead = 0, [], None
+            writer.received = max(writer.received, batch)
+            writer.ended = writer.ended or number in ended
+        self._done = max(self._done, batch)
+        self._next_offset = max(self._next_offset, offset)
+        self._firsts = {held: first for held, first in self._firsts.items() if held > batch}
+        kept = (parts for writer in self._writers.values() for _, parts in writer.batches.values())
+        making = sum(len(part) for writer in self._writers.values() for part in writer.parts)
+        self.bytes = making + sum(len(part) for parts in kept for part in parts)
+        self.forget_hashes(batch)
+
+    @property
+    def ended(self) -> tuple[int, ...]:
+        """Writers of which nothing comes after the last batch taken."""
+        over = ((number, writer) for number, writer in self._writers.items() if writer.ended)
+        return tuple(number for number, writer in over if not writer.batches)
+
+    def position(self) -> int:
+        """Where to read from to go on after the last batch taken: at the first frame, of any writer, of a later one."""
+        return min(self._firsts.values(), default=self._next_offset)
+
+    def forget_hashes(self, batch: int) -> None:
+        """A valid marker for `batch` has made earlier duplicates impossible to need."""
+        self._hashes = {key: value for key, value in self._hashes.items() if key[1] > batch}
+
+
+def _follows(before: tuple[int, int, int], header: Header) -> bool:
+    """Whether the frame comes right behind another one of its writer."""
+    batch, part, parts = before
+    if part + 1 < parts:
+        return (header.batch, header.part) == (batch, part + 1)
+    return (header.batch, header.part) == (batch + 1, 0)

@@ -1,0 +1,75 @@
+"""A sink task's rows as the records of its topic: their bytes, keys and partitions, a function of the batch alone.
+
+Source: PROTOCOL 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from schemas.plans import OperatorPlan
+from services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
+from services.kernel.codecs.encoding import encode_json, keys
+from services.kernel.codecs.keys import partitions
+from services.kernel.planning.layout import TaskLayout
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRecords:
+    """Column by column; keys None: none has one; partitions None: each key chooses."""
+
+    values: Sequence[bytes]
+    keys: Sequence[bytes | None] | None = None
+    partitions: Sequence[int] | None = None
+
+
+def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
+    """Keyed rows go where Kafka's murmur2 puts them; rows without a key take turns by batch.
+
+    An Arrow record holds rows of many keys and has none itself: rows of one key always go to the same partition.
+    """
+    operator = task.operator
+    row_key, count = list(operator.row_key), max(1, operator.params["partitions"])
+    if for_spark(operator):
+        return _for_spark(task, rows, batch)
+    turn = (batch + task.index) % count
+    if operator.params.get("format") == "arrow":
+        return _arrow(rows, operator.fields, partitions(rows, row_key, count) if row_key else turn)
+    values = encode_json(rows, operator.fields)
+    if row_key:
+        return SinkRecords(values, keys=keys(rows, row_key))
+    return SinkRecords(values, partitions=[turn] * len(values))
+
+
+def for_spark(operator: OperatorPlan) -> bool:
+    """Whether a sink writes the rows that a Spark operator reads."""
+    return operator.kind == "sink" and operator.params.get("for_spark", False)
+
+
+def _for_spark(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
+    """No partition has two writers, so that its rows come with a watermark that never goes back."""
+    own = range(task.index, task.operator.params["partitions"], task.operator.parallelism)
+    values = encode_json(rows, task.operator.fields)
+    return SinkRecords(values, partitions=[own[batch % len(own)]] * len(values))
+
+
+def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
+    """How the rows of one of a sink's records are shown, each as a JSON object. What it gives may raise UnfitRecord."""
+    if sink.params.get("format") != "arrow":
+        return lambda value: [value]
+    read, fields = ArrowReader(sink.fields).read, sink.fields
+    return lambda value: encode_json(read(value), fields)
+
+
+def _arrow(rows: pl.DataFrame, fields: dict[str, str], where: np.ndarray | int) -> SinkRecords:
+    values: list[bytes] = []
+    into: list[int] = []
+    for partition in [where] if isinstance(where, int) else np.unique(where).tolist():
+        some = encode_arrow(rows if isinstance(where, int) else rows.filter(pl.Series(where == partition)), fields)
+        values += some
+        into += [partition] * len(some)
+    return SinkRecords(values, partitions=into)

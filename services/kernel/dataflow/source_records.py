@@ -1,0 +1,70 @@
+"""Records of a planned source to its rows: those of a stream, or the rows and deletions of a table.
+
+Source: PROTOCOL 3. Workers and whoever runs a job again decode alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from schemas.plans import OperatorPlan
+from services.kernel.codecs.decoding import Decoded, Decoder
+from services.kernel.codecs.deletions import Deletions
+from services.kernel.codecs.fields import DELETED, schema, with_time
+
+Key = bytes | None
+Keys = Mapping[int, Key]
+"""Of records without a value: their keys, by position."""
+
+
+class SourceDecoder:
+    """Decodes records of one source.
+
+    Args:
+        operator: the source as planned. params: what the job file says of it.
+    """
+
+    def __init__(self, operator: OperatorPlan, params: Mapping[str, Any]) -> None:
+        fields = {name: kind for name, kind in operator.fields.items() if name != DELETED}
+        key, unit = params.get("table"), params.get("unit")
+        # what counts of a table is the order of its records, so its event time is that of the record
+        event_time = None if key else params.get("event_time")
+        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit)
+        self._deletions = Deletions(fields, key, unit) if key else None
+        self._schema = with_time(schema(operator.fields))
+
+    def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int], keys: Keys) -> Decoded:
+        """A row for each record that fits. timestamps_ms: of the records; negative = none. keys: of deletions."""
+        if self._deletions is None:
+            return self._rows.decode(values, timestamps_ms)
+        gone = [index for index, value in enumerate(values) if value is None] if None in values else []
+        if not gone:
+            return self._marked(self._rows.decode(values, timestamps_ms))
+        there = [index for index, value in enumerate(values) if value is not None]
+        rows = self._rows.decode([values[index] for index in there], [timestamps_ms[index] for index in there])
+        deleted = self._deletions.decode([keys[index] for index in gone], [timestamps_ms[index] for index in gone])
+        return self._merged(_moved(rows, there), _moved(deleted, gone))
+
+    def _marked(self, decoded: Decoded) -> Decoded:
+        """Rows that delete nothing."""
+        mark = pl.Series(DELETED, [None], dtype=pl.Boolean).new_from_index(0, decoded.rows.height)
+        rows = decoded.rows.with_columns(mark).select(self._schema.names())
+        return Decoded(rows, decoded.kept, decoded.refused)
+
+    def _merged(self, rows: Decoded, deleted: Decoded) -> Decoded:
+        """In the order of the records; a deletion is null in all but its key."""
+        marks = deleted.rows.with_columns(pl.lit(True).alias(DELETED))
+        both = pl.concat([rows.rows, marks], how="diagonal").select(self._schema.names())
+        kept = np.concatenate([rows.kept, deleted.kept])
+        order = np.argsort(kept, kind="stable")
+        return Decoded(both[order], kept[order], sorted([*rows.refused, *deleted.refused]))
+
+
+def _moved(decoded: Decoded, at: Sequence[int]) -> Decoded:
+    """With the positions that the records have among all."""
+    where = np.asarray(at, dtype=np.int64)
+    return Decoded(decoded.rows, where[decoded.kept], [(at[index], reason) for index, reason in decoded.refused])

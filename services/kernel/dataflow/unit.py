@@ -1,0 +1,141 @@
+"""A unit: tasks that are fused, checkpointed and failed over as one. Batches in, frames and rows out.
+
+Source: PROTOCOL 4, MECHANISMS "HA unit". Everything here is a function of the cut log: no clock, no randomness.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import polars as pl
+
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.dead_letters import DeadLetter
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.operators import catalogue
+from services.kernel.operators.operator import BatchContext, Operator
+from services.kernel.planning.layout import LocalInput, Output, TaskLayout, UnitLayout
+from services.kernel.state.keyed import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What one input slot, or one source, brings to a batch: rows and the watermark behind them."""
+
+    rows: pl.DataFrame
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Rows of one task for one data topic; split by services/kernel/routing. end: the task sends nothing after this."""
+
+    task: TaskLayout
+    output: Output
+    rows: pl.DataFrame
+    watermark: int
+    end: bool
+
+
+class SinkRows(NamedTuple):
+    """Rows that a sink task is to deliver. watermark: no row of a later batch is older."""
+
+    task: TaskLayout
+    rows: pl.DataFrame
+    watermark: int
+
+
+@dataclass(slots=True)
+class Produced:
+    """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone, by source."""
+
+    sent: list[Sent] = field(default_factory=list)
+    sinks: list[SinkRows] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+    late: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+class Unit:
+    """Runs the tasks of one unit in topological order.
+
+    Args:
+        layout: the unit as planned.
+        store: its state, empty or restored.
+        watermarks: of each task's inputs after the last batch done, from the marker.
+    """
+
+    def __init__(self, layout: UnitLayout, store: StateStore, watermarks: Mapping[str, int] | None = None) -> None:
+        self.layout = layout
+        self.watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | dict(watermarks or {})
+        self._operators: dict[str, Operator] = {
+            task.name: catalogue.build(task.operator, task.input_fields, store.of_task(task.name))
+            for task in layout.tasks
+            if task.operator.kind not in ("source", "sink", "spark")
+        }
+        self._empty = {task.name: stream_schema(task.operator.fields).to_frame() for task in layout.tasks}
+
+    @property
+    def ended(self) -> bool:
+        """Every task has seen the end of its inputs."""
+        return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
+
+    def process(self, batch: int, sources: Mapping[str, Fed], frames: Mapping[tuple[str, int], Fed]) -> Produced:
+        """One batch.
+
+        Args:
+            sources: by source task; a source task that has ended is left out.
+            frames: by (task, slot) for every slot that is fed by a data topic.
+        """
+        produced = Produced()
+        outputs: dict[str, Fed] = {}
+        for task in self.layout.tasks:
+            before = self.watermarks[task.name]
+            if before == END_WATERMARK:
+                outputs[task.name] = Fed(self._empty[task.name], END_WATERMARK)
+                continue
+            if task.source is not None:
+                outputs[task.name] = sources[task.name]
+                self.watermarks[task.name] = sources[task.name].watermark
+            else:
+                fed = [self._feed(task, slot, frames, outputs) for slot in range(len(task.inputs))]
+                self.watermarks[task.name] = max(before, min(one.watermark for one in fed))
+                context = BatchContext(batch, before, self.watermarks[task.name])
+                outputs[task.name] = self._run(task, fed, context, produced)
+            self._send(task, outputs[task.name], produced)
+        return produced
+
+    def _feed(
+        self, task: TaskLayout, slot: int, frames: Mapping[tuple[str, int], Fed], outputs: Mapping[str, Fed]
+    ) -> Fed:
+        source = task.inputs[slot]
+        return outputs[source.task] if isinstance(source, LocalInput) else frames[task.name, slot]
+
+    def _run(self, task: TaskLayout, fed: Sequence[Fed], context: BatchContext, produced: Produced) -> Fed:
+        if task.operator.kind == "sink":
+            if fed[0].rows.height:
+                produced.sinks.append(SinkRows(task, fed[0].rows, context.watermark))
+            return Fed(self._empty[task.name], context.watermark)
+        outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
+        produced.late += outcome.late
+        for origin, count in zip(task.origins, outcome.dropped, strict=False):
+            produced.dropped[origin] += count
+        produced.dead += [
+            DeadLetter(origin=task.operator.name, reason=refused.reason, batch=context.batch, row=refused.row)
+            for refused in outcome.refused
+        ]
+        return Fed(outcome.rows, context.watermark if outcome.watermark is None else outcome.watermark)
+
+    def _send(self, task: TaskLayout, output: Fed, produced: Produced) -> None:
+        end = output.watermark == END_WATERMARK
+        produced.sent += [Sent(task, edge, output.rows, output.watermark, end) for edge in task.outputs]
+
+
+def warm_up(layout: UnitLayout) -> None:
+    """Runs a made-up batch through a throw-away instance of every operator: a cold first batch costs 0.4 to 1.9 s."""
+    for task in layout.tasks:
+        if task.operator.kind not in ("source", "sink", "spark"):
+            catalogue.warm_up(task.operator, task.input_fields)

@@ -1,0 +1,1 @@
+"""Expressions of a job file."""

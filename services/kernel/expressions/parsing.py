@@ -1,0 +1,131 @@
+"""The expressions of a job file: polars SQL, a row in, a value out.
+
+Source: JOBS "Expressions are polars SQL expressions", PROTOCOL 4 (division by zero gives null).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+
+from services.kernel.expressions import rules as expression_rules
+from services.kernel.suggestions import suggest
+
+COMPILED = 256
+"""Expressions that are kept."""
+
+_BARE = re.compile(r"[A-Za-z_]\w*")
+_NAMED = re.compile(r"(?is)^(?P<expression>.+?)\s+AS\s+(?P<quote>\"?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*$")
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
+_MOVING = re.compile(r"(?i)\b(?:(random|rand|now|uuid)\s*\(|(current_(?:timestamp|date|time)|localtime(?:stamp)?)\b)")
+_SUBQUERY = re.compile(r"(?i)\(\s*select\b")
+_WORD = re.compile(r"(?:unsupported function|found) '(\w+)'")
+"""polars takes it for a word of SQL."""
+_MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)\s*[\"'`]?(\w+)")
+
+
+class ExpressionError(ValueError):
+    """What is wrong with an expression; the hint is part of the text."""
+
+
+def name_of(item: str) -> str:
+    """The column that a select item makes: its own name, or what follows AS.
+
+    Raises:
+        ExpressionError: for an expression without a name.
+    """
+    item = item.strip()
+    if match := _NAMED.match(item):
+        return match["name"]
+    if _BARE.fullmatch(item):
+        return item
+    raise ExpressionError(f"'{item}' has no name: write '{item} AS name'")
+
+
+def source_of(item: str) -> str:
+    """The expression of a select item, without AS."""
+    match = _NAMED.match(item.strip())
+    return match["expression"] if match else item.strip()
+
+
+def is_bare(item: str) -> bool:
+    """Whether the item is a column as it is, under its own name."""
+    return _BARE.fullmatch(item.strip()) is not None
+
+
+def compile_expression(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    """A polars expression that gives one value a row, by the rules of expression_rules.
+
+    The same one again for the same text and schema: a worker hosts many tasks and copies of one operator.
+
+    Raises:
+        ExpressionError: it cannot be parsed, names unknown columns, mixes types, or is no function of the row.
+    """
+    return _compiled(text, tuple(schema.items()))
+
+
+@lru_cache(COMPILED)
+def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Expr:
+    schema = dict(columns)
+    if is_bare(text) and text.strip() in schema:
+        # As SQL, a column called `user` or `date` would be read as a function or a type.
+        return pl.col(text.strip())
+    bare = _QUOTED.sub("''", text)
+    if match := _MOVING.search(bare):
+        name = (match[1] or match[2]).upper()
+        raise ExpressionError(f"{name} gives another value at each replay; results must depend on the data alone")
+    if _SUBQUERY.search(bare):
+        raise ExpressionError("an expression sees one row: use a join instead of SELECT")
+    try:
+        parsed = pl.sql_expr(text)
+        if unknown := [name for name in parsed.meta.root_names() if name not in schema]:
+            raise ExpressionError(_unknown(unknown[0], schema))
+        expression = expression_rules.adapted(parsed, schema)
+        _check(expression, text, schema)
+    except expression_rules.Refused as error:
+        raise ExpressionError(f"'{text}' {error}") from error
+    except (PolarsError, PanicException, RecursionError) as error:
+        raise ExpressionError(_plain(str(error), schema)) from error
+    return expression
+
+
+def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.DataType:
+    """The type of the expression's values."""
+    return pl.DataFrame(schema=dict(schema)).lazy().select(_value=expression).collect_schema()["_value"]
+
+
+def _check(expression: pl.Expr, text: str, schema: Mapping[str, pl.DataType]) -> None:
+    """One value a row, whatever the other rows are: tried on made-up rows, together and alone."""
+    nulls = pl.DataFrame({name: pl.Series(name, [None], dtype=kind) for name, kind in schema.items()})
+    nulls.with_columns(_value=expression)
+    made_up = pl.concat([nulls, nulls.with_columns(_made_up(schema, 2)), nulls.with_columns(_made_up(schema, -3))])
+    try:
+        alone = [made_up[row].with_columns(_value=expression)["_value"] for row in range(made_up.height)]
+        together = made_up.with_columns(_value=expression)["_value"]
+    except PolarsError:
+        return  # the values do not suit it, such as a negative length; where rows do not either, they are refused
+    if not together.equals(pl.concat(alone), null_equal=True):
+        raise ExpressionError(f"'{text}' looks at other rows: use an aggregate or top operator")
+
+
+def _made_up(schema: Mapping[str, pl.DataType], value: int) -> list[pl.Expr]:
+    plain = {name: kind for name, kind in schema.items() if not kind.is_nested() and kind != pl.Binary}
+    return [pl.lit(value, pl.Int64).cast(kind, strict=False).alias(name) for name, kind in plain.items()]
+
+
+def _plain(message: str, schema: Mapping[str, pl.DataType]) -> str:
+    if match := _MISSING.search(message):
+        return _unknown(match[1], schema)
+    if (match := _WORD.search(message)) and (column := next((n for n in schema if n.lower() == match[1].lower()), "")):
+        return f'{match[1]} is a word of SQL here: write the column in double quotes, "{column}"'
+    return message.splitlines()[0]
+
+
+def _unknown(name: str, schema: Mapping[str, pl.DataType]) -> str:
+    columns = [column for column in schema if not column.startswith("_")]
+    hint = suggest(name, columns)
+    return f"there is no column '{name}'" + (f" ({hint})" if hint else "")

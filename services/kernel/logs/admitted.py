@@ -1,0 +1,90 @@
+"""Which jobs are admitted, rejected or ended, as every reader of `jobs.plans` folds it.
+
+Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan. A plan that
+nobody could act on is none (services/kernel/planning/soundness.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from schemas import plans
+from schemas.plans import Decision, Ended, Plan, Rejection, Skip
+from schemas.topics import Partition
+from services.kernel.logs.decided import LastValid
+from services.kernel.planning.soundness import unsound
+
+Skipped = Mapping[Partition, frozenset[int]]
+"""Offsets of records that a person has decided to pass over, by partition."""
+
+
+def decode(value: bytes) -> Decision | Skip:
+    """A decision that can be acted on. Raises msgspec.DecodeError on anything else."""
+    decision = plans.decode_any(value)
+    if problem := unsound(decision):
+        raise msgspec.ValidationError(problem)
+    return decision
+
+
+class Admitted:
+    """The decisions by generation."""
+
+    def __init__(self) -> None:
+        self._last = LastValid()
+        self._plans: dict[str, Plan] = {}
+        self._rejections: dict[str, Rejection] = {}
+        self._ended: dict[str, Ended] = {}
+        self._skipped: dict[str, dict[Partition, frozenset[int]]] = {}
+
+    def read(self, decision: Decision | Skip) -> bool:
+        """False if the record is invalid and changes nothing."""
+        if isinstance(decision, Skip):
+            return self._skip(decision)
+        g = decision.generation
+        follows = isinstance(decision, Ended) == (g in self._plans) and g not in {**self._rejections, **self._ended}
+        if not follows or not self._last.fits(g, decision.prev) or unsound(decision):
+            return False
+        self._last.accept(g, decision.id)
+        if isinstance(decision, Plan):
+            self._plans[g] = decision
+        elif isinstance(decision, Rejection):
+            self._rejections[g] = decision
+        else:
+            self._ended[g] = decision
+        return True
+
+    def _skip(self, skip: Skip) -> bool:
+        plan, at = self._plans.get(skip.generation), Partition(skip.topic, skip.partition)
+        if plan is None or plan.job != skip.job or skip.generation in self._ended or unsound(skip):
+            return False
+        skipped = self._skipped.setdefault(skip.generation, {})
+        before = skipped.get(at, frozenset())
+        skipped[at] = before | {skip.offset}
+        return skip.offset not in before
+
+    def skipped(self, generation: str) -> Skipped:
+        """Records of the job's own topics that every reader passes over."""
+        return dict(self._skipped.get(generation, {}))
+
+    def plan(self, generation: str) -> Plan | None:
+        return self._plans.get(generation)
+
+    def rejection(self, generation: str) -> Rejection | None:
+        return self._rejections.get(generation)
+
+    def ended(self, generation: str) -> Ended | None:
+        return self._ended.get(generation)
+
+    def decided(self, generation: str) -> bool:
+        return generation in self._plans or generation in self._rejections
+
+    def running(self) -> dict[str, Plan]:
+        """Plans whose jobs have not ended, by generation, in the order of their submission."""
+        live = {g: plan for g, plan in self._plans.items() if g not in self._ended}
+        return dict(sorted(live.items(), key=lambda item: int(item[0].split("-")[0])))
+
+    def named(self, job: str) -> Plan | None:
+        """The running job of that name."""
+        return next((plan for plan in self.running().values() if plan.job == job), None)

@@ -1,0 +1,239 @@
+"""The commit log of a Spark operator as every reader folds it: which micro-batches count.
+
+Source: PROTOCOL 12. A commit is valid iff prev fits, k = last + 1, it starts where the last one stopped, it names each
+of its frames once, they lie behind the last commit and the last fence, and no fence of a higher epoch precedes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+
+import msgspec
+
+from schemas import dead_letters
+from schemas.commits import DEAD, Commit, CommitRecord, Fence, Heard, Positions, decode, is_frame
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.dead_letters import DeadLetter
+from schemas.decided import Id
+from schemas.frames import Header, unpack
+from services.kernel.codecs.frames import payload_of
+from services.kernel.errors import StateCorrupted
+
+MOST_EPOCHS = 1_000_000
+"""By which a record may go ahead of the one before it; an epoch is one assignment of the unit."""
+
+Refuse = Callable[[int, str], None]
+"""Called with the offset of a record that does not count though nobody was faster, and why."""
+Fits = Callable[[Header, memoryview], None]
+"""Raises ValueError when a payload are no rows of the operator."""
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+class _Everything:
+    """What a reader that does not look at frames knows of them."""
+
+    def __contains__(self, offset: object) -> bool:
+        return True
+
+
+EVERYTHING = _Everything()
+
+
+class CommitLog:
+    """Folds the records of one commit log in offset order.
+
+    Args:
+        first: where the plan says that reading begins.
+        at, last: a valid commit and its offset, for a reader that starts there.
+        refuse: told of what does not fit; what lost a race against a fence is part of every takeover, and not told.
+    """
+
+    def __init__(
+        self,
+        first: Mapping[str, Mapping[int, int]],
+        at: int = -1,
+        last: Commit | None = None,
+        refuse: Refuse = _nothing,
+    ) -> None:
+        self._refuse = refuse
+        self._first: Positions = {topic: dict(offsets) for topic, offsets in first.items()}
+        self.last = last
+        self.at = at
+        self.epoch = 0 if last is None else last.epoch
+        self.upto = at + 1
+
+    @property
+    def k(self) -> int:
+        """The last valid micro-batch, 0 before the first."""
+        return 0 if self.last is None else self.last.k
+
+    @property
+    def prev(self) -> Id | None:
+        return None if self.last is None else self.last.id
+
+    @property
+    def stop(self) -> Positions:
+        """Where the input of the next micro-batch begins."""
+        return self._first if self.last is None else self.last.stop
+
+    @property
+    def watermark(self) -> int:
+        return NO_WATERMARK if self.last is None else self.last.watermark
+
+    @property
+    def heard(self) -> tuple[Heard, ...]:
+        """How far each input partition has come."""
+        return () if self.last is None else self.last.heard
+
+    @property
+    def ended(self) -> bool:
+        return self.last is not None and self.last.final
+
+    def read(
+        self,
+        offset: int,
+        record: CommitRecord,
+        frames: Container[int] = EVERYTHING,
+        dead: Container[int] = EVERYTHING,
+    ) -> bool:
+        """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing.
+
+        Args:
+            frames, dead: offsets of what a commit may name.
+        """
+        if offset < self.upto:
+            return False
+        self.upto = offset + 1
+        if record.epoch < self.epoch or (isinstance(record, Fence) and record.epoch == self.epoch):
+            return False
+        fault = self._fault(offset, record, frames, dead)
+        if fault:
+            self._refuse(offset, fault)
+            return False
+        self.epoch = record.epoch
+        if isinstance(record, Commit):
+            self.last, self.at = record, offset
+        return True
+
+    def decode(self, offset: int, value: bytes) -> CommitRecord | None:
+        """A fence or a commit; None if it is neither: that is told."""
+        try:
+            return decode(value)
+        except msgspec.DecodeError as error:
+            if offset >= self.upto:
+                self._refuse(offset, str(error))
+            return None
+
+    def _fault(self, offset: int, record: CommitRecord, frames: Container[int], dead: Container[int]) -> str:
+        """Why a record of this epoch or a later one does not count; empty if it does."""
+        if record.epoch > self.epoch + MOST_EPOCHS:
+            return f"epoch {record.epoch} after epoch {self.epoch}: no unit is assigned so often"
+        if isinstance(record, Fence):
+            return ""
+        if self.ended:
+            return "the last commit precedes it"
+        if record.prev != self.prev or record.k != self.k + 1:
+            return f"commit {record.k} does not follow on commit {self.k}"
+        return self._of_inputs(record) or self._of_names(offset, record, frames, dead)
+
+    def _of_inputs(self, commit: Commit) -> str:
+        start, stop = commit.start, commit.stop
+        if start != self.stop:
+            return f"commit {commit.k} starts at {start}, not where the last one stopped, {self.stop}"
+        if stop.keys() != start.keys() or not all(_onward(start[topic], stop[topic]) for topic in start):
+            return f"commit {commit.k} goes from {start} to {stop}"
+        if not self.watermark <= commit.watermark < END_WATERMARK:
+            return f"the watermark of commit {commit.k} is {commit.watermark} after {self.watermark}"
+        return ""
+
+    def _of_names(self, offset: int, commit: Commit, frames: Container[int], dead: Container[int]) -> str:
+        named = [frame.offset for frame in commit.frames]
+        both = [*named, *commit.dead]
+        wrong = {one for one in both if not self.at < one < offset}
+        wrong |= {one for one in named if one not in frames} | {one for one in commit.dead if one not in dead}
+        if wrong:
+            return f"commit {commit.k} at {offset} names no frames at {sorted(wrong)}"
+        return "" if len(set(both)) == len(both) else f"commit {commit.k} names a frame twice"
+
+
+class CommitReader:
+    """Reads the partition of one commit log in offset order: frames, dead letters, and the records that name them.
+
+    Drivers and workers read by it, so that they agree on what counts.
+
+    Args:
+        fits: looks into a payload before it is believed. refuse: told of what is no record, or does not fit.
+        holds: keeps payloads and dead letters until a commit names them.
+    """
+
+    def __init__(self, log: CommitLog, fits: Fits, refuse: Refuse, holds: bool) -> None:
+        self.log, self._fits, self._refuse, self._holds = log, fits, refuse, holds
+        self.frames: dict[int, memoryview] = {}
+        self.dead: dict[int, DeadLetter | None] = {}
+        self._next = log.upto
+        self._holes: list[range] = []
+
+    def read(self, offset: int, value: bytes) -> CommitRecord | None:
+        """Takes a record; a fence or a commit if it is valid. Whoever takes a commit forgets the frames behind it.
+
+        Raises:
+            StateCorrupted: a commit names records that the log has lost.
+        """
+        if offset < self._next:
+            return None
+        if offset > self._next:
+            self._holes.append(range(self._next, offset))
+        self._next = offset + 1
+        if is_frame(value):
+            self._take(offset, value)
+            return None
+        record = self.log.decode(offset, value)
+        if record is None:
+            return None
+        if isinstance(record, Commit):
+            self._demand(offset, record)
+        if not self.log.read(offset, record, self.frames, self.dead):
+            return None
+        if isinstance(record, Fence):
+            self.forget()  # those of drivers that can commit no more
+        return record
+
+    def forget(self) -> None:
+        """No later commit names what was read up to here."""
+        self.frames.clear()
+        self.dead.clear()
+        self._holes.clear()
+
+    def _take(self, offset: int, value: bytes) -> None:
+        try:
+            if value[:1] == DEAD:
+                letter = dead_letters.decode(value.removeprefix(DEAD))
+                self.dead[offset] = letter if self._holds else None
+            else:
+                self.frames[offset] = self._payload(value) if self._holds else self._payload(value)[:0]
+        except (ValueError, msgspec.DecodeError) as error:
+            self._refuse(offset, str(error))
+
+    def _payload(self, frame: bytes) -> memoryview:
+        header = unpack(frame)
+        payload = payload_of(frame, header)
+        if len(payload):
+            self._fits(header, payload)
+        return payload
+
+    def _demand(self, offset: int, commit: Commit) -> None:
+        """Of the commit that is next: Kafka has lost what it names, if that was never read."""
+        if commit.prev != self.log.prev or commit.epoch < self.log.epoch:
+            return
+        named = (*(frame.offset for frame in commit.frames), *commit.dead)
+        lost = [one for one in named if any(one in hole for hole in self._holes)]
+        if lost:
+            raise StateCorrupted(f"commit {commit.k} at {offset} names records at {lost}, which the log has lost")
+
+
+def _onward(start: Mapping[int, int], stop: Mapping[int, int]) -> bool:
+    """Every partition goes on, none goes back; a topic may have grown."""
+    return all(stop.get(partition, -1) >= offset for partition, offset in start.items())

@@ -1,0 +1,324 @@
+"""The cut log as every reader folds it: which cuts are valid, and what the controls between them say.
+
+Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from schemas.checkpoints import CutsSnapshot, TaskCuts
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord, Range, Replaced
+from schemas.decided import Id
+from schemas.plans import Plan
+from services.kernel.logs.decided import LastValid
+from services.kernel.planning.layout import commit_logs, task_name
+
+
+def beginning(first: Mapping[str, Mapping[int, int]], topics: Mapping[str, str] | None = None) -> CutsSnapshot:
+    """The cut log before its first record.
+
+    Args:
+        first: task -> partition -> first offset, as the plan pins them. topics: the ids of the sources' topics.
+    """
+    tasks = {
+        task: TaskCuts(
+            last=None,
+            batch=0,
+            ranges=tuple(Range(p, offset, offset) for p, offset in sorted(positions.items())),
+            watermark=NO_WATERMARK,
+            idle=False,
+            final=False,
+        )
+        for task, positions in first.items()
+    }
+    return CutsSnapshot(upto=0, tasks=tasks, topics={name: (id,) for name, id in (topics or {}).items()})
+
+
+def of_plan(
+    plan: Plan, known: CutsSnapshot | None = None, own: Collection[str] = (), skipped: Collection[int] = ()
+) -> CutLog:
+    """The cut log of a job.
+
+    Args:
+        known: its state as of some offset; default: before its first record.
+        own: tasks whose state is known for sure. skipped: offsets of records that are passed over; of the other tasks
+            a state behind one of them is forgotten, and the log read once more.
+    """
+    first = {
+        task_name(source.operator, index): {partition: source.first[partition] for partition in owned}
+        for source in plan.sources
+        for index, owned in enumerate(source.owners)
+    }
+    topics = {source.operator: source.topic_id for source in plan.sources if source.topic_id}
+    start = beginning(first, topics)
+    if known is not None and any(offset < known.upto for offset in skipped):
+        tasks = {task: known.tasks[task] for task in own if task in known.tasks}
+        start = structs.replace(start, tasks=start.tasks | tasks)
+    elif known is not None:
+        start = known
+    return CutLog(start, shares(plan))
+
+
+def shares(plan: Plan) -> dict[str, Share]:
+    """By source task, its share of the user's topic.
+
+    No table grows: rows of one key would lie in two partitions, and nobody knows their order.
+    """
+    tables = {name for name, source in plan.spec["sources"].items() if source.get("table")}
+    logs = commit_logs(plan)
+    return {
+        task_name(source.operator, index): Share(index, len(source.owners), source.operator not in tables)
+        for source in plan.sources
+        if source.topic not in logs
+        for index in range(len(source.owners))
+    }
+
+
+def owned(plan: Plan, partitions: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The partitions of each source task, by topics that have so many now."""
+    known, found = shares(plan), {}
+    for source in plan.sources:
+        for index, own in enumerate(source.owners):
+            name = task_name(source.operator, index)
+            new = known[name].joining(len(own), partitions.get(source.topic, 0)) if name in known else ()
+            found[name] = (*own, *(r.partition for r in new))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Task `index` of `tasks`: of a topic it owns the partitions index, index + tasks, index + 2 tasks, ...
+
+    grows: new partitions are read, too.
+    """
+
+    index: int
+    tasks: int
+    grows: bool = True
+
+    def joining(self, owned: int, partitions: int) -> tuple[Range, ...]:
+        """Of a topic with so many partitions, those that a task which owns `owned` of them does not have yet.
+
+        A partition joins at offset 0, its first record; nothing of it can have been cut before.
+        """
+        if not self.grows:
+            return ()
+        return tuple(Range(p, 0, 0) for p in range(self._nth(owned), partitions, self.tasks))
+
+    def adds(self, owned: int, added: Sequence[Range]) -> bool:
+        """Whether these are the next partitions of the task, none left out, each at its start."""
+        return self.grows and all(new == Range(self._nth(owned + at), 0, 0) for at, new in enumerate(added))
+
+    def owns(self, partitions: Collection[int]) -> bool:
+        """Whether these are what the task has of some topic: its first ones, none left out."""
+        return set(partitions) == {self._nth(at) for at in range(len(partitions))}
+
+    def _nth(self, owned: int) -> int:
+        return self.index + self.tasks * owned
+
+
+class CutLog:
+    """Folds the records of one job's cut log in offset order.
+
+    Args:
+        shares: by source task, its share of the user's topic; a task without one keeps the partitions it has.
+    """
+
+    def __init__(self, start: CutsSnapshot, shares: Mapping[str, Share] | None = None) -> None:
+        self._tasks = dict(start.tasks)
+        self._shares = shares or {}
+        self._topics = dict(start.topics)
+        self.replaced = dict(start.replaced)
+        self._last = LastValid({task: cuts.last for task, cuts in start.tasks.items()})
+        self._loaded = {task: cuts.batch for task, cuts in start.tasks.items() if _is_loaded(cuts)}
+        self._control_offset = start.control_offset
+        self.paused = start.paused
+        self.ends = start.ends
+        self.upto = start.upto
+
+    def task(self, name: str) -> TaskCuts:
+        """The last valid cut of a source task."""
+        return self._tasks[name]
+
+    @property
+    def tasks(self) -> Mapping[str, TaskCuts]:
+        return self._tasks
+
+    @property
+    def newest_batch(self) -> int:
+        """The highest batch that any source task has cut."""
+        return max((cuts.batch for cuts in self._tasks.values()), default=0)
+
+    def loaded(self, tables: Collection[str]) -> int | None:
+        """The first batch from which all of these tables are there; None: one of them is still being loaded.
+
+        Of what was loaded before the fold began, a later batch may be named.
+        """
+        if not self._loaded.keys() >= set(tables):
+            return None
+        return max((self._loaded[table] for table in tables), default=0)
+
+    def joining(self, task: str, partitions: int) -> tuple[Range, ...]:
+        """What the task's next cut must add to its ranges when its topic has so many partitions."""
+        share = self._shares.get(task)
+        return () if share is None else share.joining(len(self._tasks[task].ranges), partitions)
+
+    def known(self, source: str) -> tuple[str, ...]:
+        """The ids of the topics that a source has read, the last one now; empty if nobody knows."""
+        return self._topics.get(source, ())
+
+    def partitions(self, source: str) -> int:
+        """How many partitions a source has now."""
+        return sum(len(self._tasks[task].ranges) for task in self._tasks_of(source))
+
+    @property
+    def stopped(self) -> bool:
+        """No cut is valid: somebody has paused the job, or a topic is another one."""
+        return self.paused or bool(self.replaced)
+
+    def read(self, offset: int, record: CutRecord) -> bool:
+        """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing."""
+        if offset < self.upto:
+            return False
+        self.upto = offset + 1
+        if isinstance(record, Cut):
+            return self._cut(record)
+        return self._control(record) if isinstance(record, Control) else self._replace(record)
+
+    def snapshot(self) -> CutsSnapshot:
+        """The state after all records below `upto`: a reader may start from it."""
+        return CutsSnapshot(
+            upto=self.upto,
+            tasks=dict(self._tasks),
+            control_offset=self._control_offset,
+            paused=self.paused,
+            ends=self.ends,
+            topics=dict(self._topics),
+            replaced=dict(self.replaced),
+        )
+
+    def _cut(self, cut: Cut) -> bool:
+        before = self._tasks.get(cut.task)
+        if before is None or self.stopped or not self._last.fits(cut.task, cut.prev):
+            return False
+        if not _follows(before, cut) or not self._adds(before, cut):
+            return False
+        if cut.final and self.ends is None:
+            return False
+        self._last.accept(cut.task, cut.id)
+        self._tasks[cut.task] = TaskCuts(cut.id, cut.batch, cut.ranges, cut.watermark, cut.idle, cut.final)
+        if _is_loaded(self._tasks[cut.task]):
+            self._loaded.setdefault(cut.task, cut.batch)
+        return True
+
+    def _adds(self, before: TaskCuts, cut: Cut) -> bool:
+        """Whether what the cut adds to the ranges of the last one are the task's next partitions.
+
+        Which partition is whose follows from its number alone, so no two tasks can take the same.
+        """
+        added = cut.ranges[len(before.ranges) :]
+        share = self._shares.get(cut.task)
+        return not added or (share is not None and share.adds(len(before.ranges), added))
+
+    def _control(self, control: Control) -> bool:
+        if control.offset <= self._control_offset or self.ends is not None:
+            return False
+        if control.kind == "resume" and not self._goes_on(control):
+            return False
+        ends = {**control.ends, **self._where_they_stand(self.replaced)}
+        if control.kind == "drain" and not self._drains(ends):
+            return False
+        self._control_offset = control.offset
+        self.paused = control.kind == "pause"
+        if control.kind == "resume":
+            self._begin_anew(control)
+        elif control.kind == "drain":
+            self.ends = ends
+            for name, record in self.replaced.items():
+                self._topics[name] = (*self.known(name), record.found)
+            self.replaced.clear()
+        return True
+
+    def _drains(self, ends: Mapping[str, Mapping[int, int]]) -> bool:
+        """The local condition of a drain: an offset for every partition of every task.
+
+        One that is missing, or that is none (librdkafka has answered -1001), would end a task before its records. An
+        end below what is cut is none of these: a task goes on cutting while the ends are on their way, and has reached
+        that end. Whoever asks for the ends compares them with what was cut before (services/controller/conductor.py).
+        """
+        return ends.keys() >= self._tasks.keys() and all(
+            ends[task].get(one.partition, -1) >= 0 for task, cuts in self._tasks.items() for one in cuts.ranges
+        )
+
+    # -- topics that were replaced ------------------------------------------------------------------------------------
+
+    def _replace(self, record: Replaced) -> bool:
+        known = self.known(record.operator)
+        fits = known and known[-1] == record.was and record.found and record.found not in known
+        if not fits or record.operator in self.replaced:
+            return False
+        if self.ends is None:
+            self.replaced[record.operator] = record
+        else:
+            self.ends = {**self.ends, **self._where_they_stand({record.operator})}
+            self._topics[record.operator] = (*known, record.found)
+        return True
+
+    def _goes_on(self, control: Control) -> bool:
+        """Whether a resume says, of every source whose topic was replaced, where to go on."""
+        return all(
+            name in control.anew
+            and control.anew[name].topic_id not in ("", *self.known(name))
+            and control.anew[name].first.keys() == self._tasks_of(name)
+            and all(
+                self._shares[task].owns(first) and min(first.values(), default=0) >= 0
+                for task, first in control.anew[name].first.items()
+            )
+            for name in self.replaced
+        )
+
+    def _begin_anew(self, control: Control) -> None:
+        """The batches go on; a cut that was on its way when the topic was replaced no longer fits the last one."""
+        for name in self.replaced:
+            anew = control.anew[name]
+            self._topics[name] = (*self.known(name), anew.topic_id)
+            for task, first in anew.first.items():
+                id = Id("resume", control.offset)
+                ranges = tuple(Range(p, offset, offset) for p, offset in sorted(first.items()))
+                self._tasks[task] = structs.replace(self._tasks[task], last=id, ranges=ranges, idle=False)
+                self._last.accept(task, id)
+        self.replaced.clear()
+
+    def _where_they_stand(self, sources: Collection[str]) -> dict[str, dict[int, int]]:
+        """Where a drain ends sources whose topics were replaced: what the old ones held behind that is gone."""
+        tasks = {task for name in sources for task in self._tasks_of(name)}
+        return {task: {r.partition: r.stop for r in self._tasks[task].ranges} for task in tasks}
+
+    def _tasks_of(self, source: str) -> set[str]:
+        return {task for task in self._shares if task.rpartition("-")[0] == source}
+
+
+def _is_loaded(cuts: TaskCuts) -> bool:
+    """Meant for tables; of other sources only the end counts as such."""
+    return cuts.final or cuts.watermark >= LOADED_WATERMARK
+
+
+def _follows(before: TaskCuts, cut: Cut) -> bool:
+    """The local condition: the next batch, every partition from where the last cut ended, no step back in time.
+
+    Partitions that the last cut did not have come behind the others.
+    """
+    return (
+        not before.final
+        and cut.batch == before.batch + 1
+        and cut.watermark >= before.watermark
+        and len(cut.ranges) >= len(before.ranges)
+        and all(
+            new.partition == old.partition and new.start == old.stop and new.stop >= new.start
+            for new, old in zip(cut.ranges, before.ranges, strict=False)
+        )
+    )

@@ -1,0 +1,95 @@
+"""From the commit log of a Spark operator to the micro-batches that count, with their rows.
+
+Source: PROTOCOL 12: what the valid commits name is emitted, and nothing else; so a micro-batch that ran twice, a task
+that was retried, or a driver that woke too late cannot double or mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from schemas.commits import Commit, decode
+from schemas.dead_letters import DeadLetter
+from services.kernel.errors import StateCorrupted
+from services.kernel.logs.commits import CommitLog, CommitReader, Fits, Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """A valid commit at `offset`, and the payloads of its frames and its dead letters as it names them."""
+
+    offset: int
+    commit: Commit
+    payloads: tuple[memoryview, ...]
+    dead: tuple[DeadLetter, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(frame.rows for frame in self.commit.frames)
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self.payloads)) + sum(len(letter.raw) for letter in self.dead)
+
+    def dead_in(self, batch: int) -> list[DeadLetter]:
+        """Its dead letters as those of a batch."""
+        return [msgspec.structs.replace(letter, batch=batch) for letter in self.dead]
+
+
+class Recut:
+    """Reads one partition in offset order.
+
+    Args:
+        start: the first offset that no cut has taken; a cut ends just behind a valid commit.
+        first: where the plan says that Spark begins to read.
+        fits: looks into a payload before it is believed. refuse: told of what is no record, or does not fit.
+    """
+
+    def __init__(
+        self,
+        start: int,
+        first: Mapping[str, Mapping[int, int]],
+        fits: Fits = lambda header, payload: None,
+        refuse: Refuse = lambda offset, cause: None,
+    ) -> None:
+        self._start, self._first, self._fits, self._refuse = start, first, fits, refuse
+        self._reader = self._read_by(CommitLog(first, refuse=refuse)) if start == 0 else None
+
+    def _read_by(self, log: CommitLog) -> CommitReader:
+        return CommitReader(log, self._fits, self._refuse, holds=True)
+
+    @property
+    def position(self) -> int:
+        """Where reading begins: at the commit behind which the start lies, which says what a next one must be."""
+        return max(0, self._start - 1)
+
+    def read(self, offset: int, value: bytes) -> MicroBatch | None:
+        """Takes a record; the micro-batch that it makes valid, if it does.
+
+        Raises:
+            StateCorrupted: the log does not hold what the cuts or commits name.
+        """
+        if self._reader is None:
+            self._begin(offset, value)
+            return None
+        record = self._reader.read(offset, value)
+        if not isinstance(record, Commit):
+            return None
+        payloads = tuple(self._reader.frames[frame.offset] for frame in record.frames)
+        dead = tuple(letter for one in record.dead if (letter := self._reader.dead[one]) is not None)
+        self._reader.forget()
+        return MicroBatch(offset, record, payloads, dead)
+
+    def _begin(self, offset: int, value: bytes) -> None:
+        if offset < self.position:
+            return
+        try:
+            record = decode(value) if offset == self.position else None
+        except msgspec.DecodeError:
+            record = None
+        if not isinstance(record, Commit):
+            raise StateCorrupted(f"a cut ends at {self._start}, but no commit lies just before it")
+        self._reader = self._read_by(CommitLog(self._first, offset, record, self._refuse))

@@ -1,0 +1,1 @@
+"""A unit's keyed state, and the image beneath it."""

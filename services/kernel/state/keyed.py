@@ -1,0 +1,313 @@
+"""A unit's keyed state: values in memory over an image, with the keys changed since the last capture.
+
+What a table knows lies in three layers, the upper hiding the lower: `fresh` (changed since the last capture), `frozen`
+(captured, its marker not yet read back as valid), and the image. `values` caches all of them decoded. A capture swaps
+dictionaries, so its cost does not grow with the state; settling, what forgets the frozen keys, can be done in pieces.
+Source: PROTOCOL 6, MECHANISMS C10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from schemas.checkpoints import Entry
+from services.kernel.errors import StateCorrupted
+from services.kernel.state.image import Image
+from services.kernel.state.table import Value
+
+MAX_CACHED_VALUES = 4_000_000
+MAX_PIECE_ENTRIES, MAX_PIECE_BYTES = 10_000, 1024 * 1024
+_MISSING: Any = object()
+_encode = msgspec.msgpack.Encoder().encode
+_BIG = 1
+
+
+def _from_ext(code: int, data: memoryview) -> int:
+    assert code == _BIG, f"unknown extension {code} in a state value"
+    return int.from_bytes(data, "big", signed=True)
+
+
+_decode = msgspec.msgpack.Decoder(ext_hook=_from_ext).decode
+
+
+def _with_big_integers(value: Any) -> Any:
+    """Integers beyond 64 bits (sums of large numbers) as an extension: msgpack has no type for them."""
+    if isinstance(value, tuple):
+        return tuple(_with_big_integers(item) for item in value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return msgspec.msgpack.Ext(_BIG, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    return value
+
+
+def _immutable(value: Any) -> Any:
+    return tuple(_immutable(item) for item in value) if isinstance(value, list) else value
+
+
+def encode_value(value: Value) -> bytes:
+    try:
+        return _encode(value)
+    except OverflowError:
+        return _encode(_with_big_integers(value))
+
+
+def decode_value(data: bytes) -> Value:
+    return _immutable(_decode(data))
+
+
+def bytes_of(entries: Iterable[Entry]) -> int:
+    """Of keys and values."""
+    return sum(len(key) + len(value or b"") for key, value in entries)
+
+
+class StateTable:
+    """One table; implements services.kernel.state.table.Table."""
+
+    def __init__(self, number: int, prefix_bytes: int, image: Image) -> None:
+        self._number = number.to_bytes(2, "big")
+        self._prefix_bytes = prefix_bytes
+        self._image = image
+        self._complete = image.empty()
+        self._values: dict[bytes, Value | None] = {}
+        self._groups: dict[bytes, set[bytes]] = {}
+        self._fresh: dict[bytes, Value | None] = {}
+        self._frozen: dict[bytes, Value | None] = {}
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
+        values = self._values
+        if self._complete:
+            return [values.get(key) for key in keys]
+        found = [values.get(key, _MISSING) for key in keys]
+        missing = [key for key, value in zip(keys, found, strict=True) if value is _MISSING]
+        if missing:
+            self._load(missing)
+            return [values.get(key) for key in keys]
+        return found
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
+        if self._prefix_bytes:
+            self._index(key for key in keys if self._values.get(key) is None)
+        self._values.update(zip(keys, values, strict=True))
+        self._fresh.update(zip(keys, values, strict=True))
+        if len(self._values) > MAX_CACHED_VALUES:
+            self._evict()
+
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        gone = dict.fromkeys(keys)
+        self._values.update(gone)
+        self._fresh.update(gone)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, Value]]:
+        if not self._complete:
+            self._load_prefix(prefix)
+        return iter([(key, self._values[key]) for key in sorted(self._keys(prefix)) if self._values[key] is not None])
+
+    def capture(self) -> dict[bytes, Value | None]:
+        """Freezes what changed since the last capture. The frozen view no longer changes."""
+        assert not self._frozen, "one capture at a time: the last one's marker has not been read back"
+        self._frozen, self._fresh = self._fresh, {}
+        return self._frozen
+
+    def settle(self, count: int) -> int:
+        """The frozen view is in the image now: forgets up to `count` of its keys, and says how many."""
+        frozen = self._frozen
+        settled = min(count, len(frozen))
+        for _ in range(settled):
+            key, value = frozen.popitem()
+            if value is None and key not in self._fresh:
+                self._values.pop(key, None)
+                self._ungroup(key)
+        return settled
+
+    def thaw(self) -> None:
+        """The frozen view's run is invalid: what it held counts as changed again."""
+        self._frozen.update(self._fresh)
+        self._fresh, self._frozen = self._frozen, {}
+
+    def physical(self, key: bytes) -> bytes:
+        return self._number + key
+
+    @property
+    def changed(self) -> int:
+        """Keys changed since the last capture."""
+        return len(self._fresh)
+
+    def forget(self) -> None:
+        """The image was changed from outside: nothing cached counts any more."""
+        self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
+        self._complete = self._image.empty()
+
+    def release(self) -> None:
+        """Drops everything, key by key."""
+        for held in (self._values, self._groups, self._fresh, self._frozen):
+            while held:
+                held.popitem()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _keys(self, prefix: bytes) -> Iterable[bytes]:
+        if self._prefix_bytes and len(prefix) == self._prefix_bytes:
+            return self._groups.get(prefix, ())
+        return [key for key in self._values if key.startswith(prefix)]
+
+    def _index(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._groups.setdefault(key[: self._prefix_bytes], set()).add(key)
+
+    def _ungroup(self, key: bytes) -> None:
+        prefix = key[: self._prefix_bytes]
+        group = self._groups.get(prefix)
+        if group is not None:
+            group.discard(key)
+            if not group:
+                del self._groups[prefix]
+
+    def _load(self, keys: Sequence[bytes]) -> None:
+        encoded = self._image.get_many([self._number + key for key in keys])
+        self._values.update(
+            (key, None if data is None else decode_value(data)) for key, data in zip(keys, encoded, strict=True)
+        )
+        if self._prefix_bytes:
+            self._index(key for key, data in zip(keys, encoded, strict=True) if data is not None)
+
+    def _load_prefix(self, prefix: bytes) -> None:
+        width = len(self._number)
+        for key, data in self._image.scan(self._number + prefix):
+            if self._values.get(key[width:], _MISSING) is _MISSING:
+                self._values[key[width:]] = decode_value(data)
+                if self._prefix_bytes:
+                    self._index((key[width:],))
+
+    def _evict(self) -> None:
+        """Keeps what the image does not hold yet."""
+        self._values = {**self._frozen, **self._fresh}
+        self._complete = False
+        self._groups = {}
+        if self._prefix_bytes:
+            self._index(self._values)
+
+
+class Capture:
+    """A frozen view of all tables as of one batch; hands out its entries piece by piece.
+
+    As a collection: the keys that it holds (with a value or a tombstone), as the image has them.
+    """
+
+    def __init__(self, tables: Sequence[StateTable]) -> None:
+        views = [(table, table.capture()) for table in tables]
+        self._views = {table.physical(b""): view for table, view in views}
+        self._entries = (
+            (table.physical(key), None if value is None else encode_value(value))
+            for table, view in views
+            for key, value in view.items()
+        )
+
+    def piece(self, count: int, max_bytes: int = MAX_PIECE_BYTES) -> list[Entry]:
+        """The next entries: `count`, or fewer once they come to `max_bytes`; empty at the end."""
+        taken: list[Entry] = []
+        left = max_bytes
+        for key, value in islice(self._entries, count):
+            taken.append((key, value))
+            left -= len(key) + len(value or b"")
+            if left <= 0:
+                break
+        return taken
+
+    def __len__(self) -> int:
+        return sum(map(len, self._views.values()))
+
+    def __contains__(self, key: object) -> bool:
+        assert isinstance(key, bytes)
+        view = self._views.get(key[:2])
+        return view is not None and key[2:] in view
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (prefix + key for prefix, view in self._views.items() for key in view)
+
+
+class StateStore:
+    """All tables of a unit, numbered in the order in which they were first asked for."""
+
+    def __init__(self, image: Image, names: Sequence[str] = ()) -> None:
+        self.image = image
+        self._tables: dict[str, StateTable] = {}
+        self._names = list(names)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def table(self, name: str, prefix_bytes: int = 0) -> StateTable:
+        if name not in self._tables:
+            if name not in self._names:
+                self._names.append(name)
+            self._tables[name] = StateTable(self._names.index(name), prefix_bytes, self.image)
+        return self._tables[name]
+
+    def adopt(self, names: Sequence[str]) -> None:
+        """Takes over the numbers that another copy's marker gives to tables.
+
+        Raises:
+            StateCorrupted: they are numbered otherwise here.
+        """
+        shared = min(len(names), len(self._names))
+        if list(names[:shared]) != self._names[:shared]:
+            raise StateCorrupted(f"tables are numbered {self._names} here and {list(names)} in the checkpoint log")
+        self._names += names[shared:]
+
+    def forget(self) -> None:
+        """The image was changed from outside: nothing held in memory counts any more."""
+        for table in self._tables.values():
+            table.forget()
+
+    def release(self) -> None:
+        """Drops all that is held in memory, in any thread: key by key, so that others get their turn meanwhile."""
+        for table in self._tables.values():
+            table.release()
+
+    def of_task(self, task: str) -> TaskTables:
+        return TaskTables(self, task)
+
+    @property
+    def changed(self) -> int:
+        """Keys that the next capture will hold."""
+        return sum(table.changed for table in self._tables.values())
+
+    def capture(self) -> Capture:
+        return Capture(list(self._tables.values()))
+
+    def settle(self) -> None:
+        """What was captured is in the image now."""
+        while self.settle_piece(MAX_PIECE_ENTRIES):
+            pass
+
+    def settle_piece(self, count: int) -> bool:
+        """The same for up to `count` keys; False once none is left. No capture or thaw may come in between."""
+        for table in self._tables.values():
+            count -= table.settle(count)
+            if count == 0:
+                return True
+        return False
+
+    def thaw(self) -> None:
+        for table in self._tables.values():
+            table.thaw()
+
+    def cached(self) -> int:
+        """Values held in memory."""
+        return sum(len(table) for table in self._tables.values())
+
+
+class TaskTables:
+    """The tables of one task; implements services.kernel.state.table.Tables."""
+
+    def __init__(self, store: StateStore, task: str) -> None:
+        self._store = store
+        self.task = task
+
+    def table(self, name: str, prefix_bytes: int = 0) -> StateTable:
+        return self._store.table(f"{self.task}/{name}", prefix_bytes)

@@ -1,0 +1,364 @@
+"""Broker: one KRaft node of an embedded Kafka, which lives and dies with the process that started it.
+
+Usually it is the only one; services/node/brokers.py starts several that replicate each other.
+
+`python -m services.node.broker` starts one for a moment to record which classes it loads (see `train`).
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import os
+import shutil
+import string
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from services.node import fencing, ports
+from services.node.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
+from services.node.disk import put
+from services.node.java import Java, JavaMissing, find_java
+from services.node.processes import Child, tail
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 15.0
+FORMER_TIMEOUT_S = 10.0
+ATTEMPTS = 5
+
+REPLICAS = 3
+"""Of each topic, where there are so many nodes; all but one must have a record before it counts."""
+
+ALONE_SESSION_MS, ALONE_HEARTBEAT_MS = 60_000, 400
+"""Nobody could take over from a broker that is alone: one that was only starved must find itself leading still. After
+a crash services/node/fencing.py ends its session at once."""
+
+SESSION_MS, HEARTBEAT_MS = 1_000, 200
+"""Kafka's own default is 9 s: for so long nobody leads the partitions of a broker that was killed."""
+
+# Measured on two cores, from start to first answer: 1.9 s, with the class-data archive 1.0 s. Stopping at C1 as well
+# makes it 0.8 s; once warm the median acknowledgement then takes 1.1 instead of 0.8 ms, but C2 is busy with a core of
+# two for the first minute (`bench latency` then: p50 170 ms instead of 45). G1 starts no faster and needs a fifth more
+# CPU.
+JVM_FLAGS = (
+    "-Xms128m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    "-Dlog4j2.configurationFile=log4j2.properties",
+)
+
+
+class BrokerFailed(RuntimeError):
+    """The broker does not run; the message says what it was doing and ends with the last lines of its log."""
+
+
+class BrokerRunning(RuntimeError):
+    """A broker runs on the same data already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The nodes of one embedded Kafka as each of them is told.
+
+    ports: by node id, of the clients' listener; the controller's is the next one. cluster: the identity they share.
+    """
+
+    ports: Mapping[int, int]
+    cluster: str
+
+    @property
+    def voters(self) -> str:
+        return ",".join(f"{node}@127.0.0.1:{port + 1}" for node, port in sorted(self.ports.items()))
+
+
+class EmbeddedKafka:
+    """A broker whose data, configuration and logs are in `data_dir`; it keeps its port across restarts.
+
+    port: where clients connect, on loopback; the controller takes the next one. 0 = any free pair, and another pair if
+    the former one has been taken meanwhile.
+    node: its id. quorum: the nodes it belongs to, whose ports are fixed while any of them runs; None: it is alone.
+    """
+
+    def __init__(self, data_dir: Path, port: int = 0, node: int = 1) -> None:
+        self.data_dir = data_dir.absolute()
+        self.node = node
+        self.quorum: Quorum | None = None
+        self._wanted_port = port
+        self._child: Child | None = None
+
+    @property
+    def port(self) -> int:
+        """Raises BrokerFailed before the first start."""
+        if not self._port_file.exists():
+            raise BrokerFailed(f"the broker of {self.data_dir} was never started")
+        return int(self._port_file.read_text())
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def child(self) -> Child:
+        """The broker's process. Raises BrokerFailed if it was not started from here."""
+        if self._child is None:
+            raise BrokerFailed(f"the broker of {self.data_dir} was not started")
+        return self._child
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Returns when the broker answers.
+
+        Raises BrokerRunning, BrokerFailed, ArtifactsMissing or JavaMissing.
+        """
+        java, artifacts = find_java(), require("kafka")
+        archive = _archive(java, artifacts)
+        flags = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
+        self._start(_command(java, artifacts, *flags), timeout_s)
+
+    def prepare_port(self) -> int:
+        """Chooses the port for the next start, so that other nodes can be told. Raises BrokerFailed."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        port = self._choose_port()
+        put(self._port_file, f"{port}\n")
+        return port
+
+    def crashed(self) -> bool:
+        """It has run, and did not end by itself."""
+        return fencing.crashed(self.data_dir / "data")
+
+    @property
+    def identity(self) -> str:
+        """Of the Kafka whose data these are, empty before the first start."""
+        return self._formatted.read_text().strip() if self._formatted.exists() else ""
+
+    @contextmanager
+    def lone_controller(self) -> Iterator[fencing.Controller]:
+        """The node without its broker, until the end of the block."""
+        java, artifacts = find_java(), require("kafka")
+        lock = self._lock()
+        try:
+            self._fill(self._choose_port(), *fencing.SETTINGS)
+            log = self._log.with_name("fence.out")
+            with fencing.lone_controller(_command(java, artifacts), self.data_dir, log, (lock,)) as controller:
+                yield controller
+        finally:
+            os.close(lock)
+
+    def stop(self) -> None:
+        """Ask it to end, and kill it if it does not; nothing happens if it does not run."""
+        if self._child is not None:
+            self._child.stop(STOP_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """End it without warning, as a crash does."""
+        self.child.kill()
+        self.child.wait()
+
+    def train(self) -> Path:
+        """Start and stop once, recording which classes it loads, so that later starts take half the time.
+
+        Returns the class-data archive, which serves every broker of this Java and these jars.
+        """
+        java, artifacts = find_java(), require("kafka")
+        recorded = self.data_dir / "classes.jsa"
+        self._start(_command(java, artifacts), START_TIMEOUT_S, f"-XX:ArchiveClassesAtExit={recorded}")
+        self.stop()
+        if not recorded.exists():
+            raise BrokerFailed(f"Java wrote no class-data archive:\n{self._log_tail()}")
+        archive = _archive(java, artifacts)
+        beside = archive.with_name(f".{archive.name}-{os.getpid()}")
+        shutil.copyfile(recorded, beside)
+        beside.rename(archive)
+        return archive
+
+    def _start(self, command: list[str], timeout_s: float, *flags: str) -> None:
+        if self.running:
+            raise BrokerRunning(f"the broker of {self.data_dir} runs already")
+        deadline = time.monotonic() + timeout_s
+        self._fence_former(deadline)
+        lock = self._lock()
+        try:
+            self._format(command)
+            for _ in range(ATTEMPTS):
+                self._configure(self._choose_port())
+                self._child = Child(
+                    [*command, *flags, "kafka.Kafka", "server.properties"],
+                    log=self._output,
+                    directory=self.data_dir,
+                    keep_open=(lock,),
+                )
+                if self._answers(deadline):
+                    return
+                # Someone else can be faster between our choosing a port and the broker's taking it.
+                if self._fixed_port or "Address already in use" not in self._log_tail():
+                    break
+        finally:
+            os.close(lock)  # the broker inherited it: it is free again when the broker is gone, however it went
+        raise BrokerFailed(f"Kafka in {self.data_dir} ended while it started:\n{self._log_tail()}")
+
+    def _lock(self) -> int:
+        """Take the data directory; a former broker that is just ending is waited for."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        deadline = time.monotonic() + FORMER_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return lock
+            except BlockingIOError:
+                time.sleep(0.02)
+        os.close(lock)
+        raise BrokerRunning(f"another process runs a broker on {self.data_dir}")
+
+    def _format(self, command: list[str]) -> None:
+        """Write the cluster's identity and feature levels, once; it takes half a second."""
+        if self._formatted.exists():
+            return
+        shutil.rmtree(self.data_dir / "data", ignore_errors=True)  # of a first start that was cut short
+        self._configure(self._choose_port())
+        cluster = new_cluster_id() if self.quorum is None else self.quorum.cluster
+        storage_tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"]
+        log = self._log.with_name("format.out")
+        if Child([*command, *storage_tool], log=log, directory=self.data_dir).wait(START_TIMEOUT_S) != 0:
+            raise BrokerFailed(f"Kafka could not format {self.data_dir}:\n{tail(log)}")
+        put(self._formatted, f"{cluster}\n")
+
+    def _fence_former(self, deadline: float) -> None:
+        """Where a broker has run that did not end by itself; of several, the others have taken over from it."""
+        if self.quorum is not None or not self.crashed():
+            return
+        try:
+            with self.lone_controller() as controller:
+                fencing.await_fenced([controller], deadline)
+        except fencing.NotFenced as error:
+            raise BrokerFailed(str(error)) from None
+
+    def _configure(self, port: int) -> None:
+        """Write the configuration, which is anew with each start, and put the former log aside."""
+        self._fill(port, "server.properties", "log4j2.properties")
+        put(self._port_file, f"{port}\n")
+        if self._log.exists():
+            self._log.replace(self._log.with_name("broker.log.1"))
+
+    def _fill(self, port: int, *names: str) -> None:
+        for name in names:
+            template = string.Template((INFRA / "kafka" / name).read_text())
+            put(self.data_dir / name, template.safe_substitute(self._values(port)))
+
+    def _values(self, port: int) -> Mapping[str, object]:
+        quorum = self.quorum or Quorum({self.node: port}, "")
+        nodes = len(quorum.ports)
+        return {
+            "node": self.node,
+            "port": port,
+            "controller_port": port + 1,
+            "voters": quorum.voters,
+            "replicas": min(nodes, REPLICAS),
+            "min_insync": max(1, min(nodes, REPLICAS) - 1),
+            "session_ms": ALONE_SESSION_MS if nodes == 1 else SESSION_MS,
+            "heartbeat_ms": ALONE_HEARTBEAT_MS if nodes == 1 else HEARTBEAT_MS,
+        }
+
+    @property
+    def _fixed_port(self) -> int:
+        """The port it must have, 0 for any."""
+        return self._wanted_port if self.quorum is None else self.quorum.ports[self.node]
+
+    def _choose_port(self) -> int:
+        if fixed := self._fixed_port:
+            if ports.is_free(fixed) and ports.is_free(fixed + 1):
+                return fixed
+            raise BrokerFailed(f"port {fixed} or the one after it is in use: choose another")
+        if self._port_file.exists() and ports.is_free(self.port) and ports.is_free(self.port + 1):
+            return self.port
+        return ports.choose_pair()
+
+    def _answers(self, deadline: float) -> bool:
+        """True once a client is told of the broker by itself, False if the broker ends before."""
+        backoff = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50}
+        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **backoff})
+        while self.running:
+            try:
+                if self.node in client.list_topics(timeout=0.1).brokers:
+                    return True
+            except KafkaException:
+                pass  # not yet
+            if time.monotonic() > deadline:
+                self.stop()
+                raise BrokerFailed(f"Kafka in {self.data_dir} did not answer in time:\n{self._log_tail()}")
+        return False
+
+    @property
+    def _formatted(self) -> Path:
+        return self.data_dir / "formatted"
+
+    @property
+    def _port_file(self) -> Path:
+        return self.data_dir / "port"
+
+    @property
+    def _log(self) -> Path:
+        return self.data_dir / "logs" / "broker.log"
+
+    @property
+    def _output(self) -> Path:
+        """What the JVM prints; the broker itself writes to its log."""
+        return self.data_dir / "logs" / "broker.out"
+
+    def _log_tail(self) -> str:
+        return "\n".join(filter(None, (tail(self._output, 10), tail(self._log, 20))))
+
+
+def _command(java: Java, artifacts: ArtifactSet, *flags: str) -> list[str]:
+    return [java.path, *JVM_FLAGS, *flags, "-cp", artifacts.class_path]
+
+
+def _archive(java: Java, artifacts: ArtifactSet) -> Path:
+    """Java only takes an archive that it made itself from the same class path; another is ignored with a warning."""
+    maker = hashlib.sha256(f"{java.path} {java.build} {JVM_FLAGS} {artifacts.class_path}".encode())
+    return artifacts.directory / f"classes-{maker.hexdigest()[:12]}.jsa"
+
+
+def new_cluster_id() -> str:
+    """16 random bytes as Kafka writes them; one that starts with "-" would be taken for an option."""
+    while (cluster := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass
+    return cluster
+
+
+def main() -> int:
+    try:
+        with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+            archive = _archive(find_java(), require("kafka"))
+            if not archive.exists():
+                EmbeddedKafka(Path(scratch)).train()
+    except (ArtifactsMissing, BrokerFailed, JavaMissing) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"class data in {archive}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Clashes: a supervisor does not start beside another one of the same host name, which would retire its workers.
+
+Workers of one name are incarnations of one worker for everybody who reads `heartbeats`, and the newest counts. So names
+are looked up there, and claimed, before the first worker starts: of two supervisors that start together the one whose
+claim comes first in the log has them.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from schemas import heartbeats
+from schemas.heartbeats import Echo, Exit, Heartbeat
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import HoldfastError
+from services.log.protocol import Log
+from services.node.naming import Naming
+
+RECENT_MS = 60_000
+RECENT_RECORDS = 2_000
+"""Older heartbeats say nothing of who lives, nor of which incarnation was the last."""
+CLAIM_MS = 30_000
+"""So long a claim counts by itself; whoever has one and lives is heard by then."""
+LISTEN_S = 2.0
+NEVER = "0"
+LISTEN_BEATS = 5
+"""A worker that is heard of, but not in so long, is dead."""
+
+
+class Clash(HoldfastError):
+    """Another supervisor runs workers of these names. what: who has the name, and where."""
+
+    def __init__(self, what: str, host: str, pid: int, address: str) -> None:
+        super().__init__(
+            f"{what}, and this is process {pid} at {address}: both call their host {host}. Set HOLDFAST_HOST to "
+            "another name on one of them, or stop the other"
+        )
+
+
+def running_at(other: Heartbeat) -> str:
+    return f"{other.worker} runs already, as process {other.pid} at {other.address or 'an unknown address'}"
+
+
+def claim(worker: str, address: str, time_ms: int, *, back: bool = False) -> Exit:
+    """What says that the name is ours from now on; back: no more. It is the end of an incarnation that never was."""
+    return Exit(worker, NEVER, time_ms, int(back), address)
+
+
+class Neighbours:
+    """Who has a name of ours, as heartbeats tell of them. incarnations: the newest, by worker."""
+
+    def __init__(self, naming: Naming, address: str) -> None:
+        self._naming, self._address = naming, address
+        self.incarnations: dict[str, str] = {}
+        self._strangers: dict[str, Heartbeat] = {}
+        self._claims: dict[str, int] = {}
+
+    def read(self, value: bytes | None) -> Heartbeat | None:
+        """Takes a record; what it holds, if that is a heartbeat of one of our names from another address."""
+        try:
+            record = heartbeats.decode(value or b"")
+        except msgspec.DecodeError:
+            return None
+        if isinstance(record, Echo) or not self._naming.is_ours(record.worker):
+            return None
+        if isinstance(record, Exit):
+            self._strangers.pop(record.incarnation, None)
+            self._claim(record)
+            return None
+        self.incarnations[record.worker] = max(record.incarnation, self.incarnations.get(record.worker, ""))
+        if record.address == self._address:
+            return None
+        self._strangers[record.incarnation] = record
+        return record
+
+    def _claim(self, notice: Exit) -> None:
+        """A claim that is renewed in time keeps its place."""
+        if notice.incarnation != NEVER or not notice.address:
+            return
+        former_ms = self._claims.get(notice.address)
+        if notice.status or (former_ms is not None and not _counts(former_ms, notice.time_ms)):
+            self._claims.pop(notice.address, None)
+        if not notice.status:
+            self._claims[notice.address] = notice.time_ms
+
+    def holder(self, now_ms: int) -> str:
+        """The address of the first claim to our names that counts; empty if there is none."""
+        return next((address for address, time_ms in self._claims.items() if _counts(time_ms, now_ms)), "")
+
+    @property
+    def strangers(self) -> bool:
+        """Somebody was heard at another address whose end nobody has told."""
+        return bool(self._strangers)
+
+
+def living_stranger(log: Log, topics: ClusterTopics, neighbours: Neighbours, beat_ms: int) -> Heartbeat | None:
+    """Who has one of our names, at another address, and is alive. Raises Retriable."""
+    partition = Partition(topics.heartbeats, 0)
+    look_around(log, topics, neighbours)
+    if not neighbours.strangers:
+        return None
+    begin = log.offsets([partition], "end")[partition]
+    return _heard(log, partition, begin, neighbours, max(LISTEN_S, LISTEN_BEATS * beat_ms / 1000))
+
+
+def look_around(log: Log, topics: ClusterTopics, neighbours: Neighbours) -> None:
+    """Tells them what was written lately, up to now. Raises Retriable."""
+    partition = Partition(topics.heartbeats, 0)
+    end = log.offsets([partition], "end")[partition]
+    for message in log.scan(partition, _recently(log, partition, end)):
+        neighbours.read(message.value())
+
+
+def _recently(log: Log, partition: Partition, end: int) -> int:
+    """Where to begin: a minute ago, and never so late that clocks which differ could hide who lives."""
+    since = log.offsets([partition], int(time.time() * 1000) - RECENT_MS)[partition]
+    return max(log.offsets([partition], "start")[partition], min(since, end - RECENT_RECORDS))
+
+
+def _heard(log: Log, partition: Partition, begin: int, neighbours: Neighbours, seconds: float) -> Heartbeat | None:
+    """A stranger's heartbeat from that offset on."""
+    reader = log.reader("clashes")
+    reader.assign({partition: begin})
+    deadline = time.monotonic() + seconds
+    try:
+        while (left := deadline - time.monotonic()) > 0:
+            for chunk in reader.poll(min(left, 0.2)):
+                for message in chunk.messages:
+                    if (stranger := neighbours.read(message.value())) is not None:
+                        return stranger
+        return None
+    finally:
+        reader.close()
+
+
+def _counts(claimed_ms: int, now_ms: int) -> bool:
+    """Where clocks differ by more it is for the heartbeats to say who lives."""
+    return abs(now_ms - claimed_ms) < CLAIM_MS

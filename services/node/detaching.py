@@ -1,0 +1,61 @@
+"""Detaching: a supervisor in a session of its own, which goes on when the command that started it has returned."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from services.kernel.errors import CommandFailed
+from services.node.cluster_files import Cluster, ClusterFiles
+from services.node.processes import open_log, tail
+from services.node.settings import Settings
+from services.node.supervisor import Told
+
+
+def start_detached(settings: Settings, workers: int) -> Cluster:
+    """Returns when jobs can be submitted. Raises CommandFailed if the cluster does not start; nothing is left then."""
+    log = ClusterFiles(settings.home).logs / "supervisor.log"
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        process = _start(settings, workers, log, writing)
+        os.close(writing)
+        try:
+            told = pipe.read()
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+    answer = msgspec.json.decode(told, type=Told) if told else Told(error=f"the supervisor ended:\n{tail(log, 15)}")
+    if answer.cluster is None:
+        process.wait()
+        raise CommandFailed(answer.error, f"see {log.parent}, or ask `holdfast doctor`")
+    return answer.cluster
+
+
+def _start(settings: Settings, workers: int, log: Path, writing: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "services.node.supervisor", "--workers", str(workers), "--tell", str(writing)]
+    with open_log(log) as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **_environment(settings)},
+            start_new_session=True,
+            pass_fds=(writing,),
+        )
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Options of the command as the variables that the supervisor reads."""
+    return {
+        "HOLDFAST_HOME": str(settings.home),
+        "HOLDFAST_KAFKA": settings.kafka or "",
+        "HOLDFAST_KAFKA_PORT": str(settings.kafka_port),
+        "HOLDFAST_BROKERS": str(settings.brokers or ""),
+        "HOLDFAST_RECOVERIES": str(settings.recoveries),
+    }

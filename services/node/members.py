@@ -1,0 +1,123 @@
+"""Members: the processes of a cluster that are started again whenever they end, each with its log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from services.node.lifeline import lifeline
+from services.node.processes import LOG_BYTES, Child, service_command
+from services.node.restarts import Restarts
+
+STOP_S = 10.0
+
+# Pure operators need a fixed hash seed; several workers on one machine need no thread pools (PROTOCOL 4).
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+Ended = Callable[["Member", str, int], None]
+"""Called with the member, the name of the run that ended, and its exit status."""
+
+
+class Member:
+    """A service that is to run. rest_s: how long it stays down after its end, at least.
+
+    ends_by: the signal by which it ends at once, without handing anything over.
+    dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
+
+    Args:
+        environment: of each run, given the run's name.
+        new_run: names a run, given the former one's name; of a worker its incarnation.
+        ended: called at once, from another thread, whenever a run ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        log: Path,
+        *,
+        environment: Callable[[str], Mapping[str, str]],
+        new_run: Callable[[str], str],
+        ended: Ended,
+    ) -> None:
+        self.name, self.log = name, log
+        self._command = service_command(module)
+        self._environment, self._new_run, self._ended = environment, new_run, ended
+        self._restarts = Restarts()
+        self.rest_s = 0.0
+        self.ends_by = signal.SIGTERM
+        self.dying: Callable[[Member, str], None] | None = None
+        self._child: Child | None = None
+        self._started = 0.0
+        self._due: float | None = 0.0
+        self.run = ""
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child is not None and self._child.running else None
+
+    @property
+    def restarts(self) -> int:
+        return self._restarts.count
+
+    @property
+    def due(self) -> float | None:
+        """When to start it, on the monotonic clock; None while it runs."""
+        return self._due
+
+    def start(self) -> None:
+        """Raises OSError when it cannot be started; it is due again some time later."""
+        try:
+            self._start()
+        except OSError:
+            self.settle()
+            raise
+
+    def _start(self) -> None:
+        self.run = run = self._new_run(self.run)
+        self._due, self._started = None, time.monotonic()
+        line, dying = None if self.dying is None else lifeline(), self.dying
+        self._child = Child(
+            self._command,
+            log=self.log,
+            environment={**ENVIRONMENT, **self._environment(run), **(line.variable if line else {})},
+            on_exit=lambda child: self._ended(self, run, child.wait()),
+            keep_open=line.descriptors if line else (),
+        )
+        if line is not None and dying is not None:
+            line.watch(lambda: dying(self, run))
+
+    def settle(self) -> float:
+        """Its run has ended: says when the next is due. Returns for how long it ran, seconds."""
+        now = time.monotonic()
+        lived = now - self._started
+        self._due = now + max(self._restarts.delay_s(lived), self.rest_s)
+        return lived
+
+    def ask_to_stop(self) -> None:
+        if self._child is not None:
+            self._child.send(self.ends_by)
+
+    def stop(self) -> None:
+        """Waits for its end, and kills it if it does not come."""
+        self._due = None
+        if self._child is not None:
+            self._child.stop(STOP_S, self.ends_by)
+
+    def bound_log(self) -> None:
+        """Puts the log aside when it is full; the process goes on in the same file, which it appends to.
+
+        Where there is no room for two, what it has said is dropped. Raises OSError.
+        """
+        if not self.log.exists() or self.log.stat().st_size <= LOG_BYTES:
+            return
+        aside = self.log.with_name(self.log.name + ".1")
+        try:
+            shutil.copyfile(self.log, aside)
+        except OSError:
+            aside.unlink(missing_ok=True)
+        os.truncate(self.log, 0)

@@ -1,0 +1,66 @@
+"""Readiness: a cluster can take jobs once its controller answers and each of its workers has given a sign of life.
+
+The controller is asked by a command for a job that cannot be, because of its name; the refusal is the answer. One who
+listens may hear that a worker elsewhere has a name of ours.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas import commands, events, heartbeats
+from schemas.commands import Command
+from schemas.heartbeats import Heartbeat
+from schemas.topics import ClusterTopics, Partition
+from services.log.protocol import Log
+from services.node.clashes import Neighbours
+
+CONTROLLER = "controller"
+NO_JOB = "?"
+"""With this begins the name of a job that a probe asks for; none can be called so."""
+ANSWER_S = 5.0
+
+
+class Readiness:
+    """Listens from now on, and asks the controller.
+
+    Args:
+        probe: unique, for the name in question. neighbours: told of all heartbeats.
+    """
+
+    def __init__(self, log: Log, topics: ClusterTopics, probe: str, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+        self.stranger: Heartbeat | None = None
+        self._heartbeats, self._events = Partition(topics.heartbeats, 0), Partition(topics.events, 0)
+        self._name = NO_JOB + probe
+        self._reader = log.reader("readiness")
+        self._reader.assign(log.offsets([self._heartbeats, self._events], "end"))
+        self._heard: set[str] = set()
+        appender = log.appender("readiness")
+        appender.append(Partition(topics.submit, 0), commands.encode(Command("resume", self._name)))
+        appender.flush(ANSWER_S)
+        appender.close()
+
+    def poll(self, timeout_s: float) -> None:
+        for chunk in self._reader.poll(timeout_s):
+            for message in chunk.messages:
+                self._hear(chunk.partition, message.value() or b"")
+
+    def missing(self, workers: set[str]) -> list[str]:
+        return sorted({CONTROLLER, *workers} - self._heard)
+
+    def reached(self, workers: set[str]) -> bool:
+        return not self.missing(workers)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _hear(self, partition: Partition, value: bytes) -> None:
+        try:
+            if partition == self._events:
+                self._heard |= {CONTROLLER} if events.decode(value).job == self._name else set()
+            elif isinstance(beat := heartbeats.decode(value), Heartbeat):
+                self.stranger = self._neighbours.read(value) or self.stranger
+                self._heard.add(beat.worker)
+        except msgspec.DecodeError:
+            pass  # not ours

@@ -1,0 +1,415 @@
+"""The view of a cluster: what its topics say of jobs, units and workers, folded for people. It changes nothing.
+
+What `--json` prints are the structs here. Source: JOBS "Details that scripts rely on".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from schemas import assignments, heartbeats, plans
+from schemas import progress as progresses
+from schemas.assignments import Change, unit_key
+from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
+from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
+from schemas.plans import Counts, Plan, Status, UnitPlan
+from schemas.progress import Progress
+from schemas.topics import ClusterTopics
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.counting import behind, counted, summed
+from services.kernel.planning.layout import task_name
+
+SILENT_MS = 1000
+"""A worker not heard for so long is shown as silent."""
+
+OVER = ("ended", "rejected")
+_GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]+")
+UP = ("running", "ended")
+"""States of a copy that serves its unit; what it says of an error then is how its last attempt ended."""
+
+
+class JobLine(msgspec.Struct, frozen=True):
+    """A line of `holdfast list`. available: units that run."""
+
+    job: str
+    generation: str
+    state: str
+    units: int
+    available: int
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    problems: tuple[dict[str, str], ...] = ()
+
+
+class CopyLine(msgspec.Struct, frozen=True):
+    """role: primary is the copy that commits."""
+
+    worker: str
+    role: str
+    flags: dict[str, Any]
+    batch: int
+    state: str
+    incarnation: str
+    error: str = ""
+
+
+class UnitLine(msgspec.Struct, frozen=True):
+    """A line of `holdfast units`."""
+
+    unit: str
+    tasks: tuple[str, ...]
+    scheme: str
+    epoch: int
+    copies: tuple[CopyLine, ...]
+
+
+class WorkerLine(msgspec.Struct, frozen=True):
+    """A line of `holdfast workers`. state: live, leaving, silent or exited; copies: how many of `units` it holds.
+
+    host: of its supervisor. address: machine and directory that it runs in.
+    """
+
+    worker: str
+    pid: int
+    zone: str
+    state: str
+    slots: int
+    copies: int
+    units: tuple[str, ...]
+    incarnation: str
+    cpu_s: float
+    rss_bytes: int
+    host: str = ""
+    address: str = ""
+
+
+class UnitProgress(msgspec.Struct, frozen=True):
+    """A line of `holdfast status`. watermark: ISO 8601, null before the first, `end` after the last record.
+
+    Of a table's own unit `loaded`, once it is.
+    """
+
+    unit: str
+    worker: str
+    state: str
+    processed: int
+    acked: int
+    watermark: str | None
+    records: int
+    late: int
+    dead: int
+    lost: int
+    ended: bool
+    error: str = ""
+    late_dropped: dict[str, int] = {}
+
+
+class JobStatus(msgspec.Struct, frozen=True):
+    """What `holdfast status` prints; records, late, dead, lost are sums over the units.
+
+    late_dropped: of the late records those that are gone, by source, counted once for each operator that dropped them.
+    refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
+    count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
+    """
+
+    job: str
+    generation: str
+    state: str
+    available: int
+    error: str
+    warnings: tuple[str, ...]
+    problems: tuple[dict[str, str], ...]
+    records: int
+    late: int
+    dead: int
+    lost: int
+    units: tuple[UnitProgress, ...]
+    late_dropped: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    skipped: int = 0
+
+
+class Worker(msgspec.Struct):
+    """The newest incarnation of a worker; incarnations of one sort in the order of their start."""
+
+    beat: Heartbeat
+    exited: bool = False
+
+
+class ClusterView:
+    """Folds records as they are read; one that cannot be read is left out. refused: so many by topic."""
+
+    def __init__(self, topics: ClusterTopics) -> None:
+        self._topics = topics
+        self._admitted, self._assigned = Admitted(), Assigned()
+        self._plans: dict[str, Plan] = {}
+        self._statuses: dict[str, Status] = {}
+        self._workers: dict[str, Worker] = {}
+        self._progress: dict[tuple[str, str], Progress] = {}
+        self.refused: Counter[str] = Counter()
+        self._folds = {
+            topics.plans: self._read_decision,
+            topics.status: self._read_status,
+            topics.assignments: lambda value: self._assigned.read(assignments.decode(value)),
+            topics.heartbeats: self._read_heartbeat,
+        }
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def begin(self, assigned: Assigned) -> None:
+        """Who runs which unit; what is read of `assignments` follows it."""
+        self._assigned = assigned
+
+    def read(self, topic: str, value: bytes | None) -> None:
+        """A record of one of the cluster's topics."""
+        try:
+            self._folds[topic](value or b"")
+        except msgspec.DecodeError:  # the readers that matter skip it, too, and tell of it
+            self.refused[topic] += 1
+
+    def read_progress(self, generation: str, value: bytes | None) -> None:
+        try:
+            record = progresses.decode(value or b"")
+        except msgspec.DecodeError:
+            self.refused["progress"] += 1
+            return
+        known = self._progress.get((generation, record.unit))
+        if known is None or not behind(record, known):
+            self._progress[generation, record.unit] = record
+
+    def _read_decision(self, value: bytes) -> None:
+        decision = decode_decision(value)
+        if self._admitted.read(decision) and isinstance(decision, Plan):
+            self._plans[decision.generation] = decision
+
+    def _read_status(self, value: bytes) -> None:
+        status = plans.decode_status(value)
+        if _GENERATION.fullmatch(status.generation) is None:
+            raise msgspec.ValidationError(f"{status.generation!r} is no generation")
+        self._statuses[status.generation] = status
+
+    def _read_heartbeat(self, value: bytes) -> None:
+        record = heartbeats.decode(value)
+        if isinstance(record, Echo):
+            return
+        known = self._workers.get(record.worker)
+        if isinstance(record, Exit):
+            if known is not None and known.beat.incarnation == record.incarnation:
+                known.exited = True
+        elif known is None or record.incarnation > known.beat.incarnation:
+            self._workers[record.worker] = Worker(record)
+        elif record.incarnation == known.beat.incarnation:
+            known.beat = record
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[JobLine]:
+        """Every generation of every job, in the order of submission."""
+        known = {**dict.fromkeys(self._plans), **dict.fromkeys(self._statuses)}
+        return [self._job(generation) for generation in sorted(known, key=_number)]
+
+    def find(self, name: str) -> JobLine | None:
+        """The newest job of that name that was not rejected, else the newest; `name@generation` names one."""
+        named, _, generation = name.partition("@")
+        found = [job for job in self.jobs() if job.job == named and generation in ("", job.generation)]
+        return next((job for job in reversed(found) if job.state != "rejected"), found[-1] if found else None)
+
+    def plan(self, generation: str) -> Plan | None:
+        """Also that of a job that has ended."""
+        return self._plans.get(generation)
+
+    def _job(self, generation: str) -> JobLine:
+        plan, status = self._plans.get(generation), self._statuses.get(generation)
+        ended = self._admitted.ended(generation) is not None
+        if status is None:
+            assert plan is not None
+            return JobLine(plan.job, generation, "ended" if ended else "accepted", len(plan.units), 0)
+        return JobLine(
+            status.job,
+            generation,
+            "ended" if ended else status.state,
+            len(plan.units) if plan is not None else status.units,
+            0 if ended else status.available,
+            status.error,
+            status.warnings or (plan.warnings if plan is not None else ()),
+            tuple(map(asdict, status.problems)),
+        )
+
+    def status(self, job: JobLine, now_ms: int) -> JobStatus:
+        """How far a job is, unit by unit."""
+        plan = self._plans.get(job.generation)
+        units = [] if plan is None or job.state in OVER else [self._unit(plan, unit, now_ms) for unit in plan.units]
+        return JobStatus(
+            job=job.job,
+            generation=job.generation,
+            state=job.state,
+            available=job.available,
+            error=job.error,
+            warnings=job.warnings,
+            problems=job.problems,
+            units=tuple(units),
+            refused=self._refused_of(job),
+            skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
+            **asdict(self._counts(job.generation, plan)),
+        )
+
+    def _refused_of(self, job: JobLine) -> dict[str, int]:
+        """Of the workers that are there; one that starts anew reads, and refuses, the same records again."""
+        shared, root = (
+            {spec.name for spec in self._topics.specs()},
+            f"{self._topics.prefix}.{job.job}.{job.generation}.",
+        )
+        found: Counter[str] = Counter()
+        for worker in self._workers.values():
+            if not worker.exited:
+                found.update({t: n for t, n in worker.beat.refused.items() if t in shared or t.startswith(root)})
+        return dict(sorted(found.items()))
+
+    def late_dropped(self, plan: Plan) -> dict[str, int]:
+        """Records dropped as late, by source; also of a job that has ended."""
+        return self._counts(plan.generation, plan).late_dropped
+
+    def _counts(self, generation: str, plan: Plan | None) -> Counts:
+        """As the end of the job says, else its units, else its last status: its topics may be deleted already."""
+        if (end := self._admitted.ended(generation)) is not None:
+            return counted(end)
+        units = () if plan is None else plan.units
+        known = [one for unit in units if (one := self._progress.get((generation, unit.name))) is not None]
+        status = self._statuses.get(generation)
+        return summed(known) if known or status is None else counted(status)
+
+    def _unit(self, plan: Plan, unit: UnitPlan, now_ms: int) -> UnitProgress:
+        progress = self._progress.get((plan.generation, unit.name), Progress(unit.name, 0, 0))
+        change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))
+        copies = self._copies(change, progress)
+        primary = next((copy for copy in copies if copy.role == "primary"), None)
+        return UnitProgress(
+            unit=unit.name,
+            worker="" if primary is None else primary.worker,
+            state="unplaced" if primary is None else self._state(primary, now_ms),
+            processed=progress.processed,
+            acked=progress.acked,
+            watermark=_time(progress.watermark),
+            records=progress.records,
+            late=progress.late,
+            dead=progress.dead,
+            lost=progress.lost,
+            ended=progress.ended,
+            late_dropped=progress.late_dropped,
+            error="" if primary is None or primary.state in UP else primary.error,
+        )
+
+    def _state(self, copy: CopyLine, now_ms: int) -> str:
+        """What the copy reports, unless its worker is gone or silent."""
+        worker = self._workers.get(copy.worker)
+        if worker is None or worker.beat.incarnation != copy.incarnation or worker.exited:
+            return "down"
+        return "silent" if _worker_state(worker, now_ms) == "silent" else copy.state
+
+    # -- units and workers --------------------------------------------------------------------------------------------
+
+    def change(self, key: str) -> Change | None:
+        """The last valid change of a unit."""
+        return self._assigned.of(key)
+
+    def units(self, plan: Plan) -> list[UnitLine]:
+        """Who runs what of a job."""
+        return [self._unit_line(plan, unit) for unit in plan.units]
+
+    def _unit_line(self, plan: Plan, unit: UnitPlan) -> UnitLine:
+        change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))
+        progress = self._progress.get((plan.generation, unit.name), Progress(unit.name, 0, 0))
+        return UnitLine(
+            unit=unit.name,
+            tasks=tuple(task_name(operator, unit.index) for operator in unit.operators),
+            scheme=unit.scheme if change is None else change.scheme,
+            epoch=0 if change is None else change.epoch,
+            copies=self._copies(change, progress),
+        )
+
+    def _copies(self, change: Change | None, progress: Progress) -> tuple[CopyLine, ...]:
+        """The wanted copies, each with what it last reported."""
+        lines = []
+        for copy in () if change is None else change.copies:
+            assert change is not None
+            reported = self._reported(copy.worker, copy.incarnation, change.unit)
+            batch = max(reported.batch, progress.processed if copy.flags.commit else 0)
+            role = "primary" if copy.flags.commit else "secondary"
+            lines.append(
+                CopyLine(copy.worker, role, asdict(copy.flags), batch, reported.state, copy.incarnation, reported.error)
+            )
+        return tuple(lines)
+
+    def _reported(self, worker: str, incarnation: str, unit: str) -> CopyState:
+        known = self._workers.get(worker)
+        copies: Iterable[CopyState] = ()
+        if known is not None and known.beat.incarnation == incarnation:
+            copies = known.beat.copies
+        return next((copy for copy in copies if copy.unit == unit), CopyState(unit, 0, "unknown"))
+
+    def workers(self, now_ms: int) -> list[WorkerLine]:
+        """Those heard of lately."""
+        held = self._held()
+        return [
+            WorkerLine(
+                worker=name,
+                pid=worker.beat.pid,
+                zone=worker.beat.zone,
+                state=_worker_state(worker, now_ms),
+                slots=worker.beat.slots,
+                copies=len(held.get((name, worker.beat.incarnation), ())),
+                units=tuple(held.get((name, worker.beat.incarnation), ())),
+                incarnation=worker.beat.incarnation,
+                cpu_s=worker.beat.cpu,
+                rss_bytes=worker.beat.rss_bytes,
+                host=worker.beat.host,
+                address=worker.beat.address,
+            )
+            for name, worker in sorted(self._workers.items(), key=lambda item: natural(item[0]))
+        ]
+
+    def _held(self) -> Mapping[tuple[str, str], list[str]]:
+        held: dict[tuple[str, str], list[str]] = {}
+        for unit, change in sorted(self._assigned.units().items()):
+            for copy in change.copies:
+                held.setdefault((copy.worker, copy.incarnation), []).append(unit)
+        return held
+
+
+def natural(name: str) -> list[str | int]:
+    """Sorts worker-2 before worker-10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def _number(generation: str) -> int:
+    return int(generation.split("-")[0])
+
+
+def _worker_state(worker: Worker, now_ms: int) -> str:
+    if worker.exited:
+        return "exited"
+    if now_ms - worker.beat.time_ms > SILENT_MS:
+        return "silent"
+    return "leaving" if worker.beat.leaving else "live"
+
+
+def _time(watermark_us: int) -> str | None:
+    if watermark_us == NO_WATERMARK:
+        return None
+    if watermark_us == END_WATERMARK:
+        return "end"
+    if watermark_us == LOADED_WATERMARK:
+        return "loaded"
+    try:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=watermark_us)).isoformat()
+    except OverflowError:
+        return str(watermark_us)

@@ -1,0 +1,30 @@
+"""Door: a Kafka that has answered, and the cluster on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.topics import ClusterTopics
+from services.log.protocol import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """data_dir: of the local cluster, whether one runs or not. local: it runs there, with this secret_file."""
+
+    data_dir: Path
+    bootstrap_servers: str
+    prefix: str
+    local: bool
+    secret_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A Kafka that has answered, and the names of the cluster on it. present: partitions by topic."""
+
+    log: Log
+    topics: ClusterTopics
+    present: dict[str, int]
+    where: Whereabouts

@@ -1,0 +1,99 @@
+"""Reads a cluster's topics into a view, and follows them from a moment on."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from schemas import events, plans
+from schemas.events import Event
+from schemas.plans import Decision, Plan, Status
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.suggestions import suggest
+from services.log.assignments import read_standings
+from services.log.last_words import last_words
+from services.log.protocol import Log
+from services.view.cluster import ClusterView, JobLine
+from services.view.door import Door
+
+RECENT_MS = 60_000
+"""Workers silent for longer are not shown."""
+
+
+def read_jobs(door: Door) -> ClusterView:
+    """A view of the jobs there are."""
+    view = ClusterView(door.topics)
+    for topic in (door.topics.plans, door.topics.status):
+        _scan(door.log, view, topic)
+    return view
+
+
+def read_all(door: Door) -> ClusterView:
+    """A view of jobs, assignments and workers."""
+    view = read_jobs(door)
+    view.begin(read_standings(door.log, Partition(door.topics.assignments, 0)).assigned)
+    read_heartbeats(door, view)
+    return view
+
+
+def read_heartbeats(door: Door, view: ClusterView) -> None:
+    partition = Partition(door.topics.heartbeats, 0)
+    start = door.log.offsets([partition], int(time.time() * 1000) - RECENT_MS)[partition]
+    _scan(door.log, view, door.topics.heartbeats, start)
+
+
+def read_progress(door: Door, view: ClusterView, plan: Plan) -> None:
+    """The last word of each unit."""
+    partition = Partition(door.topics.job(plan.job, plan.generation).progress, 0)
+    if partition.topic not in door.present:
+        return  # the job has ended
+    for value in last_words(door.log, partition, [unit.name for unit in plan.units]):
+        view.read_progress(plan.generation, value)
+
+
+def named_job(view: ClusterView, name: str) -> JobLine:
+    """Raises CommandFailed if there is no such job."""
+    job = view.find(name)
+    if job is None:
+        known = list(dict.fromkeys(one.job for one in view.jobs()))
+        raise CommandFailed(
+            f"there is no job '{name}'", suggest(name, known) or "`holdfast list --all` lists them", USAGE
+        )
+    return job
+
+
+def _scan(log: Log, view: ClusterView, topic: str, start: int | None = None) -> None:
+    for message in log.scan(Partition(topic, 0), start):
+        view.read(topic, message.value())
+
+
+class Watch:
+    """Decisions, statuses and events from the moment it is made."""
+
+    def __init__(self, log: Log, topics: ClusterTopics) -> None:
+        self._decoders = {topics.plans: plans.decode, topics.status: plans.decode_status, topics.events: events.decode}
+        self._read: deque[tuple[str, bytes]] = deque()
+        self._reader = log.reader("watch")
+        self._reader.assign(log.offsets([Partition(topic, 0) for topic in self._decoders], "end"))
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+
+    def records(self, timeout_s: float) -> Iterator[Decision | Status | Event]:
+        """What comes until the time is over; whoever stops in the middle finds the rest the next time."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            while self._read:
+                topic, value = self._read.popleft()
+                with suppress(msgspec.DecodeError):
+                    yield self._decoders[topic](value)
+            for chunk in self._reader.poll(min(left, 0.2)):
+                self._read.extend((chunk.partition.topic, message.value() or b"") for message in chunk.messages)

@@ -1,0 +1,43 @@
+"""A bench that was stopped goes on with what it had made."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from bench.followed import MeasureFailed
+from bench.resumed import INTERRUPTED, Record, go_on
+
+
+class Made(msgspec.Struct, frozen=True):
+    number: int
+
+
+def test_what_was_made_is_there_again_until_it_is_to_be_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "made.jsonl"
+    record = Record(path, Made, restart=False)
+    record.add([Made(1)])
+    record.add([Made(2), Made(3)])
+    assert record.made == Record(path, Made, restart=False).made == [Made(1), Made(2), Made(3)]
+    assert Record(path, Made, restart=True).made == []
+    assert Record(path, Made, restart=False).made == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "says"),
+    [(None, 0, ""), (KeyboardInterrupt(), INTERRUPTED, "stopped"), (MeasureFailed("no worker"), 1, "no worker")],
+)
+def test_however_it_ends_it_says_how_to_go_on(fault: BaseException | None, status: int, says: str) -> None:
+    told = io.StringIO()
+
+    def work() -> None:
+        if fault is not None:
+            raise fault
+
+    assert go_on(work, Console(file=told)) == status
+    assert says in told.getvalue()
+    assert bool(fault) == ("goes on from here" in told.getvalue())

@@ -1,0 +1,109 @@
+"""Dead letters go back to their topics once, as they were, whatever happens in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, encode
+from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.client import resending
+from services.client.resending import HEADER, Resent, resend
+from services.log.memory import MemoryLog
+
+TOPICS = ClusterTopics().job("job", "0-abcdef")
+SOURCE = Partition("orders", 1)
+BIG = b"x" * (MAX_RAW_BYTES + 1)
+
+
+class Site:
+    """A source topic with two partitions, and the dead letters of a job that reads it."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog(lambda: 0)
+        self.log.create([TopicSpec("orders", 2), TopicSpec(TOPICS.dead_letters)])
+        self.appender = self.log.appender("test")
+
+    def refuse(
+        self, value: bytes | None, key: bytes | None = None, headers: list[tuple[str, bytes]] | None = None
+    ) -> None:
+        offset = self.log.put(SOURCE, value, key, headers)
+        self.letter(value, offset)
+
+    def letter(self, value: bytes | None, offset: int, topic: str = "orders") -> None:
+        raw = value or b""
+        letter = DeadLetter(
+            "source", "why", 1, topic, SOURCE.index, offset, raw[:MAX_RAW_BYTES], len(raw) > MAX_RAW_BYTES
+        )
+        self.log.put(Partition(TOPICS.dead_letters, 0), encode(letter), None, None)
+
+    def resend(self, *, again: bool = False) -> Resent:
+        return resend(self.log, TOPICS, self.log.topics(), again=again)
+
+    def sent(self) -> list[tuple[bytes | None, bytes | None]]:
+        """(key, value) of what was sent back, all into the partition it came from."""
+        found = [one for one in self.log.scan(SOURCE) if HEADER in dict(one.headers() or ())]
+        return [(one.key(), one.value()) for one in found]
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_records_go_back_as_they_were_once(site: Site) -> None:
+    site.log.put(SOURCE, b"good", None, None)
+    site.refuse(b"not json", b"k", [("a", b"1")])
+    site.refuse(None)
+    site.refuse(BIG)
+    site.refuse(b"\xff\n")
+    assert site.resend() == Resent(sent={"orders": 4})
+    assert site.sent() == [(b"k", b"not json"), (None, None), (None, BIG), (None, b"\xff\n")]
+    back = list(site.log.scan(SOURCE))[5]
+    assert back.headers() == [("a", b"1"), (HEADER, b"orders/1/1")]
+    assert site.resend() == Resent(earlier=4)
+    site.refuse(b"another")
+    assert site.resend() == Resent(sent={"orders": 1}, earlier=4)
+
+
+def test_what_is_refused_again_goes_back_only_when_asked_for(site: Site) -> None:
+    site.refuse(b"bad")
+    site.resend()
+    site.letter(b"bad", 1)
+    site.refuse(b"new")
+    assert site.resend() == Resent(sent={"orders": 1}, earlier=1, again=1)
+    assert site.resend(again=True) == Resent(sent={"orders": 1}, earlier=2)
+    assert site.resend(again=True) == Resent(earlier=3)
+    assert [value for _, value in site.sent()] == [b"bad", b"new", b"bad"]
+
+
+def test_rows_of_operators_stay_and_are_counted(site: Site) -> None:
+    site.log.put(Partition(TOPICS.dead_letters, 0), encode(DeadLetter("scored", "boom", 3, row="{}")), None, None)
+    assert site.resend() == Resent(of_operators=1)
+
+
+def test_what_the_topic_no_longer_holds_is_taken_from_the_letter(site: Site) -> None:
+    site.refuse(b"bad", b"k")
+    site.refuse(BIG)
+    site.letter(b"x", 0, topic="deleted")
+    site.log.trim({SOURCE: 2})
+    assert site.resend() == Resent(sent={"orders": 1}, gone=2)
+    assert site.sent() == [(None, b"bad")]
+
+
+def test_a_topic_made_anew_gives_no_other_record(site: Site) -> None:
+    site.refuse(b"bad", b"k")
+    site.log.delete(["orders"])
+    site.log.create([TopicSpec("orders", 2)])
+    site.log.put(SOURCE, b"other", b"o", None)
+    site.resend()
+    assert site.sent() == [(None, b"bad")]
+
+
+def test_many_go_in_several_transactions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resending, "TOGETHER", 3)
+    for number in range(10):
+        site.refuse(b"%d" % number)
+        site.log.put(SOURCE, b"good", None, None)
+    assert site.resend().sent == {"orders": 10}
+    assert [value for _, value in site.sent()] == [b"%d" % number for number in range(10)]
+    assert site.resend() == Resent(earlier=10)

@@ -1,0 +1,89 @@
+"""`submit` waits for as long as a job may take, and tells how far it is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from schemas import plans
+from schemas.plans import Status
+from schemas.topics import ClusterTopics, Partition, generation
+from services.client.submitting import on_spark, patience_s, submit
+from services.kernel.errors import CommandFailed
+from services.kernel.planning.loading import interpret
+from services.log.memory import MemoryLog
+from services.log.protocol import Message
+from services.view.door import Door
+from services.view.reading import Watch
+
+TOPICS = ClusterTopics("c")
+SPARK = {"spark": {"sql": "SELECT a FROM input"}, "input": "s"}
+FILTER = {"filter": "a > 0", "input": "s"}
+
+
+class Answering(MemoryLog):
+    """A cluster that answers a submission with these states, one after the other."""
+
+    def __init__(self, *states: tuple[str, int]) -> None:
+        super().__init__(lambda: 0)
+        self.create(TOPICS.specs())
+        self._states = list(states)
+
+    def answer(self) -> None:
+        """To the last submission."""
+        last = self.last(Partition(TOPICS.submit, 0))
+        if last is None or not self._states:
+            return
+        state, available = self._states.pop(0)
+        status = Status("job", generation_of(last), state, 0, available=available, units=2)
+        appender = self.appender("controller")
+        appender.append(Partition(TOPICS.status, 0), plans.encode(status))
+        appender.flush(1)
+
+
+def generation_of(message: Message) -> str:
+    return generation(message.offset(), message.timestamp()[1], message.value() or b"")
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> Answering:
+    log = Answering(("accepted", 0), ("starting", 1), ("running", 2))
+    take = Watch.records
+
+    def records(self: Watch, timeout_s: float) -> object:
+        while log._states:
+            log.answer()
+        return take(self, timeout_s)
+
+    monkeypatch.setattr(Watch, "records", records)
+    return log
+
+
+def door(log: MemoryLog) -> Door:
+    return cast(Door, SimpleNamespace(log=log, topics=TOPICS))
+
+
+def test_how_far_it_is_is_told_until_it_runs(answered: Answering) -> None:
+    told: list[str] = []
+    assert submit(door(answered), {"name": "job"}, 30, told.append).status.available == 2
+    assert told == [
+        "accepted: Spark is asked what it makes of the job",
+        "starting: 1 of 2 units run",
+        "running: 2 of 2 units run",
+    ]
+
+
+def test_a_job_that_does_not_run_in_time_is_said_to_be_where_it_is(answered: Answering) -> None:
+    answered._states.pop()
+    with pytest.raises(CommandFailed, match=r"job job is starting after 0\.5 s, 1 of 2 units run"):
+        submit(door(answered), {"name": "job"}, 0.5, lambda how_far: None)
+
+
+@pytest.mark.parametrize(("operators", "seconds"), [({"f": FILTER}, 60), ({"f": FILTER, "h": SPARK}, 300)])
+def test_an_operator_on_spark_may_take_its_time(operators: dict[str, object], seconds: float) -> None:
+    sources = {"s": {"topic": "t", "fields": {"a": "int"}}}
+    queries = {"q": {"input": list(operators)[-1], "sink": {"topic": "u"}}}
+    spec = interpret({"name": "job", "sources": sources, "operators": operators, "queries": queries})
+    assert patience_s(on_spark(spec)) == seconds

@@ -1,0 +1,183 @@
+"""Expressions: a row in, a value out, and nothing that depends on the clock, on other rows, or on bad luck."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.kernel.codecs.fields import schema
+from services.kernel.expressions.parsing import (
+    ExpressionError,
+    compile_expression,
+    is_bare,
+    name_of,
+    result_type,
+    source_of,
+)
+
+SCHEMA = schema(
+    {
+        "a": "int?",
+        "b": "int?",
+        "x": "float?",
+        "s": "string?",
+        "t": "timestamp?",
+        "d": "date?",
+        "ok": "bool?",
+        "m": "decimal(10,2)?",
+        "l": "list<int>?",
+        "o": "struct<p: int>?",
+        "dep_delay": "float?",
+    }
+)
+NIGHT = datetime(2013, 1, 1, 23, tzinfo=UTC)
+
+
+def value(text: str, **row: Any) -> Any:
+    expression = compile_expression(text, SCHEMA)
+    frame = pl.DataFrame([row], schema=SCHEMA).select(_value=expression)
+    assert frame.schema["_value"] == result_type(expression, SCHEMA)
+    return frame["_value"][0]
+
+
+def wrong(text: str, **more: pl.DataType) -> str:
+    with pytest.raises(ExpressionError) as caught:
+        compile_expression(text, {**SCHEMA, **more})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "expected"),
+    [
+        ("dep_delay > 15", {"dep_delay": 16.0}, True),
+        ("dep_delay / 60", {"dep_delay": 90.0}, 1.5),
+        ("dep_delay > 15 AND ok", {"dep_delay": 16.0}, None),
+        ("a % b", {"a": 7, "b": 4}, 3),
+        ("s LIKE 'x%' OR a IN (1, 2)", {"s": "y", "a": 2}, True),
+        ("COALESCE(a, 0)", {}, 0),
+        ("o.p + l[1]", {"o": {"p": 1}, "l": [5]}, 6),
+        ("l[9]", {"l": [5]}, None),
+        ("CASE WHEN a > 1 THEN 'many' ELSE 'few' END", {"a": 2}, "many"),
+        ("s = 'now()'", {"s": "now()"}, True),
+    ],
+)
+def test_sql_is_understood(text: str, row: dict[str, Any], expected: object) -> None:
+    assert value(text, **row) == expected
+
+
+@pytest.mark.parametrize("zero", ["b", "0", "b * x", "NULLIF(b, 1)"])
+@pytest.mark.parametrize(
+    "text", ["a / {}", "a % {}", "x / {}", "x % {}", "a // {}", "MOD(x, {})", "DIV(a, {})", "m / {}"]
+)
+def test_division_by_zero_gives_null(text: str, zero: str) -> None:
+    assert value(text.format(zero), a=1, b=0, x=1.0, m=Decimal("1")) is None
+
+
+numbers = st.none() | st.integers(-5, 5)
+
+
+@given(numbers, numbers, st.sampled_from(["a / b", "a % b", "x / (a - b)", "a / (b / a)", "x / x", "-a / b % (a + b)"]))
+def test_no_division_makes_nan_or_infinity(a: int | None, b: int | None, text: str) -> None:
+    found = value(text, a=a, b=b, x=None if a is None else float(a))
+    assert found is None or abs(found) < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "expected"),
+    [
+        ("EXTRACT(hour FROM t) * 100", {"t": NIGHT}, 2300),
+        ("DATE_PART('hour', t) * DATE_PART('hour', t)", {"t": NIGHT}, 529),
+        ("LENGTH(s) - 5", {"s": "ab"}, -3),
+        ("CAST(s AS INT) * 1000", {"s": "3000000000"}, 3_000_000_000_000),
+        ("CAST(x AS REAL)", {"x": 0.5}, 0.5),
+    ],
+)
+def test_numbers_have_64_bits(text: str, row: dict[str, Any], expected: object) -> None:
+    assert value(text, **row) == expected
+    assert result_type(compile_expression(text, SCHEMA), SCHEMA) in (pl.Int64, pl.Float64)
+
+
+def test_what_cannot_be_cast_or_parsed_is_null() -> None:
+    assert value("CAST(s AS INT)", s="x") is None
+    assert value("STRPTIME(s, '%Y-%m-%d')", s="x") is None
+    assert value("STRPTIME(s, '%Y-%m-%d')", s="2013-01-01") == datetime(2013, 1, 1, tzinfo=UTC)
+
+
+def test_a_fraction_is_a_float_unless_decimals_are_about() -> None:
+    assert value("a * 1.5", a=1) == 1.5
+    assert result_type(compile_expression("a * 1.5", SCHEMA), SCHEMA) == pl.Float64
+    assert value("m * 1.5", m=Decimal("0.10")) == Decimal("0.15")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t > '2013-01-01'",
+        "'2013-01-01T23:30:00+01:00' < t",
+        "t BETWEEN '2013-01-01' AND '2013-01-02'",
+        "t = TIMESTAMP '2013-01-01 23:00:00'",
+        "d = '2013-01-01'",
+        "t - INTERVAL '1 hour' < t",
+        "t::timestamp = t",
+    ],
+)
+def test_times_compare_with_texts(text: str) -> None:
+    assert value(text, t=NIGHT, d=date(2013, 1, 1)) is True
+
+
+@pytest.mark.parametrize(
+    "text", ["NOW() > t", "RANDOM()", "CURRENT_TIMESTAMP", "current_date = d", "LOCALTIME", "uuid()"]
+)
+def test_what_changes_between_replays_is_refused(text: str) -> None:
+    assert "results must depend on the data alone" in wrong(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MAX(a)",
+        "a > AVG(a)",
+        "COUNT(*)",
+        "SUM(a) OVER (PARTITION BY s)",
+        "LAG(a) OVER (ORDER BY a)",
+        "UNNEST(l)",
+        "STRING_AGG(s)",
+        "CORR(a, b)",
+        "QUANTILE_CONT(a, 0.5)",
+        "FIRST(a)",
+        "ARRAY_AGG(a)",
+    ],
+)
+def test_what_looks_at_other_rows_is_refused(text: str) -> None:
+    assert "use an aggregate" in wrong(text)
+
+
+def test_a_mistake_is_explained() -> None:
+    assert wrong("dep_dely > 1") == "there is no column 'dep_dely' (did you mean 'dep_delay'?)"
+    assert wrong("s > 1") == "cannot compare string with numeric type (i32)"
+    assert wrong("t > 'noon'") == "'t > 'noon'' compares a time with 'noon', which is none"
+    assert "unable to parse" in wrong("a +")
+    assert "STRPTIME" in wrong("DATE(s)")
+    assert "join" in wrong("a IN (SELECT 1)")
+    assert "no column '_time'" in wrong("_time")
+    assert wrong("CAST(user AS INT)", user=pl.String()).endswith('write the column in double quotes, "user"')
+    assert wrong("order > 1", order=pl.Int64()).endswith('"order"')
+    assert wrong("user > 1") == "unsupported function 'user'"
+    assert compile_expression('CAST("user" AS INT)', {"user": pl.String()}).meta.root_names() == ["user"]
+
+
+def test_a_select_item_has_a_name() -> None:
+    assert name_of("origin") == "origin"
+    assert name_of("dep_delay / 60 AS delay_h") == "delay_h"
+    assert name_of('CAST(a AS INT) as "b"') == "b"
+    assert source_of("dep_delay / 60 AS delay_h") == "dep_delay / 60"
+    assert is_bare(" origin ")
+    assert not is_bare("a + 1")
+    with pytest.raises(ExpressionError, match="has no name: write 'a \\+ 1 AS name'"):
+        name_of("a + 1")

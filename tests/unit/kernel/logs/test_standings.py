@@ -1,0 +1,184 @@
+"""A snapshot of `assignments` stands for the records below it, and none that says something else is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import assignments
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Snapshot, Standing
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.logs.standings import KEPT_CHANGES, Standings, base_of, begun, plausible
+from services.log.assignments import FIRST_STRETCH, LAST_STRETCH, read_standings
+from services.log.memory import MemoryLog
+
+WHERE = Partition(ClusterTopics().assignments, 0)
+SUSPENDED = Flags(state="synced", process=False, send=False, commit=False)
+COPIES = [(), (Copy("w1", "1", PRIMARY),), (Copy("w2", "1", PRIMARY), Copy("w1", "1", SUSPENDED))]
+BAD = [(Copy("w1", "1", SUSPENDED),), (Copy("w1", "1", PRIMARY), Copy("w1", "2", SUSPENDED))]
+UNITS = ["j@0-a/s-0", "j@0-a/t-0", "k@1-b/s-0"]
+
+changes = st.builds(Change, st.sampled_from(UNITS), st.integers(0, 6), st.sampled_from([*COPIES, *BAD]))
+"""Many are invalid: epochs that do not follow, copies that nobody could carry out."""
+histories = st.lists(st.lists(changes, min_size=1, max_size=3), max_size=40)
+
+
+def fold(records: Sequence[Assignment], standings: Standings | None = None) -> Standings:
+    standings = standings or Standings()
+    for offset, record in enumerate(records):
+        standings.read(offset, record)
+    return standings
+
+
+def recorded(history: Sequence[Sequence[Change]]) -> list[Assignment]:
+    return [Assignment("a", 0, tuple(each)) for each in history]
+
+
+def placed(epoch: int, unit: str = UNITS[0]) -> Assignment:
+    return Assignment("a", 0, (Change(unit, epoch, COPIES[1]),))
+
+
+def stated(snapshot: Snapshot) -> Assignment:
+    return Assignment("r", 0, (), snapshot)
+
+
+def logged(*records: Assignment | bytes) -> MemoryLog:
+    log = MemoryLog(lambda: 0)
+    log.create(ClusterTopics().specs())
+    for record in records:
+        log.put(WHERE, record if isinstance(record, bytes) else assignments.encode(record), None, None)
+    return log
+
+
+@given(histories, st.data())
+def test_folded_from_a_snapshot_units_stand_as_folded_from_the_start(
+    history: list[list[Change]], data: st.DataObject
+) -> None:
+    records = recorded(history)
+    upto = data.draw(st.integers(0, len(records)))
+    snapshot = fold(records[:upto]).snapshot()
+    assert fold(records, Standings.of(snapshot)).snapshot() == fold(records).snapshot()
+
+
+@given(histories, st.data())
+def test_a_true_snapshot_of_any_moment_agrees_and_a_changed_one_differs(
+    history: list[list[Change]], data: st.DataObject
+) -> None:
+    records = recorded(history)
+    upto = data.draw(st.integers(0, len(records)))
+    snapshot, standings = fold(records[:upto]).snapshot(), fold(records)
+    assert standings.check(len(records), snapshot) is True
+    for number, one in enumerate(snapshot.units):
+        later = msgspec.structs.replace(one.change, epoch=one.change.epoch + 1)
+        units = (*snapshot.units[:number], Standing(one.offset, later), *snapshot.units[number + 1 :])
+        assert standings.check(len(records), Snapshot(upto, units)) is False
+        fewer = snapshot.units[:number] + snapshot.units[number + 1 :]
+        assert standings.check(len(records), Snapshot(upto, fewer)) is False
+
+
+def test_records_below_the_snapshot_change_nothing() -> None:
+    records = recorded([[Change(UNITS[0], 1, COPIES[1])], [Change(UNITS[0], 2, COPIES[2])]])
+    standings = fold(records, Standings.of(fold(records).snapshot()))
+    assert standings.snapshot() == fold(records).snapshot()
+    assert standings.next == 2
+
+
+def test_a_snapshot_of_before_what_is_known_is_neither_right_nor_wrong() -> None:
+    records = [placed(epoch) for epoch in range(1, KEPT_CHANGES + 50)]
+    early, late = fold(records[:10]).snapshot(), fold(records[:100]).snapshot()
+    assert fold(records).check(len(records), early) is None
+    assert fold(records).check(len(records), late) is True
+    assert fold(records, Standings.of(late)).check(len(records), early) is None
+
+
+def test_a_snapshot_that_cannot_be_true_is_no_beginning() -> None:
+    one = Standing(3, Change(UNITS[0], 1, COPIES[1]))
+    assert plausible(Snapshot(4, (one,)), 4)
+    assert not plausible(Snapshot(5, (one,)), 4), "it speaks of what comes behind it"
+    assert not plausible(Snapshot(3, (one,)), 9), "a change lies behind it"
+    assert not plausible(Snapshot(4, (one, one)), 9)
+    assert not plausible(Snapshot(4, (Standing(3, Change(UNITS[0], 0, COPIES[1])),)), 9)
+    assert not plausible(Snapshot(4, (Standing(3, Change(UNITS[0], 1, BAD[0])),)), 9)
+    assert not plausible(Snapshot(-1, ()), 9)
+
+
+def test_the_last_snapshot_but_one_is_begun_with_and_the_last_compared() -> None:
+    first, second = Snapshot(2, ()), Snapshot(5, ())
+    assert base_of([(3, first), (6, second)], 0) == first
+    assert base_of([(3, first), (6, second)], 3) == second
+    assert base_of([(3, first), (6, second), (7, Snapshot(70, ()))], 0) == first
+    assert base_of([], 0) is None
+    assert begun([(6, stated(second))], first) is not None
+    forged = Snapshot(5, (Standing(1, Change(UNITS[0], 9)),))
+    assert begun([(6, stated(forged))], first) is None
+
+
+# -- in a log ---------------------------------------------------------------------------------------------------------
+
+
+def history_with_snapshots(count: int, every: int) -> list[Assignment]:
+    """One unit that changes all the time; every so many records a snapshot, which is true."""
+    standings, records = Standings(), list[Assignment]()
+    epoch = 0
+    while len(records) < count:
+        if len(records) % every == every - 1:
+            record = stated(standings.snapshot())
+        else:
+            epoch += 1
+            record = placed(epoch)
+        standings.read(len(records), record)
+        records.append(record)
+    return records
+
+
+def test_a_late_reader_reads_only_the_end_of_a_long_log() -> None:
+    records = history_with_snapshots(20_000, 1_000)
+    log = logged(*records)
+    log.trim({WHERE: 15_000})  # what nobody reads may be gone
+    standings = read_standings(log, WHERE)
+    assert standings.snapshot() == fold(records).snapshot()
+    assert standings.since > len(records) - FIRST_STRETCH
+
+
+def test_a_stretch_without_a_snapshot_is_made_larger() -> None:
+    records = history_with_snapshots(30_000, 12_000)
+    standings = read_standings(logged(*records), WHERE)
+    assert standings.snapshot() == fold(records).snapshot()
+    assert 0 < standings.since < len(records) - FIRST_STRETCH
+
+
+def test_a_log_without_a_snapshot_is_read_from_its_start() -> None:
+    records = [placed(epoch) for epoch in range(1, LAST_STRETCH + FIRST_STRETCH)]
+    assert read_standings(logged(*records), WHERE).snapshot() == fold(records).snapshot()
+    assert read_standings(logged(), WHERE).next == 0
+
+
+def test_one_forged_snapshot_is_found_out_and_nothing_believed() -> None:
+    records = history_with_snapshots(2_000, 300)
+    unit = Standing(5, Change(UNITS[0], 10**9, COPIES[2]))
+    forged = stated(Snapshot(len(records), (unit,)))
+    for hostile in ([forged], [forged, placed(10**9 + 1)], [stated(Snapshot(0, ())), forged]):
+        standings = read_standings(logged(*records, *hostile), WHERE)
+        assert standings.of_unit(UNITS[0]) == fold(records).of_unit(UNITS[0])
+
+
+def test_a_snapshot_that_cannot_be_read_is_passed_over() -> None:
+    records = history_with_snapshots(1_000, 300)
+    newer = b'{"author":"r","time_ms":0,"changes":[],"snapshot":{"upto":900,"format":2,"units":"packed"}}'
+    standings = read_standings(logged(*records, newer, b"\xff", b'"snapshot":{'), WHERE)
+    assert standings.snapshot() == fold(records).snapshot()
+    assert standings.since > 0
+
+
+def test_a_reader_that_knows_no_snapshots_finds_no_changes_in_one() -> None:
+    class Former(msgspec.Struct):
+        author: str
+        time_ms: int
+        changes: tuple[Change, ...]
+
+    record = assignments.encode(stated(fold([placed(1)]).snapshot()))
+    assert msgspec.json.decode(record, type=Former).changes == ()
+    assert b"snapshot" not in assignments.encode(placed(1))

@@ -1,0 +1,134 @@
+"""PROTOCOL 6: tables over an image, captures that later batches cannot change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from schemas.checkpoints import Entry
+from services.kernel.state.image import MemoryImage
+from services.kernel.state.keyed import Capture, StateStore, decode_value, encode_value
+
+keys = st.sampled_from([bytes([p, k]) for p in range(3) for k in range(4)])
+values = st.tuples(st.integers(-(2**63), 2**63 - 1), st.none() | st.text(max_size=3))
+
+
+def drain(capture: Capture, count: int = 2) -> list[Entry]:
+    entries: list[Entry] = []
+    while piece := capture.piece(count):
+        entries += piece
+    return entries
+
+
+class TableIsADictionary(RuleBasedStateMachine):
+    """Whatever is put, captured, settled, thawed and evicted: a table reads like a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image = MemoryImage()
+        self.store = StateStore(self.image)
+        self.table = self.store.table("t", prefix_bytes=1)
+        self.model: dict[bytes, Any] = {}
+        self.frozen: dict[bytes, Any] | None = None
+        self.capture: Capture | None = None
+        self.settling = False
+
+    @rule(some=st.dictionaries(keys, values, min_size=1))
+    def put(self, some: dict[bytes, Any]) -> None:
+        self.table.put_many(list(some), list(some.values()))
+        self.model |= some
+
+    @rule(some=st.sets(keys, min_size=1))
+    def delete(self, some: set[bytes]) -> None:
+        self.table.delete_many(list(some))
+        self.model = {k: v for k, v in self.model.items() if k not in some}
+
+    @precondition(lambda self: self.capture is None)
+    @rule()
+    def freeze(self) -> None:
+        self.capture = self.store.capture()
+        self.frozen = dict(self.model)
+
+    @precondition(lambda self: self.capture is not None and not self.settling)
+    @rule()
+    def write(self) -> None:
+        assert self.capture is not None
+        assert self.frozen is not None
+        self.image.apply(drain(self.capture))
+        self.settling = True
+        stored = {k[2:]: decode_value(v) for k, v in self.image.scan(b"")}
+        assert stored == self.frozen, "an image restored at b equals the state as of b"
+
+    @precondition(lambda self: self.settling)
+    @rule(count=st.integers(1, 5))
+    def settle(self, count: int) -> None:
+        if not self.store.settle_piece(count):
+            self.capture, self.settling = None, False
+
+    @precondition(lambda self: self.capture is not None and not self.settling)
+    @rule()
+    def thaw(self) -> None:
+        self.store.thaw()
+        self.capture = None
+
+    @rule()
+    def evict(self) -> None:
+        self.table._evict()
+
+    @rule(some=st.lists(keys))
+    def read(self, some: list[bytes]) -> None:
+        assert self.table.get_many(some) == [self.model.get(k) for k in some]
+
+    @rule(prefix=st.sampled_from([b"", b"\x00", b"\x01", b"\x02"]))
+    def scan(self, prefix: bytes) -> None:
+        expected = sorted((k, v) for k, v in self.model.items() if k.startswith(prefix))
+        assert list(self.table.scan(prefix)) == expected
+
+    @invariant()
+    def reads_all(self) -> None:
+        every = [bytes([p, k]) for p in range(3) for k in range(4)]
+        assert self.table.get_many(every) == [self.model.get(k) for k in every]
+
+
+TestTableIsADictionary = TableIsADictionary.TestCase
+TestTableIsADictionary.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+
+
+def test_a_capture_does_not_see_later_values() -> None:
+    store = StateStore(MemoryImage())
+    table = store.table("t")
+    table.put_many([b"a", b"b"], [(1,), (2,)])
+    capture = store.capture()
+    table.put_many([b"a", b"c"], [(10,), (3,)])
+    assert drain(capture) == [(b"\x00\x00a", encode_value((1,))), (b"\x00\x00b", encode_value((2,)))]
+    assert sorted(capture) == [b"\x00\x00a", b"\x00\x00b"]
+    assert len(capture) == 2
+    assert b"\x00\x00a" in capture
+    assert b"\x00\x00c" not in capture
+    assert store.changed == 2
+
+
+def test_a_store_that_is_released_holds_nothing() -> None:
+    store = StateStore(MemoryImage())
+    table = store.table("t", prefix_bytes=1)
+    table.put_many([b"a1", b"b1"], [(1,), (2,)])
+    store.capture()
+    table.put_many([b"a1"], [(3,)])
+    store.release()
+    assert not any((table._values, table._groups, table._fresh, table._frozen))
+
+
+def test_tables_keep_their_numbers_after_a_restore() -> None:
+    first = StateStore(MemoryImage())
+    for name in ("x", "y"):
+        first.table(name)
+    again = StateStore(MemoryImage(), first.names)
+    assert again.table("y").physical(b"") == first.table("y").physical(b"")
+
+
+def test_values_come_back_immutable() -> None:
+    value = (1, 2.5, None, "é", b"\x00", (True, (2**62, 2**80, -(2**64))))
+    assert decode_value(encode_value(value)) == value

@@ -1,0 +1,86 @@
+"""A data directory has one supervisor, and says which."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from services.node.restarts import DELAYS_S, STEADY_S, Restarts
+from tests.support.processes import parent_of_one
+
+HOLDER = """
+import signal, sys
+from pathlib import Path
+from services.node.cluster_files import ClusterFiles
+import os
+
+files = ClusterFiles(Path(sys.argv[1]))
+files.take()
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+
+
+def test_nobody_runs_in_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    files = ClusterFiles(tmp_path / "none")
+    assert (files.supervisor(), files.running(), files.cluster(), files.workers()) == (None, None, None, [])
+    files.purge()
+
+
+def test_one_holds_it_and_others_are_told_who(tmp_path: Path) -> None:
+    files = ClusterFiles(tmp_path)
+    with parent_of_one(HOLDER, str(tmp_path)) as (_, holder):
+        assert files.supervisor() == holder.pid
+        assert files.running() is None, "it has said nothing yet"
+        files.write_cluster(Cluster("ready", holder.pid, "localhost:1", "holdfast", str(tmp_path)))
+        assert files.running() == files.cluster()
+        with pytest.raises(AlreadyRunning, match=str(tmp_path)):
+            files.take()
+        holder.kill()
+        assert holder.ended_within(10)
+    assert files.supervisor() is None
+    assert files.running() is None, "what it left is stale"
+    files.take()
+    files.release()
+
+
+def test_a_stale_file_of_another_process_does_not_count(tmp_path: Path) -> None:
+    files = ClusterFiles(tmp_path)
+    files.take()
+    files.write_cluster(Cluster("ready", os.getpid() + 1, "localhost:1", "holdfast", str(tmp_path)))
+    assert files.running() is None
+    files.release()
+
+
+def test_half_a_file_is_none(tmp_path: Path) -> None:
+    files = ClusterFiles(tmp_path)
+    files.write_workers([WorkerProcess("worker-1", "a", None, "zone-1")])
+    assert [worker.worker for worker in files.workers()] == ["worker-1"]
+    (tmp_path / "workers.json").write_text('[{"worker": ')
+    assert files.workers() == []
+
+
+def test_purge_removes_what_is_ours_only(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for name in ("kafka/data", "logs", "state"):
+        (home / name).mkdir(parents=True)
+    files = ClusterFiles(home)
+    files.take()
+    (home / "notes.txt").write_text("mine")
+    files.purge()
+    assert [path.name for path in home.iterdir()] == ["notes.txt"]
+    (home / "notes.txt").unlink()
+    files.purge()
+    assert not home.exists()
+
+
+def test_a_process_that_keeps_ending_is_started_ever_later_until_it_runs_steadily() -> None:
+    restarts = Restarts()
+    assert restarts.delay_s(STEADY_S) == 0
+    assert [restarts.delay_s(0.1) for _ in range(7)] == [*DELAYS_S, DELAYS_S[-1], DELAYS_S[-1]]
+    assert restarts.delay_s(STEADY_S) == 0
+    assert restarts.delay_s(1) == DELAYS_S[0]
+    assert restarts.count == 10

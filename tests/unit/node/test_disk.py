@@ -1,0 +1,249 @@
+"""Nothing that a supervisor writes ends it: each write fails in turn, is told once, and is tried until it succeeds."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.node import disk, members, supervisor
+from services.node.disk import Disk, put, shortage
+from services.node.members import Member
+from services.node.processes import Child, open_log
+from services.node.restarts import Restarts
+from services.node.settings import Settings
+from services.node.supervisor import StartFailed, Supervisor
+from tests.support.commands import until
+
+DEADLINE_S = 30.0
+FULL = "/dev/full"
+
+
+class Fault:
+    """Stands for a method: raises ENOSPC until it is mended, and counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls, self.mended = 0, False
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        self.calls += 1
+        if not self.mended:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class Running:
+    """A supervisor that keeps nothing running, in a thread."""
+
+    def __init__(self, home: Path) -> None:
+        self.told: list[str] = []
+        self.supervisor = Supervisor(Settings(home=home), workers=1)
+        self.supervisor.disk = Disk(home, lambda kind, detail: self.told.append(kind))
+        self.thread = threading.Thread(target=self.supervisor.run, daemon=True)
+
+    def stop(self) -> None:
+        self.supervisor.ask_to_stop()
+        self.thread.join(DEADLINE_S)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(supervisor, "LOGS_S", 0.0)
+    monkeypatch.setattr(supervisor, "PUBLISH_AGAIN_S", 0.0)
+    monkeypatch.setattr(supervisor, "TICK_S", 0.01)
+    monkeypatch.setattr(Member, "_start", lambda member: setattr(member, "_due", None))
+    made = Running(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+WRITES = ["files.write_workers", "files.write_cluster", "workers.bound_log"]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_that_fails_does_not_end_the_supervisor_and_is_tried_again(
+    running: Running, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    owner, method = write.split(".")
+    target = getattr(running.supervisor, owner)
+    fault = Fault()
+    monkeypatch.setattr(target[0] if isinstance(target, list) else target, method, fault)
+    running.thread.start()
+    until(lambda: fault.calls > 1, "it is tried again", DEADLINE_S)
+    assert running.thread.is_alive()
+    assert "No space left on device" in running.supervisor.disk.trouble
+    fault.mended = True
+    until(lambda: not running.supervisor.disk.trouble, "it succeeds", DEADLINE_S)
+    assert running.told == ["disk-full", "disk-has-room"], "each once"
+    assert running.thread.is_alive()
+
+
+def test_a_member_that_cannot_be_started_is_tried_again(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Fault()
+    monkeypatch.setattr(running.supervisor.controller, "_start", fault)
+    running.thread.start()
+    until(lambda: fault.calls > 1, "it is tried again", DEADLINE_S)
+    assert running.thread.is_alive()
+
+
+def test_a_disk_that_gets_full_is_told_before_anything_fails(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "shortage", lambda _: "no room: 7 bytes free")
+    running.thread.start()
+    until(lambda: running.told == ["disk-full"], "it is told", DEADLINE_S)
+    monkeypatch.setattr(disk, "shortage", lambda _: "")
+    until(lambda: running.told == ["disk-full", "disk-has-room"], "it is told", DEADLINE_S)
+
+
+def test_what_the_supervisor_says_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = open(FULL, "w", buffering=1)  # noqa: SIM115 (its end fails, too)
+    monkeypatch.setattr(sys, "stderr", full)
+    supervisor._say("something")
+    with pytest.raises(OSError, match="No space"):
+        full.close()
+
+
+class Kafka:
+    """Stands for a broker that cannot be started for some time."""
+
+    node = 1
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.starts = 0
+
+    def start(self, timeout_s: float) -> None:
+        self.starts += 1
+        if self.errors:
+            raise self.errors.pop()
+
+
+def restarted(made: Supervisor, broker: Kafka, status: int) -> None:
+    made._restart_broker(broker, status)  # type: ignore[arg-type]
+    assert made._queue.get(timeout=DEADLINE_S) == supervisor._Returned(broker, status)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses are noted and left out."""
+    pauses: list[float] = []
+
+    def delay_s(_: object, lived_s: float) -> float:
+        pauses.append(lived_s)
+        return 0.001
+
+    monkeypatch.setattr(Restarts, "delay_s", delay_s)
+    return pauses
+
+
+def test_kafka_is_started_again_whatever_its_start_raises(tmp_path: Path, hasty: list[float]) -> None:
+    broker = Kafka(OSError(errno.ENOSPC, "No space left on device"), ValueError("half a port file"))
+    restarted(Supervisor(Settings(home=tmp_path), workers=1), broker, 1)
+    assert broker.starts == 3
+
+
+def test_kafka_that_ended_by_itself_is_given_a_pause_and_one_that_was_killed_is_not(
+    tmp_path: Path, hasty: list[float]
+) -> None:
+    made = Supervisor(Settings(home=tmp_path), workers=1)
+    restarted(made, Kafka(), -9)
+    assert not hasty
+    restarted(made, Kafka(), 1)
+    assert len(hasty) == 1
+
+
+def test_kafka_is_not_started_where_there_is_no_room(
+    tmp_path: Path, hasty: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    made = Supervisor(Settings(home=tmp_path), workers=1)
+    made.disk = Disk(tmp_path, lambda kind, detail: said.append(f"{kind} {detail}"))
+    answers = iter(["no room: 7 bytes free"] * 5)
+    monkeypatch.setattr(disk, "shortage", lambda _: next(answers, ""))
+    broker = Kafka()
+    restarted(made, broker, 1)
+    assert broker.starts == 1
+    assert [one.split()[0] for one in said] == ["disk-full", "disk-has-room"]
+    assert "7 bytes free" in said[0]
+    assert not made.disk.trouble
+
+
+def test_a_cluster_does_not_start_on_a_full_disk_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Supervisor(Settings(home=tmp_path), workers=1)
+    monkeypatch.setattr(made.files, "take", Fault())
+    with pytest.raises(StartFailed, match="No space left on device"):
+        made.start()
+
+
+def test_a_full_disk_leaves_the_former_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "port"
+    put(file, "20000\n")
+    monkeypatch.setattr(Path, "write_text", Fault())
+    put(file, "20000\n")
+    with pytest.raises(OSError, match="No space"):
+        put(file, "20001\n")
+    assert file.read_text() == "20000\n"
+
+
+def test_a_process_starts_where_no_log_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file where the directory should be")
+    log = tmp_path / "logs" / "x.log"
+    with open_log(log) as output:
+        assert output.name == os.devnull
+    assert Child([sys.executable, "-c", "print('x')"], log=log).wait(DEADLINE_S) == 0
+
+
+def test_a_log_is_bounded_also_where_there_is_no_room_to_put_it_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "x.log"
+    member = Member("x", "x", log, environment=lambda run: {}, new_run=str, ended=lambda *_: None)
+    monkeypatch.setattr(members, "LOG_BYTES", 10)
+
+    def half(_: Path, aside: Path) -> None:
+        aside.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", half)
+    log.write_text("x" * 100)
+    member.bound_log()
+    assert log.stat().st_size == 0
+    assert [one.name for one in tmp_path.iterdir()] == ["x.log"]
+
+
+SAYS = """
+import logging, sys, warnings
+from services.log.service_log import open_service_log
+import structlog
+
+open_service_log("info")
+logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+for _ in range(1000):
+    structlog.get_logger().info("said", detail="x" * 100)
+    logging.getLogger("lib").warning("said")
+    print("said", file=sys.stderr)
+    print("said", flush=True)
+sys.stderr.flush()
+sys.exit(7)
+"""
+
+
+def test_a_service_whose_log_cannot_be_written_goes_on() -> None:
+    with open(FULL, "w") as full:
+        done = subprocess.run([sys.executable, "-c", SAYS], stdout=full, stderr=full, check=False)
+    assert done.returncode == 7
+
+
+def test_a_disk_says_how_much_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shortage(tmp_path) == ""
+    assert shortage(tmp_path / "none") == ""
+    monkeypatch.setattr(disk, "LOW_BYTES", 1 << 60)
+    assert shortage(tmp_path).startswith(f"no room in {tmp_path}: ")

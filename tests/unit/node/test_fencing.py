@@ -1,0 +1,57 @@
+"""What a controller that runs alone has printed, and when its word is enough to start the next broker."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from services.node.fencing import NotFenced, await_fenced, is_fenced, lone_controller
+
+REGISTERED = (
+    "ClusterControlManager: Replayed initial RegisterBrokerRecord for broker 1: RegisterBrokerRecord(brokerId=1, "
+    "endPoints=[BrokerEndpoint(name='CLIENTS', port=9092)], rack=null, fenced=true, inControlledShutdown=false)"
+)
+ACTIVE = "WARN QuorumController: [QuorumController id=1] Performing controller activation."
+
+
+def changed(fenced: int) -> str:
+    return (
+        f"Replayed BrokerRegistrationChangeRecord modifying broker 1: BrokerRegistrationChangeRecord(fenced={fenced})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "fenced"),
+    [
+        ([], False),
+        ([REGISTERED, changed(-1)], False),
+        ([REGISTERED, changed(-1), changed(1)], False),  # the past of a log that is still being read
+        ([REGISTERED, changed(-1), changed(1), changed(-1), ACTIVE], False),
+        ([REGISTERED, changed(-1), changed(0), ACTIVE], False),
+        ([REGISTERED, changed(-1), ACTIVE, changed(1)], True),
+        ([REGISTERED, changed(-1), changed(1), ACTIVE], True),
+        ([REGISTERED, ACTIVE], True),  # it crashed before it was in charge
+        ([ACTIVE], True),  # it crashed before it was known
+    ],
+)
+def test_an_active_controller_without_a_broker_in_charge_is_enough(lines: list[str], fenced: bool) -> None:
+    assert is_fenced(lines) is fenced
+
+
+@pytest.mark.parametrize(("second", "fenced"), [(1, True), (-1, False)])
+def test_of_several_brokers_every_one_must_be_out_of_charge(second: int, fenced: bool) -> None:
+    other = changed(second).replace("broker 1", "broker 2")
+    assert is_fenced([REGISTERED, REGISTERED.replace("broker 1", "broker 2"), ACTIVE, other, changed(1)]) is fenced
+
+
+def test_a_controller_that_ends_or_says_nothing_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    talks = [sys.executable, "-c", "print('no space left')"]
+    log = tmp_path / "fence.out"
+    with lone_controller(talks, tmp_path, log, ()) as one, pytest.raises(NotFenced, match="no space left"):
+        await_fenced([one], time.monotonic() + 60)
+    waits = [sys.executable, "-c", "import signal; signal.pause()"]
+    with lone_controller(waits, tmp_path, log, ()) as one, pytest.raises(NotFenced):
+        await_fenced([one], time.monotonic())

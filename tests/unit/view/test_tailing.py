@@ -1,0 +1,48 @@
+"""The end of a topic that is followed until nothing comes: what is there is shown first, however slow Kafka is."""
+
+from __future__ import annotations
+
+from schemas.topics import Partition, TopicSpec
+from services.log.memory import MemoryLog
+from services.log.protocol import Chunk, Reader
+from services.view.tailing import read_topic
+
+ROWS = Partition("rows", 0)
+IDLE_S = 1.0
+
+
+class Slow(MemoryLog):
+    """Its readers get nothing at their first polls. now_s: a second later with each poll."""
+
+    def __init__(self, empty_polls: int) -> None:
+        super().__init__(lambda: 0)
+        self.empty_polls, self.now_s = empty_polls, 0.0
+        self.create([TopicSpec(ROWS.topic)])
+        appender = self.appender("test")
+        for value in (b"1", b"2", b"3"):
+            appender.append(ROWS, value)
+        appender.flush(1)
+
+    def reader(self, name: str) -> Reader:  # type: ignore[override]
+        made = super().reader(name)
+        poll = made.poll
+
+        def slowly(timeout_s: float, max_messages: int = 1) -> list[Chunk]:
+            self.now_s += 1
+            self.empty_polls -= 1
+            return [] if self.empty_polls >= 0 else poll(0, 1)
+
+        made.poll = slowly  # type: ignore[method-assign]
+        return made
+
+
+def test_idle_is_a_topic_of_which_everything_there_was_has_been_shown() -> None:
+    log = Slow(empty_polls=30)
+    shown = read_topic(log, ROWS.topic, 1, until_idle_s=IDLE_S, clock=lambda: log.now_s)
+    assert [message.value() for _, message in shown] == [b"1", b"2", b"3"]
+
+
+def test_an_empty_topic_is_idle_at_once() -> None:
+    log = Slow(empty_polls=0)
+    log.trim({ROWS: 3})
+    assert list(read_topic(log, ROWS.topic, 1, until_idle_s=IDLE_S, clock=lambda: log.now_s)) == []
