@@ -1,7 +1,7 @@
 """Shows every detector the same recording: whom it suspected though nobody failed, and how soon it would have known.
 
 Source: MECHANISMS H7, H8 and Z12/13. A suspicion is false when its worker is heard again within STALL_BEATS intervals;
-who stood still for longer was rightly suspected, as in services/recovery/core/detector.py. Times are microseconds.
+who stood still for longer was rightly suspected, as in services/kernel/liveness/detector.py. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 from bench.detectors.recording import Timing, Turn
 from bench.figures import percentile
 from schemas.heartbeats import Heartbeat
-from services.recovery.core.attention import Attention
-from services.recovery.core.detector import MIN_GRACE_US, REJOIN_US, STALL_BEATS, Detector
+from services.kernel.liveness.attention import Attention
+from services.kernel.liveness.detector import MIN_GRACE_US, REJOIN_US, STALL_BEATS, Detector
 
 MARGIN = 0.5
 """Elements that take longer than on an idle machine by this share of it are late (H8)."""

@@ -20,7 +20,7 @@ from bench.figures import shown
 from bench.machine import machine, resting, versions
 from bench.resumed import Record, go_on
 from services.cli.terminal import console
-from services.recovery.core.schemes import SCHEMES
+from services.recovery.core.unit.schemes import SCHEMES
 
 RECORD = Path(".holdfast") / "bench-failover.jsonl"
 MOST_A_ROUND = 25

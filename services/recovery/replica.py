@@ -40,7 +40,7 @@ from services.recovery.core.recovery import (
     Withdrawn,
 )
 from services.recovery.core.snapshotting import EVERY, MAX_BYTES, Snapshotting
-from services.recovery.core.switching import follows_failure, move_kind
+from services.recovery.core.unit.switching import follows_failure, move_kind
 from services.recovery.meters import Meters
 
 ECHO_MS = 50

@@ -15,8 +15,8 @@ import pytest
 from schemas.assignments import Change
 from schemas.events import Event
 from schemas.topics import Partition
-from services.recovery.core.situation import Stance
-from services.recovery.core.switching import Move, Sign
+from services.recovery.core.unit.situation import Stance
+from services.recovery.core.unit.switching import Move, Sign
 from tests.support.struck import Struck, running, struck_cluster, tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]

@@ -18,7 +18,7 @@ from itertools import pairwise
 import pytest
 
 from schemas.topics import Partition
-from services.recovery.core.switching import Move, Sign
+from services.recovery.core.unit.switching import Move, Sign
 from tests.support.commands import DEADLINE_S, HOLDFAST
 from tests.support.struck import Struck, StruckJob, running, struck_cluster, tolerant
 

@@ -17,7 +17,7 @@ from schemas import assignments
 from schemas.assignments import split_unit_key
 from schemas.topics import Partition
 from services.kernel.logs.assigned import Assigned
-from services.recovery.core.schemes import SCHEMES
+from services.recovery.core.unit.schemes import SCHEMES
 from tests.campaign.cluster import DoomedCluster, RunningJob, cluster_of
 from tests.campaign.jobs import JOBS
 from tests.support.commands import DEADLINE_S, HOLDFAST

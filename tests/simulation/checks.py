@@ -30,8 +30,8 @@ from services.kernel.logs.cuts import CutLog, of_plan
 from services.kernel.logs.standings import Standings
 from services.kernel.planning.layout import readers, task_name, unit_layouts
 from services.kernel.state.image import MemoryImage
-from services.recovery.core import switching
-from services.recovery.core.changing import NEAR
+from services.recovery.core.unit import switching
+from services.recovery.core.unit.changing import NEAR
 from services.worker import running
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.cluster import Cluster

@@ -9,9 +9,9 @@ from typing import Any
 from unittest import mock
 
 from services.controller.core import life
-from services.recovery.core import changing, switching
-from services.recovery.core.schemes import Rung
-from services.recovery.core.situation import Situation
+from services.recovery.core.unit import changing, switching
+from services.recovery.core.unit.schemes import Rung
+from services.recovery.core.unit.situation import Situation
 from services.worker.core import checkpointing, lifecycle
 
 

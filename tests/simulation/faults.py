@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from schemas.topics import Partition
-from services.recovery.core.schemes import SCHEMES
+from services.recovery.core.unit.schemes import SCHEMES
 from tests.simulation import midway, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME, draw_growth

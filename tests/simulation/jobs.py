@@ -14,7 +14,7 @@ from schemas.decided import Id
 from services.kernel.errors import JobRejected
 from services.kernel.planning.loading import interpret
 from services.kernel.planning.plan import make_plan
-from services.recovery.core.schemes import SCHEMES
+from services.recovery.core.unit.schemes import SCHEMES
 from tests.simulation.profiles import Profile
 from tests.simulation.timeline import EPOCH_MS
 

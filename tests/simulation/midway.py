@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schemas.assignments import Change
-from services.recovery.core.situation import Stance, stance
+from services.recovery.core.unit.situation import Stance, stance
 from tests.simulation.jobs import NAME
 from tests.simulation.processes import WorkerProcess
 

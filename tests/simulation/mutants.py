@@ -27,6 +27,7 @@ from services.controller import ends
 from services.controller.core import steps
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import Indefinite
+from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.checkpoint_log import CheckpointLog, Run
@@ -36,10 +37,9 @@ from services.kernel.state.keyed import StateTable
 from services.log import assignments
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk
-from services.recovery.core import moving, switching
-from services.recovery.core.balancing import _Load
-from services.recovery.core.detector import Detector
-from services.recovery.core.situation import Situation
+from services.recovery.core.placement.balancing import _Load
+from services.recovery.core.unit import moving, switching
+from services.recovery.core.unit.situation import Situation
 from services.worker import copy, restoring, running, trimmer
 from services.worker.checkpointer import Checkpointer
 from services.worker.core import checkpointing, lifecycle

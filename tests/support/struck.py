@@ -17,7 +17,7 @@ from schemas.events import Event
 from schemas.events import decode as decode_event
 from schemas.topics import Partition
 from services.kernel.logs.assigned import Assigned
-from services.recovery.core.situation import Stance, stance
+from services.recovery.core.unit.situation import Stance, stance
 from tests.campaign.cluster import DoomedCluster, DoomedSupervisor, NotReached, RunningJob, cluster_of
 from tests.campaign.jobs import JOBS, Job
 from tests.support.commands import until

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from schemas.assignments import Assignment, Change, Copy
 from schemas.heartbeats import Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Ended, Plan
+from services.kernel.liveness.attention import LOOP_US, Attention
+from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.standings import Standings
 from services.kernel.placing import Candidate, Room
-from services.recovery.core import switching
-from services.recovery.core.attention import LOOP_US, Attention
-from services.recovery.core.balancing import Host, Placement, Relief, balance
-from services.recovery.core.changing import Covering
-from services.recovery.core.detector import Detector
-from services.recovery.core.schemes import SCHEMES
-from services.recovery.core.situation import Situation
-from services.recovery.core.terms import Asked, AskedMove, Terms, terms
+from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
+from services.recovery.core.unit import switching
+from services.recovery.core.unit.changing import Covering
+from services.recovery.core.unit.schemes import SCHEMES
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.terms import Asked, AskedMove, Terms, terms
 
 BEAT_US = 100_000
 SWEEP_US = 100_000

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat
-from services.recovery.core.attention import LOOP_US, RECONNECT_US, Attention
-from services.recovery.core.detector import MIN_GRACE_US, OVERHEARD, REJOIN_US, WARY_US, Detector
+from services.kernel.liveness.attention import LOOP_US, RECONNECT_US, Attention
+from services.kernel.liveness.detector import MIN_GRACE_US, OVERHEARD, REJOIN_US, WARY_US, Detector
 
 BEAT_US, ECHO_US = 100_000, 20_000
 FAIL_STOP_US = 30_000_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from services.recovery.core.schemes import SCHEMES
+from services.recovery.core.unit.schemes import SCHEMES
 from tests.unit.recovery.world import Worker, World, plan
 
 NAMES = ("w1", "w2", "w3", "w4")

@@ -12,11 +12,11 @@ from schemas.assignments import PRIMARY, Assignment, Change, Copy
 from schemas.events import Event
 from schemas.heartbeats import CopyState, Exit, Heartbeat
 from schemas.topics import ClusterTopics, Partition
+from services.kernel.liveness.detector import OVERHEARD
 from services.log.backlog import Backlog
 from services.log.memory import MemoryLog
 from services.node.ports import choose_pair
-from services.recovery.core.detector import OVERHEARD
-from services.recovery.core.schemes import Rung
+from services.recovery.core.unit.schemes import Rung
 from services.recovery.replica import Replica
 from tests.unit.recovery.world import UNIT, plan
 

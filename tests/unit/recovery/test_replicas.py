@@ -14,7 +14,7 @@ from services.recovery.core.recovery import (
     SchemeAsked,
     Withdrawn,
 )
-from services.recovery.core.situation import Stance
+from services.recovery.core.unit.situation import Stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 

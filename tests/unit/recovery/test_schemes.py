@@ -7,10 +7,10 @@ import pytest
 
 from schemas.assignments import Change, Flags
 from schemas.heartbeats import CopyState
-from services.recovery.core.changing import NEAR, STEPS, Gate, Step, caught_up
-from services.recovery.core.schemes import SCHEMES, Rung
-from services.recovery.core.situation import Stance, stance
-from services.recovery.core.terms import Asked, Terms, terms
+from services.recovery.core.unit.changing import NEAR, STEPS, Gate, Step, caught_up
+from services.recovery.core.unit.schemes import SCHEMES, Rung
+from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.terms import Asked, Terms, terms
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 NAMES = list(SCHEMES)

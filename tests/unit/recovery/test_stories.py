@@ -10,8 +10,8 @@ import pytest
 from schemas.decided import Id
 from schemas.plans import Ended
 from services.recovery.core.recovery import DecisionRead
-from services.recovery.core.situation import Stance, stance
-from services.recovery.core.switching import TRANSITIONS, Move, Sign
+from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.switching import TRANSITIONS, Move, Sign
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 T, S = Stance, Sign

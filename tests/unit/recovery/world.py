@@ -13,7 +13,6 @@ from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
 from schemas.plans import Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
-from services.recovery.core import switching
 from services.recovery.core.recovery import (
     AssignmentRead,
     BeatRead,
@@ -25,7 +24,8 @@ from services.recovery.core.recovery import (
     Recovery,
     SchemeAsked,
 )
-from services.recovery.core.situation import Stance, stance
+from services.recovery.core.unit import switching
+from services.recovery.core.unit.situation import Stance, stance
 
 STEP_US, BEAT_US, ECHO_US = 10_000, 100_000, 20_000
 DEPLOY_US, RESTORE_US, CHECKPOINT_US = 200_000, 100_000, 500_000

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
-from services.recovery.core.attention import Attention
+from services.kernel.liveness.attention import Attention
 
 MIN_GRACE_US = 30_000
 MAX_GRACE_BEATS = 2

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from schemas.assignments import PRIMARY, Copy
 from schemas.heartbeats import Heartbeat
 from services.kernel.placing import Candidate, Room
-from services.recovery.core.schemes import Rung
-from services.recovery.core.situation import Situation
+from services.recovery.core.unit.schemes import Rung
+from services.recovery.core.unit.situation import Situation
 
 Copies = tuple[Copy, ...]
 Rooms = Callable[[], Room]

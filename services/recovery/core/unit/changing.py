@@ -12,7 +12,7 @@ from enum import Enum
 
 from schemas.assignments import Change
 from schemas.heartbeats import CopyState
-from services.recovery.core.schemes import SCHEMES, Rung
+from services.recovery.core.unit.schemes import SCHEMES, Rung
 
 
 class Gate(Enum):

@@ -14,13 +14,13 @@ import msgspec
 
 from schemas.assignments import PRIMARY, Change, Copy
 from schemas.heartbeats import Heartbeat
-from services.recovery.core import moving
-from services.recovery.core.changing import next_step
-from services.recovery.core.moving import Copies, Rooms
-from services.recovery.core.moving import in_charge as _in_charge
-from services.recovery.core.moving import with_flags as _with
-from services.recovery.core.schemes import Rung
-from services.recovery.core.situation import Situation, Stance, stance
+from services.recovery.core.unit import moving
+from services.recovery.core.unit.changing import next_step
+from services.recovery.core.unit.moving import Copies, Rooms
+from services.recovery.core.unit.moving import in_charge as _in_charge
+from services.recovery.core.unit.moving import with_flags as _with
+from services.recovery.core.unit.schemes import Rung
+from services.recovery.core.unit.situation import Situation, Stance, stance
 
 
 class Sign(Enum):

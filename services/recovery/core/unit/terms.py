@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.plans import Plan
-from services.recovery.core.schemes import SCHEMES, Rung
+from services.recovery.core.unit.schemes import SCHEMES, Rung
 
 FAIL_STOP_S = 30.0
 REBALANCE_S = 60.0

@@ -7,10 +7,10 @@ from enum import Enum
 
 from schemas.assignments import Change, Copy, Flags
 from schemas.heartbeats import CopyState, Heartbeat
-from services.recovery.core.changing import Covering, Gate, Step, caught_up, next_step
-from services.recovery.core.detector import Detector
-from services.recovery.core.schemes import SCHEMES, Rung, Scheme
-from services.recovery.core.terms import Asked, AskedMove, Terms
+from services.kernel.liveness.detector import Detector
+from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
+from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
+from services.recovery.core.unit.terms import Asked, AskedMove, Terms
 
 CALM_US = 1_000_000
 """A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""

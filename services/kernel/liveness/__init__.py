@@ -1,0 +1,1 @@
+"""Which workers live: one judgement for everyone who asks."""
