@@ -33,8 +33,8 @@ from services.kernel.logs.cuts import of_plan
 from services.kernel.suggestions import suggest
 from services.kernel.versions import library_versions
 from services.log.protocol import Log, Message
-from services.worker.position import newest_cut
-from services.worker.too_large import stands_for
+from services.worker.sinks.position import newest_cut
+from services.worker.sinks.too_large import stands_for
 
 DEAD_LETTERS = "dead letters"
 

@@ -45,7 +45,7 @@ def replay(
     from services.audit.replaying import replay as run
     from services.cli.whereabouts import connected
     from services.kernel.operators.python import CodeUnavailable, restrict
-    from services.worker.settings import WorkerSettings
+    from services.worker.process.settings import WorkerSettings
 
     sys.path.insert(0, os.getcwd())
     restrict(WorkerSettings().allow or None)

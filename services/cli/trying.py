@@ -74,7 +74,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     from services.client.local_run import LocalRun, complete
     from services.kernel.operators.python import restrict
     from services.kernel.planning.loading import load
-    from services.worker.settings import WorkerSettings
+    from services.worker.process.settings import WorkerSettings
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     if not job.exists():

@@ -29,8 +29,8 @@ from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.state.image import MemoryImage
 from services.kernel.versions import library_versions
 from services.log.memory import MemoryLog
-from services.worker.blocking import Inline
-from services.worker.loop import Identity, Worker
+from services.worker.host.blocking import Inline
+from services.worker.process.loop import Identity, Worker
 
 BEAT_EVERY_TURNS = 20
 MAX_IDLE_TURNS = 100_000

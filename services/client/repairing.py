@@ -25,7 +25,7 @@ from services.kernel.logs.cuts import of_plan
 from services.kernel.planning.layout import commit_logs, data_topics
 from services.log.protocol import Log
 from services.view.door import Door
-from services.worker.position import newest_cut
+from services.worker.sinks.position import newest_cut
 
 ANSWER_S = 10.0
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from services.worker.lifeline import VARIABLE
+from services.worker.process.lifeline import VARIABLE
 
 _SHARED = _ROBUST = 1
 _ATTRIBUTE_BYTES = 64

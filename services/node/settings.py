@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from services.controller.settings import ControllerSettings
 from services.log.client_settings import CLIENT_PREFIX, client_settings
 from services.spark.settings import SparkSettings
-from services.worker.settings import WorkerSettings
+from services.worker.process.settings import WorkerSettings
 
 PREFIX = "HOLDFAST_"
 OF_SCRIPTS = frozenset({"HOLDFAST_CACHE", "HOLDFAST_PYTHON"})

@@ -44,7 +44,7 @@ from services.node.readiness import Readiness
 from services.node.restarts import Restarts
 from services.node.settings import Settings
 from services.node.spark_members import SparkDemand
-from services.worker.settings import new_incarnation
+from services.worker.process.settings import new_incarnation
 
 READY_S = 180.0
 """Who ends as soon as he starts is told before; who is only slow, on a machine with much to do, is waited for."""

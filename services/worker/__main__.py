@@ -16,7 +16,7 @@ NICE = 19
 
 def _load() -> None:
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # on Linux that thread's alone
-    import services.worker.process  # noqa: F401
+    import services.worker.process.main  # noqa: F401
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
     loading = threading.Thread(target=_load, name="loading")
     loading.start()
     loading.join()
-    from services.worker.process import main as run
+    from services.worker.process.main import main as run
 
     return run()
 

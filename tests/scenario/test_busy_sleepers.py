@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from schemas.assignments import Flags
-from services.worker import copy, running
-from services.worker.copy import UnitCopy
-from services.worker.loop import Worker
+from services.worker.process.loop import Worker
+from services.worker.unit import copy, running
+from services.worker.unit.copy import UnitCopy
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

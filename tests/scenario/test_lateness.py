@@ -20,7 +20,7 @@ from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog
 from services.worker.core.idling import Question
-from services.worker.source import SourceFeed
+from services.worker.sources.user_topic import SourceFeed
 from tests.support.operators import Harness
 
 FIELDS = {"n": "int", "at": "timestamp"}

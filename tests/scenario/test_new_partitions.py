@@ -11,7 +11,7 @@ from schemas.assignments import Flags
 from schemas.cuts import Cut
 from schemas.topics import Partition
 from services.audit.replaying import replay
-from services.worker.topic_watch import LOOK_MS
+from services.worker.host.topic_watch import LOOK_MS
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 
 JOB = """

@@ -6,7 +6,7 @@ import pytest
 
 from schemas import progress
 from schemas.topics import Partition
-from services.worker.checkpointer import Checkpointer
+from services.worker.checkpoint.checkpointer import Checkpointer
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders
 

@@ -13,7 +13,7 @@ from schemas.cuts import Cut, Replaced
 from schemas.topics import Partition, TopicSpec
 from services.audit.replaying import replay
 from services.kernel.errors import CommandFailed
-from services.worker.topic_watch import LOOK_MS
+from services.worker.host.topic_watch import LOOK_MS
 from tests.scenario.test_new_partitions import JOB, SECONDARIES, amounts, once, orders, started
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 

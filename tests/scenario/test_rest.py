@@ -12,8 +12,8 @@ from schemas.cuts import Cut
 from schemas.topics import Partition
 from services.worker.core.checkpointing import REST_MS
 from services.worker.core.cutting import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
-from services.worker.loop import FIRST_MS, QUIET_MS
-from services.worker.subscriptions import SharedReader
+from services.worker.process.loop import FIRST_MS, QUIET_MS
+from services.worker.process.subscriptions import SharedReader
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import orders
 

@@ -11,13 +11,13 @@ from unittest import mock
 
 from schemas.topics import Partition
 from services.log.memory import MemoryAppender
+from services.worker.checkpoint.trimmer import OUTPUT_MS
 from services.worker.core.checkpointing import Phase
 from services.worker.core.cutting import IDLE_CUT_MS
-from services.worker.loop import MAX_WAIT_MS
-from services.worker.running import Running
-from services.worker.subscriptions import SharedReader
-from services.worker.surroundings import Subscriber
-from services.worker.trimmer import OUTPUT_MS
+from services.worker.host.surroundings import Subscriber
+from services.worker.process.loop import MAX_WAIT_MS
+from services.worker.process.subscriptions import SharedReader
+from services.worker.unit.running import Running
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders

@@ -27,7 +27,7 @@ from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.cuts import CutLog, beginning
 from services.kernel.planning.layout import data_topics, readers
 from services.log.memory import MemoryAppender, MemoryLog
-from services.worker.loop import Worker
+from services.worker.process.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import Order, orders
 

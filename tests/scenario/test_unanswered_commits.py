@@ -10,8 +10,8 @@ import pytest
 from services.kernel.errors import Indefinite, Retriable
 from services.log.memory import MemoryTransactor
 from services.log.protocol import Rows
-from services.worker import copy as copy_module
-from services.worker.restoring import Rebuilt, rebuild
+from services.worker.checkpoint.restoring import Rebuilt, rebuild
+from services.worker.unit import copy as copy_module
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, check, orders
 

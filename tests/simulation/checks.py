@@ -32,7 +32,7 @@ from services.kernel.planning.layout import readers, task_name, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR
-from services.worker import running
+from services.worker.unit import running
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named

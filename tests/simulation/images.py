@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from services.kernel.state.image import MemoryImage
-from services.worker.checkpointer import Checkpointer
+from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.core.checkpointing import Phase
-from services.worker.loop import Worker
+from services.worker.process.loop import Worker
 
 State = Mapping[tuple[str, bytes], bytes]
 """Encoded values by table name and key."""

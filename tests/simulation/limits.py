@@ -11,8 +11,10 @@ from random import Random
 from unittest import mock
 
 from services.kernel.state import keyed as state
-from services.worker import checkpointer, copy, delivery, running, trimmer
+from services.worker.checkpoint import checkpointer, trimmer
 from services.worker.core import cutting
+from services.worker.sinks import delivery
+from services.worker.unit import copy, running
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, Indefinite, Retriable
 from services.log.memory import MemoryReader, MemoryTransactor
 from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
-from services.worker.blocking import Call, Done
+from services.worker.host.blocking import Call, Done
 from tests.simulation.broker import Broker
 from tests.simulation.names import kind_of
 from tests.simulation.timeline import Timeline

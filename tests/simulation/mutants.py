@@ -40,17 +40,18 @@ from services.log.protocol import Chunk
 from services.recovery.core.placement.balancing import _Load
 from services.recovery.core.unit import moving, switching
 from services.recovery.core.unit.situation import Situation
-from services.worker import copy, restoring, running, trimmer
-from services.worker.checkpointer import Checkpointer
+from services.worker.checkpoint import restoring, trimmer
+from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.core import checkpointing, lifecycle
-from services.worker.cutter import Cutter
-from services.worker.delivery import Delivery
-from services.worker.kept import Kept
-from services.worker.loop import Worker
-from services.worker.outbox import Outbox
-from services.worker.position import Positions
-from services.worker.running import Running
-from services.worker.source import SourceFeed, _Waiting
+from services.worker.process.loop import Worker
+from services.worker.sinks.delivery import Delivery
+from services.worker.sinks.position import Positions
+from services.worker.sources.cutter import Cutter
+from services.worker.sources.user_topic import SourceFeed, _Waiting
+from services.worker.unit import copy, running
+from services.worker.unit.kept import Kept
+from services.worker.unit.outbox import Outbox
+from services.worker.unit.running import Running
 
 Bug = Callable[[], AbstractContextManager[object]]
 

@@ -22,7 +22,7 @@ from services.kernel.state.image import MemoryImage
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica
-from services.worker.loop import Identity, Worker
+from services.worker.process.loop import Identity, Worker
 from tests.simulation.broker import Beginning, Broker
 from tests.simulation.images import Images
 from tests.simulation.link import Link, LinkBlocking

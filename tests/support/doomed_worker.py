@@ -27,8 +27,9 @@ from schemas.frames import unpack
 from schemas.topics import Partition
 from services.log import kafka_client, opening
 from services.log.kafka import KafkaLog
-from services.worker import checkpointer, running, trimmer
-from services.worker import process as worker
+from services.worker.checkpoint import checkpointer, trimmer
+from services.worker.process import main as worker
+from services.worker.unit import running
 
 POINTS: Mapping[str, str] = {
     "cut": "proposal of a cut",

@@ -17,7 +17,7 @@ from services.kernel.logs.assigned import Assigned
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica
-from services.worker.loop import Worker
+from services.worker.process.loop import Worker
 from tests.support.memory_cluster import GENERATION, VERSIONS, MemoryCluster
 
 BEAT_MS = 20

@@ -29,8 +29,8 @@ from services.kernel.planning.plan import make_plan
 from services.kernel.state.image import MemoryImage
 from services.log.memory import MemoryLog
 from services.log.protocol import At
-from services.worker.blocking import Call, Done, Inline
-from services.worker.loop import Identity, Worker
+from services.worker.host.blocking import Call, Done, Inline
+from services.worker.process.loop import Identity, Worker
 
 GENERATION = "0-abcdef"
 VERSIONS = {"holdfast": "test"}

@@ -2,7 +2,7 @@
 
 Changes of the same batch count first; a later change sends nothing again. Source: JOBS "join", PROTOCOL 6 (state access
 per distinct key of a batch). That the table is there before the first left row comes is seen to by the cuts
-(services/worker/cutter.py).
+(services/worker/sources/cutter.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A unit's image: its state as of the last marker applied, as encoded key -> value. Only valid runs change it.
 
-Source: PROTOCOL 6. The image on disk is services/worker/rocks.py; this one is for `holdfast try` and tests.
+Source: PROTOCOL 6. The image on disk is services/worker/process/rocks.py; this one is for `holdfast try` and tests.
 """
 
 from __future__ import annotations

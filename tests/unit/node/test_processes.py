@@ -174,7 +174,7 @@ def test_many_threads_can_start_children_at_once(start: Start) -> None:
     assert [ended.get(timeout=DEADLINE_S) for _ in threads] == [0] * 8
 
 
-HOLDS = "from services.worker.lifeline import hold; import os, signal; hold(); "
+HOLDS = "from services.worker.process.lifeline import hold; import os, signal; hold(); "
 
 
 def test_a_lifeline_tells_of_a_process_before_its_memory_is_gone(start: Start) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.worker import collector
-from services.worker.collector import MANY_OBJECTS, OLDEST_BUSY_S, OLDEST_S, Collector
+from services.worker.process import collector
+from services.worker.process.collector import MANY_OBJECTS, OLDEST_BUSY_S, OLDEST_S, Collector
 
 
 @pytest.fixture(autouse=True)

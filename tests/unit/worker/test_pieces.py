@@ -13,8 +13,8 @@ from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.decided import Author
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore, bytes_of, decode_value
-from services.worker import checkpointer
-from services.worker.checkpointer import Checkpointer, Moment
+from services.worker.checkpoint import checkpointer
+from services.worker.checkpoint.checkpointer import Checkpointer, Moment
 
 KEYS = 1_000
 MOST_ENTRIES, MOST_BYTES, MOST_SETTLED = 50, 600, 100

@@ -15,8 +15,8 @@ from schemas.topics import Partition, TopicSpec
 from services.log.memory import MemoryLog
 from services.worker.core.cutting import MAX_LEAD_BATCHES
 from services.worker.core.trimming import acknowledged
-from services.worker.job import TAKEN_BACK_BATCHES, JobView
-from services.worker.position import Positions
+from services.worker.host.job import TAKEN_BACK_BATCHES, JobView
+from services.worker.sinks.position import Positions
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB
 

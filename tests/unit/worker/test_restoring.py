@@ -12,7 +12,7 @@ from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import StateCorrupted
 from services.kernel.state.image import MemoryImage
 from services.log.memory import MemoryLog
-from services.worker.restoring import MAX_LOOKS, rebuild
+from services.worker.checkpoint.restoring import MAX_LOOKS, rebuild
 
 WHERE = Partition("checkpoints", 0)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from services.kernel.errors import WorkerUnfit
 from services.kernel.state.image import MemoryImage
-from services.worker.rocks import RocksImage
+from services.worker.process.rocks import RocksImage
 
 keys = st.binary(max_size=3)
 entries = st.lists(st.tuples(keys, st.none() | st.binary(max_size=5)), max_size=20)
@@ -50,7 +50,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from services.kernel.errors import WorkerUnfit
-from services.worker.rocks import RocksImage
+from services.worker.process.rocks import RocksImage
 
 image = RocksImage(Path(sys.argv[1]) / "full")
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))

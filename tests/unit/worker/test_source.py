@@ -10,7 +10,7 @@ from services.kernel.codecs.fields import DELETED
 from services.kernel.logs.cuts import beginning
 from services.kernel.planning.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog
-from services.worker.source import SourceFeed
+from services.worker.sources.user_topic import SourceFeed
 
 FIELDS = {"n": "int", "at": "timestamp"}
 PARAMS = {"event_time": "at", "unit": "ms", "idle_after_s": 10, "allowed_lateness_s": 1, "format": "json"}

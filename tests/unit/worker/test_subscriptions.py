@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from schemas.topics import Partition, TopicSpec
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk
-from services.worker.subscriptions import SharedReader
+from services.worker.process.subscriptions import SharedReader
 
 WHERE = Partition("in", 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.worker.takeover import Takeover
+from services.worker.unit.takeover import Takeover
 
 
 @dataclass

@@ -17,10 +17,10 @@ from services.kernel.errors import InvalidRecord
 from services.kernel.planning.layout import TaskLayout
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
-from services.worker.blocking import Inline
-from services.worker.delivery import Batch, Delivery
-from services.worker.position import Positions
-from services.worker.too_large import ROW_BYTES, put_aside, stands_for
+from services.worker.host.blocking import Inline
+from services.worker.sinks.delivery import Batch, Delivery
+from services.worker.sinks.position import Positions
+from services.worker.sinks.too_large import ROW_BYTES, put_aside, stands_for
 
 LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")

@@ -21,9 +21,9 @@ from services.kernel.dataflow.sink_records import for_spark, sink_records
 from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
-from services.worker.blocking import Blocking, Call, Done
-from services.worker.position import Positions
-from services.worker.too_large import put_aside
+from services.worker.host.blocking import Blocking, Call, Done
+from services.worker.sinks.position import Positions
+from services.worker.sinks.too_large import put_aside
 
 MAX_WAITING_BATCHES = 64
 MAX_BATCHES_A_TRANSACTION = 16

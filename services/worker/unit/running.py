@@ -22,21 +22,21 @@ from services.kernel.errors import StateCorrupted
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.log.protocol import Chunk
-from services.worker.checkpointer import Checkpointer, Moment
+from services.worker.checkpoint.checkpointer import Checkpointer, Moment
+from services.worker.checkpoint.restoring import Rebuilt
+from services.worker.checkpoint.trimmer import Trimmer
 from services.worker.core.checkpointing import Since, sweep_due, sweep_wait_ms
-from services.worker.cutter import Cutter
-from services.worker.delivery import Batch, Delivery
-from services.worker.feed import Feed
-from services.worker.inputs import Inputs
-from services.worker.job import JobView
-from services.worker.kept import Kept
-from services.worker.missing import Missing
-from services.worker.outbox import Outbox
-from services.worker.restoring import Rebuilt
-from services.worker.steps import Steps
-from services.worker.surroundings import Surroundings
-from services.worker.telling import Telling
-from services.worker.trimmer import Trimmer
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sinks.delivery import Batch, Delivery
+from services.worker.sources.cutter import Cutter
+from services.worker.sources.feed import Feed
+from services.worker.sources.missing import Missing
+from services.worker.unit.inputs import Inputs
+from services.worker.unit.kept import Kept
+from services.worker.unit.outbox import Outbox
+from services.worker.unit.steps import Steps
+from services.worker.unit.telling import Telling
 
 MAX_UNACKNOWLEDGED_BATCHES = 64
 MAX_INPUT_BYTES = 64 * 1024 * 1024

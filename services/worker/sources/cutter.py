@@ -25,13 +25,13 @@ from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, 
 from services.worker.core.cutting import REST_AFTER_MS, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
 from services.worker.core.restarts import Restarts
-from services.worker.feed import Feed
-from services.worker.job import JobView
-from services.worker.recut_source import RecutFeed
-from services.worker.replaced import TopicGuard, gone, stopped
-from services.worker.rows_source import RowsFeed
-from services.worker.source import SourceFeed
-from services.worker.surroundings import Surroundings
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sources.feed import Feed
+from services.worker.sources.recut import RecutFeed
+from services.worker.sources.replaced import TopicGuard, gone, stopped
+from services.worker.sources.rows import RowsFeed
+from services.worker.sources.user_topic import SourceFeed
 
 _GROWN_TABLE = (
     "topic {topic} of a table has grown from {planned} to {now} partitions: rows of one key may lie in two of them, "

@@ -29,15 +29,15 @@ from services.kernel.errors import (
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.state.image import Image
 from services.log.protocol import Chunk
+from services.worker.checkpoint.restoring import Rebuilt, rebuild
 from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State
-from services.worker.delivery import Delivery
-from services.worker.job import JobView
-from services.worker.position import Positions, newest_cut
-from services.worker.restoring import Rebuilt, rebuild
-from services.worker.running import Running
-from services.worker.surroundings import Surroundings
-from services.worker.takeover import Takeover
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sinks.delivery import Delivery
+from services.worker.sinks.position import Positions, newest_cut
+from services.worker.unit.running import Running
+from services.worker.unit.takeover import Takeover
 
 MAX_REBUILDS = 20
 PATIENT_MS = 1_000

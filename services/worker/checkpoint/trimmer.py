@@ -10,8 +10,8 @@ from schemas.topics import Partition
 from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.planning.layout import UnitLayout
 from services.worker.core.trimming import acknowledged
-from services.worker.job import JobView
-from services.worker.surroundings import Surroundings
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
 
 OUTPUT_MS = 500
 ANCHOR_MS = 5_000

@@ -12,8 +12,8 @@ from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
 from services.log.protocol import Appender, Chunk, Log
-from services.worker.blocking import Blocking
-from services.worker.topic_watch import TopicWatch
+from services.worker.host.blocking import Blocking
+from services.worker.host.topic_watch import TopicWatch
 
 
 class Subscriber(Protocol):

@@ -26,13 +26,13 @@ from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
 from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
-from services.worker.blocking import Blocking, Inline
-from services.worker.copy import UnitCopy
 from services.worker.core.lifecycle import State
-from services.worker.job import JobView
-from services.worker.subscriptions import SharedReader
-from services.worker.surroundings import Surroundings
-from services.worker.topic_watch import TopicWatch
+from services.worker.host.blocking import Blocking, Inline
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.host.topic_watch import TopicWatch
+from services.worker.process.subscriptions import SharedReader
+from services.worker.unit.copy import UnitCopy
 
 MAX_WAIT_MS = 100.0
 SOON_MS = 2.0

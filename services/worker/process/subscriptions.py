@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from schemas.topics import Partition
 from services.kernel.errors import PositionGone
 from services.log.protocol import Chunk, Reader
-from services.worker.surroundings import Subscriber
+from services.worker.host.surroundings import Subscriber
 
 
 class SharedReader:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from schemas.checkpoints import TaskCuts
 from schemas.cuts import Replaced
 from services.kernel.logs.cuts import CutLog
-from services.worker.topic_watch import TopicWatch
+from services.worker.host.topic_watch import TopicWatch
 
 _STOPPED = (
     "topic {topic} of source {source} was deleted and created anew (its id was {was}, it is {found}): nothing is read "

@@ -17,12 +17,12 @@ from services.log.heartbeats import HeartbeatThread, Place
 from services.log.opening import look_at_secret, open_log
 from services.log.sealed import SealedLog
 from services.log.service_log import open_service_log
-from services.worker.blocking import BlockingThreads
-from services.worker.collector import Collector
-from services.worker.lifeline import hold
-from services.worker.loop import Identity, Worker
-from services.worker.rocks import RocksImage
-from services.worker.settings import WorkerSettings
+from services.worker.host.blocking import BlockingThreads
+from services.worker.process.collector import Collector
+from services.worker.process.lifeline import hold
+from services.worker.process.loop import Identity, Worker
+from services.worker.process.rocks import RocksImage
+from services.worker.process.settings import WorkerSettings
 
 SWITCH_INTERVAL_S = 0.0005
 """Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""

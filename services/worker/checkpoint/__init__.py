@@ -1,0 +1,1 @@
+"""Checkpoints of the units here: written, applied, restored, trimmed, and when."""

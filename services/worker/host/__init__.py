@@ -1,0 +1,1 @@
+"""What the process lends to the copies of units that it hosts."""

@@ -1,0 +1,1 @@
+"""The worker process: its loop, its settings, its readers."""

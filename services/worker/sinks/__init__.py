@@ -1,0 +1,1 @@
+"""Sink tasks: transactions, and the position that they carry."""

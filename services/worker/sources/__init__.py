@@ -1,0 +1,1 @@
+"""Source tasks: records of users' topics, and the cuts that name them."""

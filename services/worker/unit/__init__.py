@@ -1,0 +1,1 @@
+"""One copy of one unit, from its assignment to its end."""
