@@ -1,7 +1,7 @@
 """Runs a job to its end in this process: the same cores as on a cluster, on a log in memory and a clock of its own.
 
 One controller and one worker take turns; nothing waits, nothing blocks, and the clock goes on by one millisecond a
-turn, so the same input always gives the same output. Source: STYLE "Cores are pure", JOBS `try`.
+turn, so the same input always gives the same output. Source: JOBS `try`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Errors, each named by the reaction it asks for.
-
-Source: STYLE "Names and types".
-"""
+"""Errors, each named by the reaction it asks for."""
 
 from __future__ import annotations
 
