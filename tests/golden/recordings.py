@@ -1,6 +1,7 @@
-"""The recordings that the golden tests read. They are inputs of this machine, not part of the project.
+"""The streams that the golden tests read: made ones everywhere, and recorded ones where this machine has them.
 
-They lie in `../shared/data` beside the checkout, or where HOLDFAST_SHARED_DATA says.
+Recordings are inputs of a machine, not part of the project. They lie in `../shared/data` beside the checkout, or where
+HOLDFAST_SHARED_DATA says.
 """
 
 from __future__ import annotations
@@ -8,32 +9,60 @@ from __future__ import annotations
 import gzip
 import os
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from pathlib import Path
 
 import polars as pl
-import pytest
+
+from tests.golden import made
 
 _BESIDE = Path(__file__).parents[3] / "shared" / "data"
 _ACCESS = re.compile(rb'^(\S+) \[(\d\d):(\d\d:\d\d:\d\d)\] "(?:GET|HEAD|POST) (\S+)[^"]*" (\d{3}) (\d+|-)$')
 
 
+MADE, RECORDED = "made", "recorded"
+_read = [MADE]
+
+
+def kinds() -> list[str]:
+    """What the tests can read on this machine."""
+    return [MADE, RECORDED] if _folder().is_dir() else [MADE]
+
+
+def read(kind: str) -> None:
+    """From now on the functions below give streams of this kind."""
+    _read[0] = kind
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("HOLDFAST_SHARED_DATA") or _BESIDE)
+
+
 def recording(name: str) -> Path:
-    """A recording's path; the test is skipped where it is missing."""
-    folder = Path(os.environ.get("HOLDFAST_SHARED_DATA") or _BESIDE)
-    if not (folder / name).exists():
-        pytest.skip(f"no recording {name} in {folder}: set HOLDFAST_SHARED_DATA to the folder that holds it")
-    return folder / name
+    return _folder() / name
 
 
-@lru_cache(maxsize=1)
+def _or_made(recorded: Callable[[], pl.DataFrame]) -> Callable[[], pl.DataFrame]:
+    """Gives what its namesake in made.py does while those are read; a recording is read once."""
+    cached = lru_cache(maxsize=1)(recorded)
+    made_one: Callable[[], pl.DataFrame] = getattr(made, recorded.__name__)
+
+    @wraps(recorded)
+    def chosen() -> pl.DataFrame:
+        return made_one() if _read[0] == MADE else cached()
+
+    return chosen
+
+
+@_or_made
 def packets() -> pl.DataFrame:
     """Packets at honeypots in the order they were written, which is not that of time."""
     found = pl.read_csv(recording("packets.csv.gz"), schema_overrides={"datetime": pl.String})
     return found.rename({"datetime": "at"})
 
 
-@lru_cache(maxsize=1)
+@_or_made
 def requests() -> pl.DataFrame:
     """Requests of a web server's day; the odd lines are left out."""
     lines = gzip.decompress(recording("web_access.log.gz").read_bytes()).splitlines()
@@ -52,14 +81,14 @@ def requests() -> pl.DataFrame:
     )
 
 
-@lru_cache(maxsize=1)
+@_or_made
 def posts() -> pl.DataFrame:
     """Posts with their hashtags: at, hashtags[]."""
     lines = gzip.decompress(recording("hashtags.jsonl.gz").read_bytes())
     return pl.read_ndjson(lines).rename({"event_time": "at"})
 
 
-@lru_cache(maxsize=1)
+@_or_made
 def traffic() -> pl.DataFrame:
     """The first 200,000 five-minute counts of 449 road sensors, in the order of time."""
     found = pl.read_parquet(recording("road_traffic.parquet"), n_rows=200_000)
@@ -67,13 +96,12 @@ def traffic() -> pl.DataFrame:
     return found.select(_text("event_time"), pl.col(columns).cast(pl.Int64)).rename({"avg_speed_kmh": "speed"})
 
 
-@lru_cache(maxsize=1)
+@_or_made
 def sensors() -> pl.DataFrame:
     """What is known of each of those sensors."""
     return pl.read_csv(recording("road_sensors.csv")).select("sensor", "road_type", "free_flow_kmh")
 
 
-@lru_cache(maxsize=1)
 def incidents() -> pl.DataFrame:
     """Where a sensor's speed falls below half of its free flow: the first count of each such spell."""
     slow = (
@@ -85,7 +113,7 @@ def incidents() -> pl.DataFrame:
     return slow.filter(began).select("at", "sensor", pl.col("speed").alias("slowed_to"), "free_flow_kmh")
 
 
-@lru_cache(maxsize=1)
+@_or_made
 def weather() -> pl.DataFrame:
     """Weather at the same place and time, every ten to thirty minutes."""
     found = pl.read_csv(recording("road_weather.csv"), schema_overrides={"TIMESTAMP": pl.String})
