@@ -74,7 +74,7 @@ class Unit:
         self._operators: dict[str, Operator] = {
             task.name: catalogue.build(task.operator, task.input_fields, store.of_task(task.name))
             for task in layout.tasks
-            if task.operator.kind not in ("source", "sink", "spark")
+            if catalogue.KINDS[task.operator.kind].computed
         }
         self._empty = {task.name: stream_schema(task.operator.fields).to_frame() for task in layout.tasks}
 
@@ -137,5 +137,5 @@ class Unit:
 def warm_up(layout: UnitLayout) -> None:
     """Runs a made-up batch through a throw-away instance of every operator: a cold first batch costs 0.4 to 1.9 s."""
     for task in layout.tasks:
-        if task.operator.kind not in ("source", "sink", "spark"):
+        if catalogue.KINDS[task.operator.kind].computed:
             catalogue.warm_up(task.operator, task.input_fields)

@@ -8,22 +8,105 @@ Source: JOBS "join", PROTOCOL 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from services.kernel.codecs.fields import with_time
+from schemas.job_operators import Join as JoinSpec
+from schemas.plans import OperatorPlan, Problem
+from services.kernel.codecs.fields import DELETED, dtype, optional, schema, with_time
 from services.kernel.operators.kept_rows import KeptRows
+from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
 from services.kernel.operators.late import split_late
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from services.kernel.operators.sorted_runs import Numbers, Run, taken
+from services.kernel.operators.table_join import TableJoin
 from services.kernel.state.table import Tables
 
+_SECOND_US = 1_000_000
 Half = tuple[Run, Numbers]
 """One side of pairs: rows of a run, by position."""
+
+
+class JoinKind(OperatorKind):
+    """Columns side by side. Beside a table each left row stays what it was, so it keeps its key."""
+
+    model = JoinSpec
+    table_slots = frozenset({1})
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, (left, right), on = Problems(), inputs, params["join"]["on"]
+        for index, name in enumerate(on):
+            path = f"join.on[{index}]"
+            both = [problems.key(path, name, side.fields) for side in (left, right)]
+            if all(both) and dtype(left.fields[name]) != dtype(right.fields[name]):
+                message = f"'{name}' is {left.fields[name]} on the left and {right.fields[name]} on the right"
+                problems.add(path, message, "give both sources the same type")
+        problems.check()
+        names = _right_names(on, left.fields, right.fields)
+        for name, as_name in names.items():
+            if as_name in left.fields or list(names.values()).count(as_name) > 1:
+                message = f"its column '{name}' would be a second '{as_name}'"
+                problems.add("join.right", message, "rename it with a select")
+        problems.check()
+        outer = params["join"].get("kind") == "left"
+        others = {to: optional(right.fields[name]) if outer else right.fields[name] for name, to in names.items()}
+        fields = {**left.fields, **others}
+        return Stream(fields, left.row_key, left.windowed) if DELETED in right.fields else Stream(fields)
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        join, (left, right) = plan.params["join"], inputs
+        names, output = _right_names(join["on"], left, right), schema(plan.fields)
+        if DELETED in right:
+            return TableJoin(join["on"], join["kind"], schema(left), schema(right), names, output, tables)
+        keep_late, sides = plan.params.get("late") == "topic", (with_time(schema(left)), with_time(schema(right)))
+        return Join(join["on"], _within(plan.params), join["kind"], keep_late, *sides, names, output, tables)
+
+    def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterator[Problem]:
+        join, key = params["join"], tables.get(1)
+        right, timed = join["right"], join.get("within_s") is not None
+        if key is None:
+            if not timed:
+                hint = "give the largest difference of event times, or make the right side a table"
+                yield Problem("join.within_s", "is missing: two streams are joined within a time", hint)
+            return
+        if timed:
+            yield Problem("join.within_s", f"{right} is a table: its rows count at any time", "leave it out")
+        if key and sorted(join["on"]) != sorted(key):
+            message = f"is {', '.join(join['on'])}, but the key of table {right} is {', '.join(key)}"
+            yield Problem("join.on", message, f"on: [{', '.join(key)}]")
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("late",)
+
+    def key(self, params: Params) -> tuple[str, ...]:
+        return tuple(params["join"]["on"])
+
+    def stateful(self, params: Params) -> bool:
+        return True
+
+    def horizon_us(self, params: Params) -> int | None:
+        return _within(params) if params["join"].get("within_s") else None
+
+    def held(self, params: Params, newest_us: int) -> Held:
+        """A left row that waits in vain comes out `within` after its time."""
+        until, newest, _ = super().held(params, newest_us)
+        waits = until is not None and params["join"].get("kind") == "left"
+        return Held(until, newest, _within(params) if waits else 0)
+
+
+def _within(params: Params) -> int:
+    """Microseconds."""
+    within_s: float = params["join"]["within_s"]
+    return round(within_s * _SECOND_US)
+
+
+def _right_names(on: Sequence[str], left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
+    """Output names of the right columns; one that clashes gets a suffix."""
+    return {name: f"{name}_right" if name in left else name for name in right if name not in (*on, DELETED)}
 
 
 class Join:

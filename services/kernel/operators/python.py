@@ -15,11 +15,13 @@ from typing import Any
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.job_operators import Python
 from schemas.plans import OperatorPlan
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.encoding import encode_json
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
-from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 from services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, load
 from services.kernel.operators.user_output import OutputShape
 from services.kernel.operators.user_state import KeyedTable, State
@@ -47,6 +49,47 @@ def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str
         ValueError: when the code cannot be had or declares none.
     """
     return _declared(_create(reference, params), reference, fields)
+
+
+class PythonKind(OperatorKind):
+    """What it puts out, and what its rows replace, only the user's code knows."""
+
+    model = Python
+    warms_up = False  # the user's code gets no made-up rows
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, fields = Problems(), Fields()
+        for index, name in enumerate(self.key(params)):
+            problems.key(f"key[{index}]", name, inputs[0].fields)
+        try:
+            fields = output_fields(params["python"], params.get("params") or {}, inputs[0].fields)
+            field_types.schema(fields)
+        except ValueError as error:
+            problems.add("python", str(error))
+        problems.check()
+        return Stream(fields)
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        return PythonTask(plan, inputs[0], tables, tables.task)
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("on_error",)
+
+    def code(self, params: Params) -> str:
+        return str(params["python"])
+
+    def key(self, params: Params) -> tuple[str, ...]:
+        return tuple(params.get("key") or ())
+
+    def stateful(self, params: Params) -> bool:
+        return True
+
+    def delivers(self, params: Params) -> bool:
+        return True  # rows at which the code raises
+
+    def horizon_us(self, params: Params) -> int | None:
+        """The code is taken to hold its rows until the watermark has passed them."""
+        return 0
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""filter, select and union: a row in, at most a row out, in the order in which they came.
+"""Row by row: a row in, at most a row out, in the order in which they came. What filter and select compute with.
 
 Source: JOBS "operators".
 """
@@ -67,17 +67,3 @@ def selected(items: Sequence[str], fields: Mapping[str, str], output: Mapping[st
     # not `select`: an expression without columns would make one row of all
     compute: Compute = lambda rows: rows.with_columns(*columns, pl.col(TIME)).select(*output, TIME)  # noqa: E731
     return Rowwise(compute, with_time(kinds).to_frame(), fields, fail)
-
-
-class Union:
-    """All rows of all inputs, in slot order."""
-
-    def __init__(self, columns: Mapping[str, pl.DataType]) -> None:
-        self._nothing = with_time(columns).to_frame()
-        self._columns = self._nothing.columns
-
-    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        parts = [pl.DataFrame([rows[name] for name in self._columns]) for rows in inputs if rows.height]
-        if not parts:
-            return Outcome(self._nothing)
-        return Outcome(parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True))

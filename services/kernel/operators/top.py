@@ -11,16 +11,53 @@ from typing import Protocol
 
 import polars as pl
 
+from schemas.job_operators import Top as TopSpec
+from schemas.plans import OperatorPlan
 from services.kernel.codecs import keys as canonical_keys
 from services.kernel.codecs.fields import schema, with_time
-from services.kernel.operators.operator import TIME, BatchContext, Outcome
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from services.kernel.operators.stored_rows import StoredRows
-from services.kernel.operators.windows import END, START
+from services.kernel.operators.windows import BOUNDS, END, START
 from services.kernel.state.table import Table, Tables
 
 RANK = "rank"
 _KEY = "_key"
 _MIN_POOL = 1024
+
+
+class TopKind(OperatorKind):
+    """A rank identifies a row, in its window or among all. Rows that are compared must meet in one task."""
+
+    model = TopSpec
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, given = Problems(), inputs[0]
+        problems.key("top.by", params["top"]["by"], given.fields)
+        if RANK in given.fields:
+            problems.add("top", f"its input has a column '{RANK}' already", "rename it with a select")
+        problems.check()
+        row_key = (*BOUNDS, RANK) if given.windowed else (RANK,)
+        return Stream({**given.fields, RANK: "int"}, row_key, given.windowed)
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        top, row_key = plan.params["top"], tuple(plan.params.get("input_row_key") or ())
+        return Top(top["k"], top["by"], inputs[0], row_key, START in plan.row_key, tables)
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("input_row_key",)
+
+    def key(self, params: Params) -> tuple[str, ...]:
+        return BOUNDS
+
+    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
+        return wanted or 1
+
+    def one_task(self, params: Params, windowed: bool) -> str:
+        return "" if windowed else "without windows all rows are compared in one task"
+
+    def stateful(self, params: Params) -> bool:
+        return True
 
 
 class Order:

@@ -23,7 +23,8 @@ from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.panes import Pane, Panes, merged
 from services.kernel.state.table import Tables
 
-START, END = "window_start", "window_end"
+BOUNDS = START, END = "window_start", "window_end"
+"""The columns that tell the window of a row."""
 _PANE = "_pane"
 _BIAS = 2**63
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.job_operators import Aggregate, Join, OperatorSpec, Python, Spark, Top
+from schemas.job_operators import OperatorSpec
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
-from services.kernel.operators.catalogue import Stream
+from services.kernel.operators.kind import Stream
 from services.kernel.planning import available, source_streams, spark_inputs, tables
 from services.kernel.planning.graph import (
     Graph,
@@ -56,12 +56,14 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     graph = Graph.of(spec)
     checked = Checked(spec, graph)
     checked.problems += [*name_problems(spec), *input_problems(spec, graph), *cycle_problems(graph)]
-    checked.problems += [*spark_inputs.name_problems(spec), *_module_problems(spec, allow), *_key_problems(spec)]
+    checked.problems += [*spark_inputs.name_problems(spec), *_module_problems(spec, allow)]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
     checked.warnings += source_streams.closing_warnings(spec)
     checked.problems += [*source_streams.source_problems(spec), *tables.problems(spec, graph)]
-    checked.params.update({name: _declared(checked, name) for name in (*spec.sources, *spec.operators)})
+    checked.problems += _section_problems(spec)
+    checked.params |= {name: one.model_dump(mode="json", exclude={"parallelism"}) for name, one in spec.sources.items()}
+    checked.params |= {name: operator.declared() for name, operator in spec.operators.items()}
     _describe_all(checked, describe)
     return checked
 
@@ -91,43 +93,54 @@ def _paths(checked: Checked, name: str) -> set[str]:
 
 def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describe: Describe) -> None:
     told = {problem.path for problem in checked.problems}
-    operator = checked.spec.operators[name]
-    if isinstance(operator, Top):
-        # A ranking must know which rows replace which; the plan of an operator does not show its inputs' keys.
-        checked.params[name]["input_row_key"] = list(inputs[0].row_key)
-    if isinstance(operator, Spark):
-        checked.params[name] |= spark_inputs.event_time(checked.spec, checked.graph, checked.streams, name)
+    kind, params = checked.spec.operators[name].kind, checked.params[name]
+    for need in catalogue.OPERATORS[kind].needs(params):
+        params |= NEEDS[need](checked, name, inputs)
     try:
-        checked.streams[name] = describe(operator.kind, checked.params[name], inputs)
+        checked.streams[name] = describe(kind, params, inputs)
     except JobRejected as error:
         found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in error.problems]
         checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in told]
 
 
-def _declared(checked: Checked, name: str) -> dict[str, Any]:
-    """What the file says of a source or operator, with what it says elsewhere and the operator must know."""
-    spec = checked.spec
-    if name in spec.sources:
-        return spec.sources[name].model_dump(mode="json", exclude={"parallelism"})
-    operator = spec.operators[name]
-    if isinstance(operator, Python):
-        return operator.declared() | {"on_error": spec.on_error}
-    if isinstance(operator, Join) or (isinstance(operator, Aggregate) and operator.window is not None):
-        return operator.declared() | {"late": _late(checked, name)}
-    return operator.declared()
-
-
-def _late(checked: Checked, name: str) -> str:
+def _late(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
     """Late rows are found by operators, but the sources say what becomes of them."""
     upstream = checked.graph.upstream(name)
     keeps = any(source.late == "topic" for one, source in checked.spec.sources.items() if one in upstream)
-    return "topic" if keeps else "drop"
+    return {"late": "topic" if keeps else "drop"}
+
+
+def _on_error(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
+    return {"on_error": checked.spec.on_error}
+
+
+def _input_row_key(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
+    """Which rows replace which; the plan of an operator does not show its inputs' keys."""
+    return {"input_row_key": list(inputs[0].row_key)}
+
+
+def _event_time(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
+    return spark_inputs.event_time(checked.spec, checked.graph, checked.streams, name)
+
+
+NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
+    "late": _late,
+    "on_error": _on_error,
+    "input_row_key": _input_row_key,
+    "event_time": _event_time,
+}
+"""What an operator must know of the rest of the job, by the name by which its kind asks for it."""
 
 
 def entry_of(operator: OperatorSpec) -> str:
     """The `module:name` that the user brings; empty: none."""
-    code = operator.python if isinstance(operator, Python) else getattr(operator, Spark.kind, "")
-    return code if isinstance(code, str) else ""
+    return catalogue.OPERATORS[operator.kind].code(operator.declared())
+
+
+def _section_problems(spec: JobSpec) -> Iterator[Problem]:
+    for name, operator in spec.operators.items():
+        found = catalogue.OPERATORS[operator.kind].problems(operator.declared(), tables.keys(operator, spec))
+        yield from (Problem(f"operators.{name}.{one.path}", one.message, one.hint) for one in found)
 
 
 def _module_problems(spec: JobSpec, allow: Sequence[str]) -> Iterator[Problem]:
@@ -140,13 +153,6 @@ def _module_problems(spec: JobSpec, allow: Sequence[str]) -> Iterator[Problem]:
             hint = did_you_mean(module, allow) or f"start the workers with HOLDFAST_PLUGINS={module}"
             message = f"module {module} is not on the workers' allow-list"
             yield Problem(f"operators.{name}.{operator.kind}", message, hint)
-
-
-def _key_problems(spec: JobSpec) -> Iterator[Problem]:
-    for name, operator in spec.operators.items():
-        if isinstance(operator, Aggregate) and not operator.key and (operator.parallelism or 1) > 1:
-            message = "without a key there is one group, and one task"
-            yield Problem(f"operators.{name}.parallelism", message, "leave it out")
 
 
 def _scheme_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:

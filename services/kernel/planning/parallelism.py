@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.job_operators import Aggregate, Spark, Top
 from schemas.plans import Problem
+from services.kernel.operators import catalogue
 from services.kernel.planning.checking import Checked
 
 
@@ -28,20 +28,17 @@ def _of(checked: Checked, name: str, widest: int) -> int:
     if name not in checked.spec.operators:
         return widest
     operator = checked.spec.operators[name]
-    if isinstance(operator, Spark) or (isinstance(operator, Aggregate) and not operator.key):
-        return 1
-    return operator.parallelism or (1 if isinstance(operator, Top) else widest)
+    return catalogue.OPERATORS[operator.kind].tasks(checked.params[name], operator.parallelism, widest)
 
 
-def ranking_problems(checked: Checked) -> Iterator[Problem]:
-    """Rows that are compared with each other must meet in one task."""
+def problems(checked: Checked) -> Iterator[Problem]:
+    """Several tasks are asked for where all rows must meet in one."""
     for name, operator in checked.spec.operators.items():
-        stream = checked.streams.get(name)
-        if isinstance(operator, Top) and stream is not None and (operator.parallelism or 1) > 1:
-            source = checked.streams[operator.input]
-            if not source.windowed:
-                message = "without windows all rows are compared in one task"
-                yield Problem(f"operators.{name}.parallelism", message, "leave it out")
+        inputs = [checked.streams.get(producer) for producer in operator.inputs]
+        windowed = all(one is None or one.windowed for one in inputs)  # what is not known is no problem here
+        why = catalogue.OPERATORS[operator.kind].one_task(checked.params[name], windowed)
+        if why and (operator.parallelism or 1) > 1:
+            yield Problem(f"operators.{name}.parallelism", why, "leave it out")
 
 
 def owners(tasks: int, partitions: int) -> tuple[tuple[int, ...], ...]:

@@ -55,7 +55,7 @@ def make_plan(
         JobRejected: with every problem.
     """
     checked = check(spec, allow, describe)
-    problems = [*checked.problems, *user_topics.conflicts(spec, prefix), *parallelism.ranking_problems(checked)]
+    problems = [*checked.problems, *user_topics.conflicts(spec, prefix), *parallelism.problems(checked)]
     if topics is not None:
         problems += user_topics.absences(spec, checked.graph, topics)
     if checked.problems:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from schemas.job_operators import OPERATORS
 from schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
 from schemas.topics import JobTopics
 from services.kernel.planning.layout import data_topics, readers
 
-KINDS = frozenset({"source", "filter", "select", "aggregate", "join", "top", "union", "python", "spark", "sink"})
+KINDS = frozenset({"source", "sink", *OPERATORS})
 ROUTINGS = frozenset({"forward", "merge", "spread", "keyed"})
 MAX_TASKS = 10_000
 """Of one operator; beyond it a plan would fill the memory of whoever lays it out."""

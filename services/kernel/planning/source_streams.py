@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.job_operators import Aggregate, Join, OperatorSpec
+from schemas.job_operators import OperatorSpec
 from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
 from services.kernel.codecs import fields
-from services.kernel.operators.catalogue import Stream
+from services.kernel.operators import catalogue
+from services.kernel.operators.kind import Stream
 from services.kernel.suggestions import suggest
 
+_SECOND_US = 1_000_000
 _TIMES = ("timestamp", "date")
 
 
@@ -34,7 +36,7 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
 def closing_warnings(spec: JobSpec) -> Iterator[str]:
     """What it costs to close by silence what is open."""
     streams = {name: source for name, source in spec.sources.items() if source.table is None}
-    open_s = sum(_held_s(operator) for operator in spec.operators.values())
+    open_s = sum(_horizon_us(operator) for operator in spec.operators.values()) / _SECOND_US
     for name, source in streams.items():
         if (after_s := source.close_after_idle_s) is None:
             continue
@@ -47,11 +49,8 @@ def closing_warnings(spec: JobSpec) -> Iterator[str]:
             yield f"{path}: source {', '.join(waiting)} has none, so what also waits for it stays open"
 
 
-def _held_s(operator: OperatorSpec) -> float:
-    """How far the watermark must pass a row before the operator no longer holds it, seconds."""
-    if isinstance(operator, Join):
-        return operator.join.within_s or 0.0
-    return operator.window.size_s if isinstance(operator, Aggregate) and operator.window is not None else 0.0
+def _horizon_us(operator: OperatorSpec) -> int:
+    return catalogue.OPERATORS[operator.kind].horizon_us(operator.declared()) or 0
 
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:

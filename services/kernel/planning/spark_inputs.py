@@ -12,7 +12,7 @@ from schemas.job_operators import Spark
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.codecs.fields import required
-from services.kernel.operators.catalogue import Stream
+from services.kernel.operators.kind import Stream
 from services.kernel.planning.graph import Graph
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from schemas.jobs import JobSpec
 from schemas.plans import Problem, UnitPlan
+from services.kernel.operators import catalogue
 from services.kernel.planning import available
 from services.kernel.planning.checking import Checked, resolve
 from services.kernel.planning.graph import sink_name
@@ -53,9 +54,7 @@ def _operators(spec: JobSpec) -> set[str]:
 
 def _delivers(checked: Checked, operator: str) -> bool:
     """It writes sink rows, or may write dead letters."""
-    if checked.kind(operator) in ("source", "sink", "python", "spark"):
-        return True
-    return checked.params[operator].get("late") == "topic"
+    return catalogue.KINDS[checked.kind(operator)].delivers(checked.params.get(operator, {}))
 
 
 def scheme_problems(spec: JobSpec, made: Sequence[UnitPlan]) -> Iterator[Problem]:

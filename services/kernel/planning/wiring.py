@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from schemas.job_operators import Aggregate, Join, Python, Top
 from schemas.plans import Edge
 from schemas.topics import JobTopics
+from services.kernel.operators import catalogue
 from services.kernel.planning.checking import Checked
 from services.kernel.planning.layout import targets
-
-WINDOW = ("window_start", "window_end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +60,7 @@ def _route(checked: Checked, tasks: Mapping[str, int], producer: str, consumer: 
 
 def _key(checked: Checked, consumer: str) -> tuple[str, ...]:
     """Columns whose equal values must meet in one task; empty: any row may go anywhere."""
-    operator = checked.spec.operators.get(consumer)
-    if isinstance(operator, Aggregate | Python):
-        return tuple(operator.key)
-    if isinstance(operator, Join):
-        return tuple(operator.join.on)
-    return WINDOW if isinstance(operator, Top) else ()
+    return catalogue.KINDS[checked.kind(consumer)].key(checked.params.get(consumer, {}))
 
 
 def edges(

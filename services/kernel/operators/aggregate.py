@@ -1,0 +1,94 @@
+"""aggregate: by key, and by window of event time when there is one; without, running totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.job_operators import Aggregate
+from schemas.plans import OperatorPlan
+from services.kernel.codecs.fields import schema, text_of
+from services.kernel.expressions.parsing import ExpressionError
+from services.kernel.operators import accumulators
+from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.operator import Operator
+from services.kernel.operators.running import EACH
+from services.kernel.operators.totals import Totals
+from services.kernel.operators.windows import BOUNDS, Windows
+from services.kernel.state.table import Tables
+
+_SECOND_US = 1_000_000
+
+
+class AggregateKind(OperatorKind):
+    """A row for each key, and each window. Without a key there is one group."""
+
+    model = Aggregate
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, columns, fields = Problems(), schema(inputs[0].fields), Fields()
+        key, window, each = params.get("key") or [], params.get("window"), params.get("emit") == "each"
+        for index, name in enumerate(key):
+            if problems.key(f"key[{index}]", name, inputs[0].fields):
+                problems.output(f"key[{index}]", name, inputs[0].fields[name], fields)
+        for name, text in params["aggregate"].items():
+            path = f"aggregate.{name}"
+            try:
+                aggregate = accumulators.parse(name, text, columns)
+                problems.output(path, name, _type(aggregate), fields)
+                if each and aggregate.function not in EACH:
+                    problems.add(path, f"{aggregate.function} cannot be given after each record", "use emit: updates")
+            except (ExpressionError, ValueError) as error:
+                problems.add(path, str(error))
+        if window and each:
+            hint = "use updates, or leave out window"
+            problems.add("emit", "each goes with running totals, not with windows", hint)
+        for name in BOUNDS if window else ():
+            problems.output("window", name, "timestamp", fields)
+        problems.check()
+        row_key = (*key, *BOUNDS) if window else tuple(key)
+        return Stream(fields, row_key, bool(window) and params.get("emit") == "final")
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        params, columns, output = plan.params, schema(inputs[0]), schema(plan.fields)
+        aggregates = [accumulators.parse(name, text, columns) for name, text in params["aggregate"].items()]
+        key, emit = params.get("key") or [], params["emit"]
+        if not params.get("window"):
+            return Totals(key, aggregates, emit, output, tables)
+        size, slide = _window(params)
+        return Windows(key, aggregates, size, slide, emit, params.get("late") == "topic", output, tables)
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("late",) if params.get("window") else ()
+
+    def key(self, params: Params) -> tuple[str, ...]:
+        return tuple(params.get("key") or ())
+
+    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
+        return super().tasks(params, wanted, widest) if self.key(params) else 1
+
+    def one_task(self, params: Params, windowed: bool) -> str:
+        return "" if self.key(params) else "without a key there is one group, and one task"
+
+    def stateful(self, params: Params) -> bool:
+        return True
+
+    def horizon_us(self, params: Params) -> int | None:
+        return _window(params)[0] if params.get("window") else None
+
+    def held(self, params: Params, newest_us: int) -> Held:
+        """The last window of the newest row ends there."""
+        if not params.get("window"):
+            return super().held(params, newest_us)
+        size, slide = _window(params)
+        end = newest_us // slide * slide + size
+        return Held(end, end - 1)
+
+
+def _type(aggregate: accumulators.Aggregate) -> str:
+    return text_of(aggregate.result, may_be_null=aggregate.function not in ("count", "count_distinct"))
+
+
+def _window(params: Params) -> tuple[int, int]:
+    """Size and slide, microseconds."""
+    size, slide = (round(params["window"][name] * _SECOND_US) for name in ("size_s", "slide_s"))
+    return size, slide

@@ -1,0 +1,36 @@
+"""filter: keeps the rows for which an expression is true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from schemas.job_operators import Filter
+from schemas.plans import OperatorPlan
+from services.kernel.codecs.fields import schema
+from services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.operator import Operator
+from services.kernel.operators.rowwise import filtered
+from services.kernel.state.table import Tables
+
+
+class FilterKind(OperatorKind):
+    """The stream stays what it was, with fewer rows."""
+
+    model = Filter
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, columns = Problems(), schema(inputs[0].fields)
+        try:
+            kind = result_type(compile_expression(params["filter"], columns), columns)
+            if kind != pl.Boolean:
+                problems.add("filter", f"is of type {kind}, not bool", "compare it with something")
+        except ExpressionError as error:
+            problems.add("filter", str(error))
+        problems.check()
+        return inputs[0]
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        return filtered(plan.params["filter"], inputs[0], plan.params.get("on_error") == "fail")

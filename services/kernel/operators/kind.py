@@ -1,0 +1,188 @@
+"""What the rest of holdfast asks of an operator: its traits, declared beside it, in its own file.
+
+Planning, checking, closing and the unit know no operator by name. They ask its kind. Source: JOBS "operators".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from schemas.job_operators import OperatorSpec
+from schemas.plans import OperatorPlan, Problem
+from services.kernel.codecs.fields import dtype
+from services.kernel.errors import JobRejected
+from services.kernel.operators.operator import Operator
+from services.kernel.state.table import Tables
+from services.kernel.suggestions import suggest
+
+Fields = dict[str, str]
+"""Type text by column."""
+Params = Mapping[str, Any]
+"""The operator's section of the job file, defaults filled in, and what `needs` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What an operator puts out. windowed: rows are final results of windows, each row once.
+
+    hosted: what Spark says of the plan of an operator that it runs, fields of a SparkPlan by name.
+    """
+
+    fields: Fields
+    row_key: tuple[str, ...] = ()
+    windowed: bool = False
+    hosted: Mapping[str, Any] | None = None
+
+
+class Held(NamedTuple):
+    """What an operator holds of its input, in microseconds.
+
+    until: watermark at which it holds nothing; None: it never holds a row. newest: largest event time that it puts
+    out. lag: how far its own watermark is behind that of its inputs.
+    """
+
+    until: int | None
+    newest: int
+    lag: int = 0
+
+
+class Kind:
+    """The traits that sources and sinks have, too. A subclass overrides what is not the default."""
+
+    name: ClassVar[str]
+    computed: ClassVar[bool] = True
+    """A unit of the kernel runs its tasks; False: something around the kernel does."""
+
+    def key(self, params: Params) -> tuple[str, ...]:
+        """Columns whose equal values must meet in one task; empty: any row may go to any task."""
+        return ()
+
+    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
+        """How many tasks it has. wanted: by the job file, None: not said; widest: the most tasks that an input has."""
+        return wanted or widest
+
+    def delivers(self, params: Params) -> bool:
+        """It writes sink rows, or may write dead letters."""
+        return params.get("late") == "topic"
+
+    def horizon_us(self, params: Params) -> int | None:
+        """How far behind the watermark by event time a record can still count; None: it holds no record."""
+        return None
+
+    def held(self, params: Params, newest_us: int) -> Held:
+        """newest_us: largest event time that came in."""
+        horizon = self.horizon_us(params)
+        return Held(None if horizon is None else newest_us + horizon + 1, newest_us)
+
+
+class SourceKind(Kind):
+    """Brings records in."""
+
+    name = "source"
+    computed = False
+
+    def delivers(self, params: Params) -> bool:
+        return True  # records that it cannot decode
+
+
+class SinkKind(Kind):
+    """Brings rows out."""
+
+    name = "sink"
+    computed = False
+
+    def delivers(self, params: Params) -> bool:
+        return True
+
+
+class OperatorKind(Kind, ABC):
+    """An operator of a job file."""
+
+    model: ClassVar[type[OperatorSpec]]
+    """Its section of the job file."""
+    table_slots: ClassVar[frozenset[int]] = frozenset()
+    """Inputs that may be tables."""
+    warms_up: ClassVar[bool] = True
+    """A made-up batch may be run through it."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.model.kind
+
+    @abstractmethod
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        """What it puts out.
+
+        Raises:
+            JobRejected: with all its problems, paths relative to the operator.
+        """
+
+    @abstractmethod
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        """One task. inputs: fields by slot."""
+
+    def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterable[Problem]:
+        """What its section shows without the columns of its inputs, paths relative to the operator.
+
+        Args:
+            tables: key columns by slot, of the inputs that are tables; none where the key itself is at fault.
+        """
+        return ()
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        """What other sections say and its params must hold: keys of NEEDS in planning/checking.py."""
+        return ()
+
+    def code(self, params: Params) -> str:
+        """The `module:name` that the user brings; empty: none."""
+        return ""
+
+    def one_task(self, params: Params, windowed: bool) -> str:
+        """Why all rows must meet in one task; empty: they need not. windowed: its inputs' rows are."""
+        return ""
+
+    def stateful(self, params: Params) -> bool:
+        """It keeps something from batch to batch. What does not gets no tables."""
+        return False
+
+
+@dataclass(slots=True)
+class Problems:
+    """What is wrong with an operator, gathered before it is told."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, path: str, message: str, hint: str = "") -> None:
+        self.found.append(Problem(path, message, hint))
+
+    def column(self, path: str, name: str, fields: Mapping[str, str]) -> bool:
+        """Notes an unknown column; True if it is known."""
+        if name not in fields:
+            self.add(path, f"there is no column '{name}'", suggest(name, fields))
+        return name in fields
+
+    def key(self, path: str, name: str, fields: Mapping[str, str]) -> bool:
+        """Notes an unknown column, or one that cannot be a key."""
+        if not self.column(path, name, fields):
+            return False
+        if nested := dtype(fields[name]).is_nested():
+            self.add(
+                path, f"'{name}' is a {fields[name]}, which is no key", "take out what tells rows apart by a select"
+            )
+        return not nested
+
+    def output(self, path: str, name: str, kind: str, fields: Fields) -> None:
+        """Adds an output column to `fields`, or notes why it cannot be one."""
+        if name.startswith("_"):
+            self.add(path, f"the name '{name}' begins with an underscore", "such names belong to holdfast")
+        elif name in fields:
+            self.add(path, f"there are two columns '{name}'", "give one another name with AS")
+        else:
+            fields[name] = kind
+
+    def check(self) -> None:
+        """Raises JobRejected if anything was noted."""
+        if self.found:
+            raise JobRejected(self.found)

@@ -1,0 +1,52 @@
+"""select: computes new columns from each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from schemas.job_operators import Select
+from schemas.plans import OperatorPlan
+from services.kernel.codecs.fields import schema, text_of
+from services.kernel.expressions.parsing import (
+    ExpressionError,
+    compile_expression,
+    is_bare,
+    name_of,
+    result_type,
+    source_of,
+)
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.operator import Operator
+from services.kernel.operators.rowwise import selected
+from services.kernel.operators.windows import BOUNDS
+from services.kernel.state.table import Tables
+
+
+class SelectKind(OperatorKind):
+    """Rows keep their key, and their windows, if all its columns stay."""
+
+    model = Select
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        problems, columns, fields = Problems(), schema(inputs[0].fields), Fields()
+        for index, item in enumerate(params["select"]):
+            path = f"select[{index}]"
+            try:
+                problems.output(path, name_of(item), _type(item, columns, inputs[0].fields), fields)
+            except (ExpressionError, ValueError) as error:
+                problems.add(path, str(error))
+        problems.check()
+        whole = all(column in params["select"] for column in inputs[0].row_key)
+        windowed = inputs[0].windowed and all(bound in params["select"] for bound in BOUNDS)
+        return Stream(fields, inputs[0].row_key if whole else (), windowed)
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        return selected(plan.params["select"], inputs[0], plan.fields, plan.params.get("on_error") == "fail")
+
+
+def _type(item: str, columns: pl.Schema, fields: Fields) -> str:
+    if is_bare(item) and item.strip() in fields:
+        return fields[item.strip()]
+    return text_of(result_type(compile_expression(source_of(item), columns), columns))

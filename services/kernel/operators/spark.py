@@ -1,0 +1,44 @@
+"""spark: what Spark's Structured Streaming computes. A Spark driver runs it (services/spark); nothing here does.
+
+Source: PROTOCOL 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.job_operators import Spark
+from schemas.plans import OperatorPlan, Problem
+from services.kernel.errors import JobRejected
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Stream
+from services.kernel.operators.operator import Operator
+from services.kernel.state.table import Tables
+
+
+class SparkKind(OperatorKind):
+    """Its rows come back by one task, which reads what the driver committed."""
+
+    model = Spark
+    computed = False
+    warms_up = False
+
+    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+        """Only Spark can say; where it is at hand, the controller asks it instead."""
+        message, hint = "Spark operators run on a cluster only", "start one with `holdfast up`, and submit"
+        raise JobRejected([Problem("spark", message, hint)])
+
+    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        raise NotImplementedError(f"{plan.name} runs on Spark")
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("event_time",)
+
+    def code(self, params: Params) -> str:
+        code = params["spark"]
+        return code if isinstance(code, str) else ""
+
+    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
+        return 1
+
+    def delivers(self, params: Params) -> bool:
+        return True
