@@ -5,7 +5,9 @@ Source: JOBS "A job file". Whether columns and expressions fit is checked by ser
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -229,18 +231,14 @@ def _kind(value: Any) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-AnyOperator = Annotated[
-    Annotated[Filter, Tag("filter")]
-    | Annotated[Select, Tag("select")]
-    | Annotated[Aggregate, Tag("aggregate")]
-    | Annotated[Join, Tag("join")]
-    | Annotated[Top, Tag("top")]
-    | Annotated[Union, Tag("union")]
-    | Annotated[Python, Tag("python")]
-    | Annotated[Spark, Tag("spark")],
-    Discriminator(
-        _kind,
-        custom_error_type="operator_kind",
-        custom_error_message="An operator has exactly one of " + ", ".join(OPERATORS),
-    ),
-]
+if TYPE_CHECKING:
+    AnyOperator = OperatorSpec
+else:
+    AnyOperator = Annotated[
+        reduce(or_, (Annotated[model, Tag(kind)] for kind, model in OPERATORS.items())),
+        Discriminator(
+            _kind,
+            custom_error_type="operator_kind",
+            custom_error_message="An operator has exactly one of " + ", ".join(OPERATORS),
+        ),
+    ]
