@@ -6,7 +6,7 @@ import pytest
 
 from schemas.assignments import Flags
 from services.worker.process.loop import Worker
-from services.worker.unit import copy, running
+from services.worker.unit import copy, intake
 from services.worker.unit.copy import UnitCopy
 from tests.support.memory_cluster import MemoryCluster
 
@@ -51,7 +51,7 @@ class Busy:
         """What the one that sleeps keeps of its inputs."""
         state = sleeper(self.second).running
         assert state is not None
-        return sum(kept for _, kept in state._inputs.kept_bytes())
+        return sum(kept for _, kept in state.intake.inputs.kept_bytes())
 
     def check(self) -> None:
         self.cluster.run_to_end()
@@ -67,7 +67,7 @@ def sleeper(worker: Worker) -> UnitCopy:
 
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> Busy:
-    monkeypatch.setattr(running, "ASLEEP_INPUT_BYTES", LIMIT)
+    monkeypatch.setattr(intake, "ASLEEP_INPUT_BYTES", LIMIT)
     monkeypatch.setattr(copy, "RETURN_MS", RETURN_MS)
     return Busy()
 

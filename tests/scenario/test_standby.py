@@ -94,7 +94,7 @@ def test_a_copy_that_sleeps_beside_a_busy_source_leaves_its_records_where_they_a
         cluster.turn(20)
     source = next(copy.running for key, copy in second._copies.items() if "/orders-0" in key)
     assert source is not None
-    assert {partition.topic for partition in source.data_positions()}.isdisjoint(p.topic for p in second._data._next)
+    assert {partition.topic for partition in source.intake.positions()}.isdisjoint(p.topic for p in second._data._next)
     cluster.kill("w1")
     everywhere(cluster, second)
     feed(cluster, fed[540:])

@@ -32,7 +32,7 @@ from services.kernel.planning.layout import readers, task_name, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR
-from services.worker.unit import running
+from services.worker.unit import outputs
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named
@@ -373,7 +373,7 @@ def _same_as_replayed(
     """
     if generation.topics.cuts not in cluster.broker.created:
         return
-    reference = Reference(generation.plan, generation.topics, states, vars(running)["MAX_FRAME_BYTES"])
+    reference = Reference(generation.plan, generation.topics, states, vars(outputs)["MAX_FRAME_BYTES"])
     named_job = generation.plan.generation
     try:
         report = replay(cluster.broker, TOPICS, NAME, generation=named_job, run_by=lambda *_: reference)

@@ -14,7 +14,7 @@ from services.kernel.state import keyed as state
 from services.worker.checkpoint import checkpointer, trimmer
 from services.worker.core import cutting
 from services.worker.sinks import delivery
-from services.worker.unit import copy, running
+from services.worker.unit import copy, intake, outputs
 
 
 @contextmanager
@@ -26,9 +26,9 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (checkpointer, "PART_ENTRIES", (2, 5, 20, 2_000)),
         (checkpointer, "SWEEP_BYTES", (50, 200, 1_000, 64 * 1024)),
         (checkpointer, "JUMP_BATCHES", (0, 2, 8, 256)),
-        (running, "MAX_FRAME_BYTES", (600, 1_000, 4_000, 1024 * 1024)),
-        (running, "MAX_INPUT_BYTES", (500, 4_000, 64 * 1024 * 1024)),
-        (running, "MAX_UNACKNOWLEDGED_BATCHES", (2, 8, 64)),
+        (outputs, "MAX_FRAME_BYTES", (600, 1_000, 4_000, 1024 * 1024)),
+        (intake, "MAX_INPUT_BYTES", (500, 4_000, 64 * 1024 * 1024)),
+        (outputs, "MAX_UNACKNOWLEDGED_BATCHES", (2, 8, 64)),
         (delivery, "MAX_WAITING_BATCHES", (2, 8, 64)),
         (delivery, "MAX_BATCHES_A_TRANSACTION", (1, 2, 16)),
         (cutting, "MAX_LEAD_BATCHES", (3, 10, 64)),
@@ -38,7 +38,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (checkpointer, "PIECE_BYTES", (1, 30, 16 * 1024)),
         (checkpointer, "PART_BYTES", (50, 500, 512 * 1024)),
         (checkpointer, "SETTLED_ENTRIES", (1, 3, 1_000)),
-        (running, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
+        (intake, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
         (copy, "RETURN_MS", (100, 1_000, 10_000)),
     )
     with ExitStack() as stack:

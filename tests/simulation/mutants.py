@@ -48,9 +48,11 @@ from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.position import Positions
 from services.worker.sources.cutter import Cutter
 from services.worker.sources.user_topic import SourceFeed, _Waiting
-from services.worker.unit import copy, running
+from services.worker.unit import copy, intake
+from services.worker.unit.intake import Intake
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
+from services.worker.unit.outputs import Outputs
 from services.worker.unit.running import Running
 
 Bug = Callable[[], AbstractContextManager[object]]
@@ -358,7 +360,7 @@ def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: A
 @_method(Running, "_progress")
 def ack_without_a_marker(true: Any, self: Running) -> Any:
     """What is processed is acknowledged."""
-    return structs.replace(true(self), acked=self.batch, positions=tuple(self._inputs.positions()))
+    return structs.replace(true(self), acked=self.batch, positions=tuple(self.intake.inputs.positions()))
 
 
 # -- the broker -------------------------------------------------------------------------------------------------------
@@ -462,8 +464,8 @@ def blind_retry(true: Any, self: Delivery, outcome: Any) -> None:
         true(self, outcome)
 
 
-@_method(Running, "keep_rows")
-def rows_in_doubt_forgotten(true: Any, self: Running) -> None:
+@_method(Outputs, "keep_rows")
+def rows_in_doubt_forgotten(true: Any, self: Outputs) -> None:
     """What a commit without an answer held is not delivered again."""
     self._delivery = None
 
@@ -489,15 +491,15 @@ def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
     self._run(lambda: transactor.commit(self._rows(batch)), rows)
 
 
-@_method(Running, "deliver_by")
-def unsent_rows_forgotten(true: Any, self: Running, delivery: Delivery) -> None:
+@_method(Outputs, "deliver_by")
+def unsent_rows_forgotten(true: Any, self: Outputs, delivery: Delivery, known: int) -> None:
     """A standby that takes over delivers only what comes after."""
     self._kept.rows.clear()
-    true(self, delivery)
+    true(self, delivery, known)
 
 
-@_method(Running, "_send_kept")
-def unsent_frames_forgotten(true: Any, self: Running) -> None:
+@_method(Outputs, "send_kept")
+def unsent_frames_forgotten(true: Any, self: Outputs) -> None:
     """A standby that takes over sends only what comes after."""
     self._kept.sent.clear()
 
@@ -614,12 +616,12 @@ def name_in_use_admitted(true: Any, self: Admitted, job: str) -> None:
     """A second job of a name is taken while the first runs."""
 
 
-@_method(Running, "_hold_one")
-def slow_writer_paused(true: Any, self: Running, partition: Any, full: bool, drained: bool) -> None:
+@_method(Intake, "_hold_one")
+def slow_writer_paused(true: Any, self: Intake, partition: Any, full: bool, drained: bool) -> None:
     """A partition that holds much is paused although the unit waits for a frame that is behind it."""
-    kept = dict(self._inputs.kept_bytes()).get(partition)
+    kept = dict(self.inputs.kept_bytes()).get(partition)
     if kept is not None:
-        full, drained = kept > running.MAX_INPUT_BYTES, kept < running.MAX_INPUT_BYTES // 2
+        full, drained = kept > intake.MAX_INPUT_BYTES, kept < intake.MAX_INPUT_BYTES // 2
     true(self, partition, full, drained)
 
 

@@ -29,7 +29,7 @@ from services.log import kafka_client, opening
 from services.log.kafka import KafkaLog
 from services.worker.checkpoint import checkpointer, trimmer
 from services.worker.process import main as worker
-from services.worker.unit import running
+from services.worker.unit import outputs
 
 POINTS: Mapping[str, str] = {
     "cut": "proposal of a cut",
@@ -228,7 +228,7 @@ _REPLACED: Sequence[tuple[ModuleType, str, Any]] = (
     (kafka_client, "Producer", DoomedProducer),
     (opening, "KafkaLog", DoomedLog),
     # Small parts and frequent trims: every point comes within a second, also with little state.
-    (running, "MAX_FRAME_BYTES", 512),
+    (outputs, "MAX_FRAME_BYTES", 512),
     (checkpointer, "PART_ENTRIES", 20),
     (checkpointer, "PIECE_ENTRIES", 10),
     (checkpointer, "SWEEP_BYTES", 512),

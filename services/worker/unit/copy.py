@@ -111,7 +111,7 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return math.inf
-        return min(running.next_deadline, self._return_ms)
+        return min(running.turns.next_deadline, self._return_ms)
 
     def step(self, now_ms: float) -> bool:
         """One turn, which does nothing before something is due; True if a batch was processed."""
@@ -120,7 +120,7 @@ class UnitCopy:
             return False
         if now_ms >= self._return_ms:
             self._look_back(running, now_ms)
-        due = running.due(now_ms)
+        due = running.turns.due(now_ms)
         if not due and self._takeover is None:
             return False
         worked = due and self._guard(lambda: running.step(now_ms))
@@ -142,7 +142,7 @@ class UnitCopy:
 
     def _rewire(self, running: Running) -> None:
         """Partitions have joined, or a topic is another one."""
-        left, joined = running.rewired()
+        left, joined = running.intake.rewired()
         if left:
             self._around.data.remove(self, left)
             self._left -= left
@@ -218,12 +218,12 @@ class UnitCopy:
         """Reads the inputs if the flags say so; they count from where the image stands."""
         assert self.running is not None
         if self._receiving and not self.core.flags.receive:
-            self.running.let_go()
+            self.running.intake.let_go()
             self._around.data.remove(self)
             self._stay()
         elif self.core.flags.receive and not self._receiving:
-            self._around.data.add(self, self.running.data_positions())
-            self.running.rewired()
+            self._around.data.add(self, self.running.intake.positions())
+            self.running.intake.rewired()
         elif not self.running.asleep:
             self._return()
         self._receiving = self.core.flags.receive
@@ -247,7 +247,7 @@ class UnitCopy:
     def _return(self) -> None:
         """To the inputs that it left."""
         assert self.running is not None
-        positions = self.running.data_positions()
+        positions = self.running.intake.positions()
         self._around.data.add(self, {partition: positions[partition] for partition in self._left & positions.keys()})
         self._stay()
 
@@ -303,7 +303,7 @@ class UnitCopy:
 
     def _keep_rows(self) -> None:
         assert self.running is not None
-        self.running.keep_rows()
+        self.running.outputs.keep_rows()
 
     def _close_inputs(self) -> None:
         self._attempt += 1
@@ -314,7 +314,7 @@ class UnitCopy:
         self._receiving = False
         self._stay()
         if self.running is not None:
-            self.running.let_go()
+            self.running.intake.let_go()
             self._around.restores.run(self.running.forget, lambda _: None, self.key)
         self.running = None
 

@@ -1,0 +1,140 @@
+"""What leaves a copy: frames to other units, rows and dead letters to the users' topics; and what it keeps back.
+
+Source: PROTOCOL 2, 6 (the keep rule) and 9.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from schemas.dead_letters import DeadLetter
+from services.kernel.codecs.frames import MAX_FRAME_BYTES
+from services.kernel.dataflow.unit import Produced
+from services.kernel.errors import StateCorrupted
+from services.kernel.planning.layout import UnitLayout
+from services.log.protocol import Appender
+from services.worker.sinks.delivery import Batch, Delivery
+from services.worker.unit.kept import Kept
+from services.worker.unit.outbox import Outbox
+
+MAX_UNACKNOWLEDGED_BATCHES = 64
+
+
+class Outputs:
+    """Of one copy. Frames wait here while `send` is off, rows while the outputs are not open.
+
+    Args:
+        generation: the number in the frames. epoch: goes with them.
+    """
+
+    def __init__(self, layout: UnitLayout, generation: int, epoch: int, appender: Appender) -> None:
+        self._delivers = layout.unit.delivers
+        self._outbox = Outbox(layout, generation, epoch, appender, MAX_FRAME_BYTES)
+        self._kept = Kept()
+        self._delivery: Delivery | None = None
+
+    def epoch(self, epoch: int) -> None:
+        """Goes with frames from now on."""
+        self._outbox.epoch = epoch
+
+    def take(self, batch: int, produced: Produced, dead: Sequence[DeadLetter], send: bool) -> None:
+        """Sends and delivers what a batch has produced, or keeps it. dead: all the dead letters of the batch."""
+        if send:
+            self._outbox.send(batch, produced.sent)
+        else:
+            self._kept.sent.append((batch, produced.sent))
+        made = Batch(batch, produced.sinks, dead)
+        if self._delivery is not None:
+            self._delivery.deliver(made)
+        elif self._delivers:
+            self._kept.rows.append(made)
+
+    def send_kept(self) -> None:
+        """`send` is on: what was kept goes first."""
+        while self._kept.sent:
+            self._outbox.send(*self._kept.sent.popleft())
+
+    def keep_rows(self) -> None:
+        """The outputs are gone: rows that are not known to be committed wait until they are open again."""
+        if self._delivery is not None:
+            self._kept.rows.extendleft(reversed(self._delivery.leftovers()))
+            self._delivery = None
+
+    def deliver_by(self, delivery: Delivery, known: int) -> None:
+        """Delivers what was kept, at once, then all that follows; what is delivered already goes nowhere.
+
+        Args:
+            known: the delivered position that a valid marker names.
+
+        Raises:
+            StateCorrupted: the position lies before it. Its log has lost its tail, and rows would be delivered again.
+        """
+        if delivery.delivered < known:
+            raise StateCorrupted(f"batch {known} was delivered, but its position says {delivery.delivered}")
+        self._delivery = delivery
+        delivery.deliver(*self._kept.rows)
+        self._kept.rows.clear()
+
+    def forget(self, batch: int) -> None:
+        """A valid marker for `batch` says that all up to it is out."""
+        self._kept.forget(batch)
+
+    @property
+    def open(self) -> bool:
+        """Rows can be delivered, or there never are any."""
+        return self._delivery is not None or not self._delivers
+
+    @property
+    def full(self) -> bool:
+        """So much is on its way that no further batch is to be processed."""
+        full = self._delivery is not None and self._delivery.full
+        return full or self._kept.full or self._outbox.waiting >= MAX_UNACKNOWLEDGED_BATCHES
+
+    def acknowledged(self, processed: int) -> int:
+        """The last batch up to which every frame is acknowledged and every row committed."""
+        committed = processed if self._delivery is None else self._delivery.committed(processed)
+        return min(self._outbox.acknowledged(processed), committed)
+
+    @property
+    def answers(self) -> tuple[int, int]:
+        """Grows whenever something that has left is acknowledged or committed."""
+        return self._outbox.done, 0 if self._delivery is None else self._delivery.transactions
+
+    @property
+    def out(self) -> int:
+        """What has left so far: transactions committed, or else batches whose frames are acknowledged."""
+        done, transactions = self.answers
+        return transactions if self._delivers else done
+
+    @property
+    def error(self) -> Exception | None:
+        """The first frame that could not be delivered; it ends the copy."""
+        return self._outbox.error
+
+    @property
+    def position(self) -> int:
+        """The last batch whose rows are known to be committed."""
+        return 0 if self._delivery is None else self._delivery.delivered
+
+    @property
+    def aside(self) -> int:
+        """Rows that became dead letters, since their topic takes none so large."""
+        return 0 if self._delivery is None else self._delivery.aside
+
+    # -- topics that are gone -----------------------------------------------------------------------------------------
+
+    @property
+    def waits(self) -> str:
+        """Which topic of a sink is gone; or empty."""
+        return "" if self._delivery is None else self._delivery.waits
+
+    @property
+    def look_ms(self) -> float:
+        """When to look whether it is back."""
+        return math.inf if self._delivery is None else self._delivery.again_ms
+
+    def look(self, now_ms: float) -> None:
+        """Looks whether it is back, if it is time to."""
+        if self._delivery is not None:
+            self._delivery.look_again(now_ms)
