@@ -1,4 +1,4 @@
-"""What is measured, on which job, with which targets: the one table of them all."""
+"""The one table of measures: what is measured, on which job, with which targets."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _bytes(cluster: BenchCluster, job: Followed, topic: str, seconds: float) -> 
 
 
 class Files:
-    """The log files of some topics. A trim deletes whole files: what they held counts all the same."""
+    """The log files of some topics. A trim deletes whole files: what they held still counts."""
 
     def __init__(self, folder: Path, root: str) -> None:
         self._folder, self._root = folder, root

@@ -142,7 +142,7 @@ def _latency(cluster: BenchCluster, name: str, scale: Scale, mode: str) -> Figur
 
 
 def kills(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Under each scheme: the driver in charge is killed under load, and every row is checked."""
+    """Under each scheme: the leading driver is killed under load, and every row is checked."""
     figures: Figures = {}
     for scheme in ("hybrid", "passive"):
         figures |= {f"{scheme}_{key}": value for key, value in _kills(cluster, f"{name}-{scheme}", scheme).items()}

@@ -66,7 +66,7 @@ class History:
         return ClusterTopics(self.name)
 
     def write(self) -> None:
-        """Its last snapshot lies somewhere before the end, as ever. Raises Retriable."""
+        """Its last snapshot lies somewhere before the end, as on any cluster. Raises Retriable."""
         appender, before_ms = self.cluster.appender, int(now_ms()) - LONG_AGO_MS
         self.cluster.log.create(self.topics.specs())
         for number, record in enumerate(self._assignments()):

@@ -1,4 +1,4 @@
-"""What is asked of Spark before a job is admitted, and what it answers: between a planner and services/spark/analysis.
+"""The questions to Spark before a job is admitted, and its answers: between a planner and services/spark/analysis.
 
 Source: PROTOCOL 12: what a function raises, or an unsupported plan, rejects the job.
 """

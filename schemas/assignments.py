@@ -1,4 +1,4 @@
-"""Who runs which unit, with which flags: the records of `assignments`.
+"""Which copies each unit has, with which flags: the records of `assignments`.
 
 Source: PROTOCOL 1 and 8; the flags are MECHANISMS section 4.
 """
@@ -59,7 +59,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def committer(self) -> Copy | None:
-        """The copy in charge."""
+        """The leader of the unit."""
         return next((copy for copy in self.copies if copy.flags.commit), None)
 
     @property
@@ -71,7 +71,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def switched(self) -> bool:
-        """Another copy is in charge for as long as the primary is away."""
+        """Another copy leads the unit as long as the primary is away."""
         return bool(self.copies) and not self.copies[0].flags.commit
 
     @property

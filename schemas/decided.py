@@ -9,7 +9,7 @@ import msgspec
 
 
 class Id(msgspec.Struct, frozen=True, array_like=True):
-    """Who proposed (incarnation, or replica) and the how-manieth of his proposals it is."""
+    """The author (an incarnation or a replica) and the number of the proposal, counted by its author."""
 
     author: str
     counter: int

@@ -16,7 +16,7 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     epoch: of the assignment whose flags it has reached or is on the way to. state: deploying, deployed (operators warm,
     no state), restoring, synced (image pasted, suspended), opening, running (it processes), ended, fenced, failed.
     batch: last one processed or pasted. durable: batch of the unit's newest valid marker it has read. stopped: why the
-    job goes on only when a person says so. waits: for what that is not there.
+    job continues only when a person says so. waits: for what that does not exist.
     """
 
     unit: str

@@ -30,7 +30,7 @@ class SchemeSettings(JobPart):
     """How units survive a failure."""
 
     scheme: Scheme = "none"
-    """Fault-tolerance scheme; `none` is one copy, placed anew from its checkpoint log."""
+    """Fault-tolerance scheme; `none` is one copy, placed again from its checkpoint log."""
 
 
 class HybridSettings(JobPart):

@@ -86,7 +86,7 @@ class Sink(JobPart):
 
 
 class Query(JobPart):
-    """A result that somebody waits for."""
+    """A result that goes to a sink."""
 
     input: Name
     """Source or operator whose rows are delivered."""

@@ -66,7 +66,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
     """The user's topic as it was at admission.
 
     owners[i]: partitions of source task i. first: offset from which each partition is read. topic_id: what Kafka calls
-    this topic, and no other of its name; empty: not known, so nobody notices when it is created anew.
+    this topic, and no other of its name; empty: not known, so no process notices when it is created anew.
     """
 
     operator: str
@@ -162,7 +162,7 @@ class Rejection(msgspec.Struct, frozen=True, tag="rejection", tag_field="type"):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Records of a whole job, added up over its units as each told last; see schemas/progress.py.
+    """Records of a whole job, added up over its units' last reports; see schemas/progress.py.
 
     The job's progress goes with its topics: what is left of it is here.
     """

@@ -12,7 +12,7 @@ import time
 SLICE_S = 0.01
 LOOK_S = 0.2
 GAIN = 0.3
-"""How much of a deviation is made up for after each look: all burners see the same and answer it together."""
+"""The share of a deviation that is corrected after each look: all burners see the same and answer it together."""
 
 
 class LoadMeter:

@@ -63,7 +63,7 @@ def _row(level: str, some: Sequence[Outcome], detector: str, misses: int) -> Row
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the cluster's own switches at a level cost, none of which was needed: work, and nothing else."""
+    """The cost of the cluster's own switches at a level; none was needed, and each cost only work."""
 
     level: str
     minutes: float

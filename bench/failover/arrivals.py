@@ -60,6 +60,6 @@ class Arrivals:
         return max(after - before for before, after in pairwise(times))
 
     def _since(self, from_ms: float) -> list[tuple[float, int]]:
-        """What arrived from a time on. It is asked for while a takeover is under way: all of it is no short list."""
+        """The arrivals since a time. Called during a takeover, when the whole list would be long."""
         newest = takewhile(lambda one: one[0] >= from_ms, reversed(list(self.seen)))
         return list(newest)[::-1]

@@ -80,7 +80,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     listed = "; ".join(f"{fault}: {what}" for fault, what in FAULTS.items())
     parser = argparse.ArgumentParser(
         prog="bench failover",
-        description="Strikes the worker in charge of a unit again and again, at 2,000 records/s with 10,000 keys "
+        description="Strikes the worker that leads a unit again and again, at 2,000 records/s with 10,000 keys "
         "through source, two units with state and sink, and measures from the signal to the first new result (for a "
         "stall: the longest silence; for active replication between other units: how much longer than before). Every "
         "row is checked by replay. Started again it goes on where it was.",

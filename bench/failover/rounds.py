@@ -113,7 +113,7 @@ class Struck:
         )
 
     def takeover_ms(self, operator: str, *others: int) -> float:
-        """From killing the worker in charge of the operator's unit, and others with it, to the first new result."""
+        """From killing the worker that leads the operator's unit, and others with it, to the first new result."""
         self._await_moment()
         pids = [self.pid(operator), *others]
         signal_ms = now_ms()
@@ -129,11 +129,11 @@ class Struck:
         return first_ms
 
     def pid(self, operator: str) -> int:
-        """Of the worker in charge of the operator's unit."""
+        """Of the worker that leads the operator's unit."""
         return self._cluster.workers()[self._observer.in_charge(self._job.plan.job, self._unit(operator))]
 
     def _charges(self) -> dict[str, list[str]]:
-        """By worker, the operators of which it has a copy in charge."""
+        """By worker, the operators whose unit it leads."""
         found: dict[str, list[str]] = {worker: [] for worker in self._cluster.workers()}
         for operator in OPERATORS:
             found[self._observer.in_charge(self._job.plan.job, self._unit(operator))].append(operator)

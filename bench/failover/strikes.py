@@ -42,7 +42,7 @@ class Strike(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """One that was made.
 
-    charged: operators, as in OPERATORS, of which the worker that was struck had a copy in charge.
+    charged: operators, as in OPERATORS, whose unit the struck worker led.
     takeover_ms: from the signal to the first result, in a read_committed reader's hands, of a record sent after it.
     silence_ms: the longest time without any result after it. before_ms: the same just before it.
     back_ms: until all is protected again. phases_ms: as the events of the unit that was struck tell.
@@ -65,7 +65,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """Of all that the worker had in charge: with a source or a sink among it, results wait for that one."""
+        """Of all units that the worker led: with a source or a sink among it, results wait for that one."""
         places = {OPERATORS[one] for one in self.charged or (self.operator,)}
         return EDGE if EDGE in places else BETWEEN
 
@@ -99,14 +99,14 @@ def strikes(plan: Plan, schemes: Sequence[str], faults: Sequence[str]) -> list[S
 
 
 def victim(scheme: str, operator: str, copies: Sequence[str], charges: Mapping[str, Sequence[str]]) -> str:
-    """The worker to be struck: the one in charge of the operator's unit.
+    """The worker to be struck: the leader of the operator's unit.
 
-    Where both copies do the same, rather one of the two that is in charge of no source and no sink, since units gather
+    Where both copies do the same, rather one of the two that leads no source and no sink, since units gather
     on workers as these fall: else hardly anything is measured but what the other row is for.
 
     Args:
-        copies: workers with a copy of the unit, the one in charge first.
-        charges: by worker, the operators of which it has a copy in charge.
+        copies: workers with a copy of the unit, the leader first.
+        charges: by worker, the operators whose unit it leads.
     """
     if scheme in ALIKE and OPERATORS[operator] == BETWEEN:
         between = (one for one in copies if all(OPERATORS[held] == BETWEEN for held in charges[one]))

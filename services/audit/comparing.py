@@ -90,7 +90,7 @@ class Comparison:
             self._unknown[batch].append(row)
 
     def excuse(self, batch: int, stands_for: Callable[[Row], bool]) -> bool:
-        """Takes off one row that was put aside, if any is waited for; it is neither there nor lost."""
+        """Removes one row that was dead-lettered, if one is expected: it is neither present nor lost."""
         for waiting in (self._missing, self._pending):
             row = next(filter(stands_for, waiting.get(batch, ())), None)
             if row is not None:

@@ -49,7 +49,7 @@ class Recorded:
         return buffer[0] if buffer else None
 
     def take(self, partition: Partition) -> Message:
-        """The next record, of which `next` has told."""
+        """The next record, which `next` has announced."""
         return self._buffers[partition].popleft()
 
     def below(self, partition: Partition, stop: int) -> list[Message]:

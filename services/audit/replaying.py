@@ -67,7 +67,7 @@ class Report:
 class Recording:
     """A generation as the log holds it. next_ms: when the next generation of that job was admitted.
 
-    committed: by unit, the last batch whose rows are known to be committed. skipped: records that somebody has decided
+    committed: by unit, the last batch whose rows are known to be committed. skipped: records that a person has decided
     to pass over.
     """
 
@@ -98,8 +98,8 @@ def replay(
     Args:
         job: its name, or name@generation. generation: default: the newest that was admitted.
         first_batch: compares from this batch on; all before are run again as well.
-        progress: told the batch done and the last one.
-        run_by: what computes it; one that is told more than it must hand out looks on.
+        progress: called with the batch done and the last one.
+        run_by: makes what computes the job; a test may hand in one that has computed it already.
 
     Raises:
         CommandFailed: there is no such job, or the log no longer holds what it was made of.
@@ -212,7 +212,7 @@ def _check_own(log: Log, own: JobTopics, *, ended: bool) -> None:
     present = log.topics(own.recorded)
     for topic in sorted(own.recorded):
         if topic not in present:
-            why = "the job has ended, and with it went its own topics" if ended else "somebody deleted it"
+            why = "the job has ended, and its topics are deleted" if ended else "it was deleted"
             hint = "a job can be replayed as long as it runs, and afterwards if it was submitted with `keep_cuts: true`"
             raise CommandFailed(f"topic {topic} is gone: {why}", hint)
     start = log.offsets([Partition(own.cuts, 0)], "start")[Partition(own.cuts, 0)]
@@ -342,7 +342,7 @@ _ANEW = (
     "topic {topic}, which source {source} reads, was deleted and created anew: the records that the job took in are "
     "gone, so nothing of it can be computed again"
 )
-_STATE = "what was delivered stands; a job submitted anew can be replayed from its first record"
+_STATE = "what was delivered stands; a job submitted again can be replayed from its first record"
 _LONGER = "a longer retention.ms of the topic keeps a job replayable; of a compacted one, min.compaction.lag.ms"
 
 
@@ -421,7 +421,7 @@ class _Found:
         self._find(batch)
 
     def finish(self) -> None:
-        """What names a batch behind the last one is not compared: it was delivered since."""
+        """Rows of a batch behind the last one are not compared: they were delivered since."""
         for comparison in (*self.queries.values(), self.dead):
             comparison.finish()
         if self.aside:
@@ -452,7 +452,7 @@ class _Found:
                 self.dead.find(letter.batch, Row(message.value() or b""))
 
     def _excused(self, letter: DeadLetter) -> bool:
-        """It is there in place of a row that was too large for its sink's topic, which no computation can tell."""
+        """It is there in place of a row that was too large for its sink's topic, which no computation can know."""
         query = self._query_of.get(letter.origin)
         if query is None or not self.queries[query].excuse(letter.batch, lambda row: stands_for(letter, row.value)):
             return False

@@ -27,7 +27,7 @@ Recoveries = Annotated[
     int | None,
     typer.Option("--recoveries", min=1, max=16, help="Recovery replicas to start. [default: 1]", show_default=False),
 ]
-Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return when jobs can be submitted; it goes on running.")]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return when jobs can be submitted; it stays up.")]
 Brokers = Annotated[
     int | None,
     typer.Option(
@@ -85,7 +85,7 @@ def _check_secret(settings: Settings) -> None:
         message = f"others can write to Kafka at {settings.kafka}: the cluster needs a secret to tell its records apart"
         raise CommandFailed(message, f"{HOW}; or do without: {SECRET}=off", USAGE)
     if settings.kafka and not sealed:
-        note(f"{SECRET} is off: whoever can write to Kafka can write records that the cluster takes for its own")
+        note(f"{SECRET} is off: any writer to Kafka can write records that the cluster takes for its own")
     if (file := readable_by_others()) is not None:
         note(f"others on this machine can read the cluster's secret: `chmod 600 {file}`")
 
@@ -121,7 +121,7 @@ def down(
 
 
 def _stop(files: ClusterFiles) -> bool:
-    """False if none ran. The number is that of whoever holds the lock, so it is nobody else's."""
+    """False if none ran. The process id is that of the lock's holder, so it cannot be another process's."""
     pid = files.supervisor()
     if pid is None:
         return False

@@ -46,7 +46,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         except BrokenPipeError:
-            # Whoever read us has seen enough, such as `head`; Python must not fail when it flushes at the end.
+            # The reader of our output, such as `head`, has closed it; Python must not fail when it flushes at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except Exception as error:

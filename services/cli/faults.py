@@ -46,7 +46,7 @@ def stall(
     kafka: KafkaAt = None,
     as_json: Json = False,
 ) -> None:
-    """Stop a worker of the local cluster for a while (SIGSTOP), or slow it down; it always goes on afterwards."""
+    """Stop a worker of the local cluster for a while (SIGSTOP), or slow it down; it always continues afterwards."""
     with _held(worker, data_dir) as (one, process):
         started = time.monotonic()
         interrupted = _stop_and_go(process, seconds, duty)
@@ -55,14 +55,14 @@ def stall(
         found = {"worker": worker, "incarnation": one.incarnation, "pid": one.pid, "seconds": round(stalled_s, 3)}
         print_json({**found, "duty": duty, "interrupted": interrupted})
     else:
-        say(f"{worker} (process {one.pid}) goes on after {stalled_s:.1f} s; `holdfast events` shows what happened")
+        say(f"{worker} (process {one.pid}) continues after {stalled_s:.1f} s; `holdfast events` shows what happened")
     if interrupted:
         note("stopped early")
         raise typer.Exit(FAILED)
 
 
 def _stop_and_go(process: int, seconds: float, duty: float) -> bool:
-    """Whether we were told to end early. Signals wait until the worker goes on, so none can leave it stopped."""
+    """Whether we were asked to end early. Signals wait until the worker continues, so none can leave it stopped."""
     deadline = time.monotonic() + seconds
     former = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:

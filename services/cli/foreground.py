@@ -19,7 +19,7 @@ from services.node.supervisor import EXPECTED, Stopped, Supervisor, stop_on_sign
 
 
 def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster], None], *, quiet: bool) -> None:
-    """Returns when it was told to stop and all has ended. Raises CommandFailed if the cluster does not start."""
+    """Returns after a request to stop, when all has ended. Raises CommandFailed if the cluster does not start."""
     supervisor = Supervisor(settings, workers)
     stop_on_signals(supervisor)
     live = not quiet and sys.stdout.isatty()

@@ -34,8 +34,8 @@ def repair(
     A cut of records that do not exist is such a one, or a frame with other rows than the same frame before it.
 
     --skip decides, in the cluster's log, that every reader passes over that record as if it were not there. The job's
-    copies then begin anew from their checkpoints. Skip what should never have been written, and nothing else: the
-    rows of a true frame are gone with it, and the batches behind a cut that is skipped are cut anew.
+    copies then restart from their checkpoints. Skip what should never have been written, and nothing else: the
+    rows of a true frame are gone with it, and the batches behind a skipped cut are cut again.
     """
     from services.cli.whereabouts import connected
     from services.client import repairing
@@ -58,7 +58,7 @@ def repair(
     if as_json:
         print_json({"job": line.job, "topic": at.topic, "partition": at.index, "offset": offset, "skipped": True})
     else:
-        say(f"{at} offset {offset} is skipped; `holdfast status {line.job}` tells whether the job goes on")
+        say(f"{at} offset {offset} is skipped; `holdfast status {line.job}` shows whether the job continues")
 
 
 def _show(found: list[PoisonLine], job: str, as_json: bool) -> None:

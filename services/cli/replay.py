@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 5
 MAX_SHOWN_BYTES = 300
 _PURE = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1"}
-"""What workers run with: a user's operator that walks over a set does so in their order."""
+"""As workers run: a user's operator that iterates over a set gets the same order."""
 
 
 def replay(

@@ -97,7 +97,7 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def waiting(what: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner while something is waited for, on a terminal. Gives what tells how far it is, elsewhere in lines."""
+    """A spinner while a command waits, on a terminal. Gives a function that shows progress; elsewhere as lines."""
     if quiet:
         yield lambda how_far: None
     elif not sys.stderr.isatty():

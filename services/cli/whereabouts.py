@@ -80,7 +80,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     """
     where = find(data_dir, kafka)
     if where.local and (short := shortage(where.data_dir)):
-        note(f"{short}; the cluster waits for some, and then goes on")
+        note(f"{short}; the cluster waits for room, then continues")
     if not where.local:  # the local cluster's Kafka, when it is down, is being started again
         reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
 

@@ -21,7 +21,7 @@ from services.client.unusable import UnusableFile
 from services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
 
 Lines = Callable[[bool], Iterator[bytes]]
-"""Starts to read a file anew; see `Feed.whole_lines`."""
+"""Starts to read a file from its beginning; see `Feed.whole_lines`."""
 
 _BOOLS = {"true": True, "false": False}
 

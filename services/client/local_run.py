@@ -1,6 +1,6 @@
 """Runs a job to its end in this process: the same cores as on a cluster, on a log in memory and a clock of its own.
 
-One controller and one worker take turns; nothing waits, nothing blocks, and the clock goes on by one millisecond a
+One controller and one worker take turns; nothing waits, nothing blocks, and the clock advances by one millisecond a
 turn, so the same input always gives the same output. Source: JOBS `try`.
 """
 
@@ -104,7 +104,7 @@ class LocalRun:
         """Feeds everything, drains, and returns what was delivered.
 
         Args:
-            processed: told now and then how many records have been processed.
+            processed: called from time to time with the number of records processed.
 
         Raises:
             JobRejected: with every problem. LocalRunFailed: with the cause.

@@ -1,4 +1,4 @@
-"""Moving: asks for a unit to run on another worker, and waits until it does or somebody says why not."""
+"""Moving: asks for a unit to run on another worker, and waits until it does or recovery says why not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from services.view.door import Door
 from services.view.reading import Watch, named_job, read_all
 
 LOOK_S = 2.0
-"""Between two looks at `assignments`: events tell it sooner, unless the replica that decided it died before it told."""
+"""Between two looks at `assignments`: events show it sooner, unless the replica that decided died first."""
 ACTIVE_S = 2.0
 """The new copy says so soon after how long the takeover took."""
 ANSWERS = ("move-done", "move-abandoned", "move-refused")
@@ -71,13 +71,13 @@ def move_unit(door: Door, job: JobLine, unit: str, worker: str, timeout_s: float
             if change is None or change.moved < offset or change.arriving is not None:
                 continue
             if change.committer is None or change.committer.worker != worker:
-                raise CommandFailed(f"{unit} does not run on {worker}: {change.reason}", "`holdfast events` tells more")
+                raise CommandFailed(f"{unit} does not run on {worker}: {change.reason}", "`holdfast events` shows more")
             took_ms = answer.phases_ms.get("move") if answer is not None else None
             took_ms = (time.monotonic() - began) * 1000 if took_ms is None else took_ms
             return Moved(took_ms, _silence_ms(watch, job.job, unit, change.epoch))
     raise CommandFailed(
         f"{unit} does not run on {worker} after {timeout_s:g} s",
-        "it goes on once the unit is at rest: `holdfast units`",
+        "it continues once the unit is steady: `holdfast units`",
     )
 
 

@@ -78,7 +78,7 @@ def missing_topics(
     try:
         tasks = {} if operators(spec) else plan(spec, None, prefix, allow).sink_partitions
     except JobRejected:
-        return []  # the cluster tells all that is wrong
+        return []  # the cluster reports every problem
     wanted = {
         source_topic(spec, name): partitions or source.parallelism
         for name, source in spec.sources.items()
@@ -86,7 +86,7 @@ def missing_topics(
     }
     for query in spec.queries.values():
         if query.sink is not None:
-            # What Spark operators put out, and so how many tasks read it, takes seconds to find out: once is enough.
+            # Spark takes seconds to describe an operator's output, and so its readers' tasks: ask once.
             own = query.sink.partitions or partitions or tasks.get(query.sink.topic, 1)
             wanted[query.sink.topic] = own
     return [TopicSpec(topic, count) for topic, count in wanted.items() if topic not in present]

@@ -33,7 +33,7 @@ ANSWER_S = 10.0
 class PoisonLine(msgspec.Struct, frozen=True):
     """A line of `holdfast repair JOB --list`.
 
-    holds: it holds the job up until it is skipped; else every reader passes over it. skipped: somebody has decided so.
+    holds: it holds the job up until it is skipped; else every reader skips it anyway. skipped: by a person's word.
     """
 
     topic: str
@@ -55,7 +55,7 @@ class Search:
     found: list[PoisonLine] = field(default_factory=list)
 
     def lines(self) -> list[PoisonLine]:
-        """What is poison, those first that hold the job up."""
+        """The bad records, those first that hold the job up."""
         self._cuts()
         self._frames()
         units, own = range(len(self.plan.units)), self.topics
@@ -67,7 +67,7 @@ class Search:
         return sorted(self.found, key=lambda line: (not line.holds, line.skipped, line.topic, line.offset))
 
     def _cuts(self) -> None:
-        """Those that cannot be read; and valid ones of records that are not there."""
+        """Cuts that cannot be read, and valid cuts of records that do not exist."""
         at, log = Partition(self.topics.cuts, 0), of_plan(self.plan)
         topics = {
             f"{source.operator}-{index}": source.topic
@@ -96,7 +96,7 @@ class Search:
                     self._tell(at, offset, cause, holds=True)
 
     def _frames(self) -> None:
-        """Those that are none; and both of two that contradict each other."""
+        """Records that are no frames, and both of two frames that contradict each other."""
         logs = commit_logs(self.plan)
         for topic, count in data_topics(self.plan).items():
             if topic in logs or not topic.startswith(f"{self.topics.root}.data."):
@@ -146,13 +146,13 @@ def _position(value: bytes, newest: int) -> None:
 
 
 def search(door: Door, plan: Plan) -> list[PoisonLine]:
-    """What is poison in the job's own topics."""
+    """The bad records in the job's own topics."""
     topics = door.topics.job(plan.job, plan.generation)
     return Search(door.log, plan, topics, skipped(door, plan.generation)).lines()
 
 
 def skipped(door: Door, generation: str) -> Skipped:
-    """What was decided to be passed over so far."""
+    """The records that people have decided to skip so far."""
     admitted = Admitted()
     for message in door.log.scan(Partition(door.topics.plans, 0)):
         try:

@@ -58,7 +58,7 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, tell: Callable[[st
     """Returns once every unit runs.
 
     Args:
-        tell: how far it is, whenever the cluster says so.
+        tell: called with the progress whenever the cluster reports it.
 
     Raises:
         JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
@@ -134,7 +134,7 @@ def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = 
                 raise CommandFailed(f"refused: {record.detail}")
             if isinstance(record, Status) and record.generation == job.generation and record.state == "failed":
                 raise CommandFailed(f"job {job.job} failed: {record.error}")
-    raise CommandFailed(f"{kind} of {job.job} is not done after {timeout_s:g} s", "it goes on: `holdfast status` tells")
+    raise CommandFailed(f"{kind} of {job.job} is not done after {timeout_s:g} s", "it continues: see `holdfast status`")
 
 
 def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: float) -> None:

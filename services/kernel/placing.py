@@ -40,7 +40,7 @@ def place(
 
 
 class Room:
-    """What each worker and zone holds while units are handed out.
+    """The load of each worker and zone while units are placed.
 
     Args:
         zones: of workers that hold copies but are no candidates.
@@ -104,7 +104,7 @@ class Room:
         )
 
     def _domain(self, worker: str) -> str:
-        """What fails together: the zone, or the worker alone where none is given."""
+        """The failure domain: the zone, or the worker alone where no zone is given."""
         zone = self._zones.get(worker, "")
         return f"zone {zone}" if zone else f"worker {worker}"
 

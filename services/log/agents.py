@@ -1,7 +1,7 @@
 """A Faust app whose agents feed records to a core, in the event loop.
 
 Source: PROTOCOL 1: every replica is a consumer group of its own and reads everything from the start, unless its group
-was told where to go on (catching_up.py).
+learned where to go on (catching_up.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A client that has no answer may say so by an offset that is none: librdkafka 2.16 lists -1001 without an error for a
 partition whose leader has just died, for up to 20 s. Where that counted as a value, a position was read as "nothing was
-delivered" and a drain ended before its source. And a broker that has fallen behind tells the truth of yesterday.
+delivered" and a drain ended before its source. And a broker that has fallen behind answers with an old state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WentBack(Moved):
 class Known:
     """The ends that this process has seen partitions to have: a later answer below one of them is old, or bad news.
 
-    Any thread may ask or tell; of two that tell at once the lower end may stay, which is true, too.
+    Any thread may read or write; of two writes at once the lower end may stay, which is also true.
     """
 
     def __init__(self) -> None:
@@ -60,14 +60,14 @@ class Known:
             self._stable[partition] = end
 
     def opened(self, acknowledged: dict[Partition, int]) -> None:
-        """An appender's own notes, which it goes on to keep: the offset last acknowledged, by partition."""
+        """An appender's own record, which it keeps up to date: the offset last acknowledged, by partition."""
         self._appenders = [*self._appenders, acknowledged]
 
     def closed(self, acknowledged: dict[Partition, int]) -> None:
         self._appenders = [one for one in self._appenders if one is not acknowledged]
 
     def forget(self, topics: Collection[str]) -> None:
-        """What is there now may begin anew: the topics were deleted, or have lost what was known of them."""
+        """Forgets what is known of the topics: they were deleted, or have lost their tail."""
         for partition in [p for p in self._stable.copy() if p.topic in topics]:
             self._stable.pop(partition, None)
         for appender in self._appenders:

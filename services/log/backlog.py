@@ -33,5 +33,5 @@ class Backlog:
             del self._left[partition]
 
     def trimmed(self, starts: Mapping[Partition, int]) -> None:
-        """What lies below need not be read: heartbeats go by age, perhaps all of them, and others were fed already."""
+        """Records below need not be read: Kafka drops heartbeats by age, and the others were fed already."""
         self._left = {p: end for p, end in self._left.items() if end > starts.get(p, 0)}

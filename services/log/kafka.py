@@ -85,7 +85,7 @@ _Asked = dict[TopicPartition, Future[Any]]
 
 
 class Absent(Retriable):
-    """Who was asked knows of no such topic, or partition."""
+    """The broker that was asked does not know the topic or partition."""
 
 
 class KafkaLog:
@@ -248,11 +248,11 @@ class KafkaLog:
             return {}
         found = {name: entry.value for name, entry in entries.items() if entry.value is not None}
         if not found:
-            raise Moved(f"describe {topic}: it is there, but its settings are not told")
+            raise Moved(f"describe {topic}: it exists, but its settings are not listed")
         return found
 
     def _metadata(self, timeout_s: float = ANSWER_S) -> dict[str, Any]:
-        """What a broker knows of all topics; one that knows of no broker, not even itself, knows nothing."""
+        """A broker's metadata of all topics; metadata without any broker is no answer."""
         try:
             found = self._admin.list_topics(timeout=timeout_s)
         except KafkaException as exception:
@@ -278,7 +278,7 @@ class KafkaLog:
     def _confirm_absent(self, names: list[str]) -> None:
         """Kafka's controller would make a topic of that name; raises Retriable if there is one already.
 
-        What a broker that is cut off, or has just started, does not list may be there all the same.
+        A topic that a broker does not list may still exist, if the broker is cut off or has just started.
         """
         asked = self._admin.create_topics([NewTopic(name, 1) for name in names], request_timeout=ANSWER_S,
                                           validate_only=True)  # fmt: skip

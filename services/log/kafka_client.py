@@ -34,7 +34,7 @@ _DEFAULTS: Mapping[str, str | int] = {
     # A broker that is back is to be noticed at once: the default backs off up to 10 s.
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 500,
-    # Of a broker that stands still, or cannot be reached, nobody tells: by default a request to it waits for a minute,
+    # Nothing reports a broker that stands still or cannot be reached: by default a request to it waits for a minute,
     # and who leads instead is asked every five.
     "socket.timeout.ms": 3000,
     "topic.metadata.refresh.interval.ms": 1000,

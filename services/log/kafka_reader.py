@@ -59,7 +59,7 @@ class KafkaReader:
         self._doubtful: dict[Partition, tuple[float, int]] = {}
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
-        """Moving is taking away and giving anew: the library then drops what it has fetched for the former position."""
+        """Unassigns and assigns again: the library then drops what it has fetched for the former position."""
         if not positions:
             return
         self.unassign(p for p in positions if p in self._generations)
@@ -81,7 +81,7 @@ class KafkaReader:
         self._consumer.incremental_unassign(_listed(gone))
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        """What was fetched and not handed out is dropped, and fetched again after resume."""
+        """Messages that were fetched and not returned yet are dropped, and fetched again after resume."""
         held = [p for p in partitions if p in self._generations and p not in self._paused]
         if held:
             self._paused.update(held)
@@ -132,7 +132,7 @@ class KafkaReader:
                 self._consumer.list_topics(new.pop() if len(new) == 1 else None, timeout=LOOK_UP_S)
 
     def _raise_first(self) -> None:
-        """Each error is raised once; its partition gives nothing more until it is assigned anew."""
+        """Each error is raised once; its partition gives nothing more until it is assigned again."""
         if self._errors:
             raise self._errors.pop(next(iter(self._errors)))
 

@@ -40,7 +40,7 @@ class SecretDiffers(HoldfastError):
 
 
 class KafkaDoor(SealedLog):
-    """A SealedLog on Kafka, with what only Kafka has. reporter: the name of a service that tells of what it refuses."""
+    """A SealedLog on Kafka, with what only Kafka has. reporter: the name of a service that reports what it refuses."""
 
     def __init__(self, log: KafkaLog, topics: ClusterTopics, keys: Keyring, reporter: str = "") -> None:
         self._kafka, self._events, self._reporter = log, Partition(topics.events, 0), reporter
@@ -51,7 +51,7 @@ class KafkaDoor(SealedLog):
         self._kafka.start_group(group, positions)
 
     def _report(self, event: Event) -> None:
-        """In a thread of its own: whoever met the record has other things to do."""
+        """In a thread of its own: the reader that met the record must not wait."""
         _log.warning(event.kind, detail=event.detail)
         threading.Thread(target=self._publish, args=(event,), name="refusals", daemon=True).start()
 
@@ -87,7 +87,7 @@ def expect_secret(log: Log, topics: ClusterTopics) -> None:
     raw = log.raw if isinstance(log, SealedLog) else log
     place = log.gate.place(partition) if isinstance(log, SealedLog) else None
     if place is None and is_said():
-        return  # off, and somebody has said so
+        return  # off, and the settings say so
     start, end = (raw.offsets([partition], at)[partition] for at in ("start", "end"))
     stretch, begin, faults = FIRST_STRETCH, end, set[Fault | None]()
     while begin > start and stretch <= (LOOKED_AT if place is not None else FIRST_STRETCH):
@@ -114,7 +114,7 @@ def look_at_secret(log: Log, topics: ClusterTopics) -> None:
 
 
 def gate(log: Log) -> Gate | None:
-    """What says which records count, for those who read Kafka by themselves; None where all do."""
+    """The check by which processes with their own Kafka client judge records; None where every record counts."""
     return log.gate if isinstance(log, SealedLog) else None
 
 

@@ -9,7 +9,7 @@ tests/unit/log/test_hostile_answers.py hold what follows. A partition's leader m
 - away: what is asked of the partition is Retriable, within 5 s, never a value. Appends wait. Readers get neither
   records nor an end. Metadata name the topic and all its partitions. Other partitions are served.
 - moved: the same call finds the new leader, or is Retriable. A leader that does not know yet what was committed is
-  asked again: no end lies below one that this process has read, been told, or had acknowledged.
+  asked again: no end lies below one that this process has read, learned, or had acknowledged.
 - fenced, or cut off: an answer that is behind is asked again, with fresh metadata.
 - without what it had: an end that stays below a known one, a trim above the end, and a read from behind the end are a
   truncated log: StateCorrupted, once for each time it is found.
@@ -147,7 +147,7 @@ At = Literal["start", "end"] | int
 class Described:
     """A topic as a broker knows it. id: of this topic and no other, also of one that had the same name before.
 
-    A broker that lags behind the others may still tell of fewer partitions, or of the topic that was there before.
+    A broker that lags behind the others may still list fewer partitions, or the former topic of that name.
     """
 
     id: str
@@ -170,7 +170,7 @@ class Log(Protocol):
 
         Args:
             needed: names whose absence is to be certain. Kafka's controller is asked for those that no broker listed.
-                Raises Retriable for one that is there all the same.
+                Raises Retriable if it still exists.
         """
         ...
 

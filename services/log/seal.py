@@ -1,6 +1,6 @@
 """Seals: the keyed hash that each record of a cluster's own topics carries, so that a stranger's record is no record.
 
-A seal covers topic, partition, headers, key and value: a true record that somebody copies to another topic, partition
+A seal covers topic, partition, headers, key and value: a true record that is copied to another topic, partition
 or generation (topic names hold it) does not fit there. The same record twice in its own place is a duplicate, which
 every reader drops anyway. Keyed BLAKE2b: about 1 us and 1 ns a byte, `bench seal` measures what that comes to.
 """

@@ -36,7 +36,7 @@ FIRST_STRETCH = 64
 _MOST_PLACES = 20_000
 _REPLACED = (
     "{partition}: none of its records carries the seal of the cluster, yet records are missing between offsets 0 and "
-    "{end}: somebody has written over what was there, and Kafka has compacted it away. Compare the last rows of the "
+    "{end}: another writer's records came later, and Kafka has compacted these away. Compare the last rows of the "
     "job's sinks, keep others from writing to this topic (Kafka's ACLs), and submit the job again"
 )
 
@@ -96,7 +96,7 @@ class Gate:
 
 
 class SealedLog:
-    """Implements Log. topics: of the cluster, which says what is sealed. tell: of what is refused; from any thread."""
+    """Implements Log. topics: of the cluster, which says what is sealed. tell: publishes refusals; from any thread."""
 
     def __init__(self, log: Log, topics: ClusterTopics, keyring: Keyring, tell: Tell = lambda event: None) -> None:
         self._log = self.raw = log

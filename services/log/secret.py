@@ -2,7 +2,7 @@
 
 Several secrets, separated by commas or lines: the first seals, each is believed; so rolling restarts change a secret:
 `old,new`, then `new,old`, and `new` alone once the jobs from before have ended, since their records carry the old one.
-`off` alone: no seals, and somebody has said so. `off` behind others: records without a seal are believed, too, for the
+`off` alone: no seals, on purpose. `off` behind others: records without a seal are believed, too, for the
 jobs of a cluster that gets its first secret.
 """
 
@@ -39,7 +39,7 @@ def keyring(environment: Mapping[str, str] = os.environ) -> Keyring | None:
 
 
 def is_said(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether somebody has set a secret, or `off`. Raises SecretUnusable."""
+    """Whether a secret, or `off`, is set. Raises SecretUnusable."""
     return bool(_secrets(environment))
 
 

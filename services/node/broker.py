@@ -72,7 +72,7 @@ class BrokerRunning(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The nodes of one embedded Kafka as each of them is told.
+    """The nodes of one embedded Kafka, as each node's settings list them.
 
     ports: by node id, of the clients' listener; the controller's is the next one. cluster: the identity they share.
     """
@@ -137,7 +137,7 @@ class EmbeddedKafka:
         self._start(_command(java, artifacts, *flags), timeout_s)
 
     def prepare_port(self) -> int:
-        """Chooses the port for the next start, so that other nodes can be told. Raises BrokerFailed."""
+        """Chooses the port for the next start, so that other nodes can learn it. Raises BrokerFailed."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         port = self._choose_port()
         put(self._port_file, f"{port}\n")
@@ -255,7 +255,7 @@ class EmbeddedKafka:
             raise BrokerFailed(str(error)) from None
 
     def _configure(self, port: int) -> None:
-        """Write the configuration, which is anew with each start, and put the former log aside."""
+        """Write the configuration, a new one for each start, and rename the former log."""
         self._fill(port, "server.properties", "log4j2.properties")
         put(self._port_file, f"{port}\n")
         if self._log.exists():
@@ -295,7 +295,7 @@ class EmbeddedKafka:
         return ports.choose_pair()
 
     def _answers(self, deadline: float) -> bool:
-        """True once a client is told of the broker by itself, False if the broker ends before."""
+        """True once a client finds the broker in its own metadata, False if the broker ends before."""
         backoff = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50}
         client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **backoff})
         while self.running:

@@ -22,7 +22,7 @@ RECENT_MS = 60_000
 RECENT_RECORDS = 2_000
 """Older heartbeats say nothing of who lives, nor of which incarnation was the last."""
 CLAIM_MS = 30_000
-"""So long a claim counts by itself; whoever has one and lives is heard by then."""
+"""A claim counts by itself for so long; a live process that claimed the name is heard by then."""
 LISTEN_S = 2.0
 NEVER = "0"
 LISTEN_BEATS = 5
@@ -44,12 +44,12 @@ def running_at(other: Heartbeat) -> str:
 
 
 def claim(worker: str, address: str, time_ms: int, *, back: bool = False) -> Exit:
-    """What says that the name is ours from now on; back: no more. It is the end of an incarnation that never was."""
+    """The exit notice, of an incarnation that never ran, that claims the name; back: that gives it back."""
     return Exit(worker, NEVER, time_ms, int(back), address)
 
 
 class Neighbours:
-    """Who has a name of ours, as heartbeats tell of them. incarnations: the newest, by worker."""
+    """The processes that have one of our names, by their heartbeats. incarnations: the newest, by worker."""
 
     def __init__(self, naming: Naming, address: str) -> None:
         self._naming, self._address = naming, address
@@ -91,12 +91,12 @@ class Neighbours:
 
     @property
     def strangers(self) -> bool:
-        """Somebody was heard at another address whose end nobody has told."""
+        """A worker was heard at another address, and no exit notice names it."""
         return bool(self._strangers)
 
 
 def living_stranger(log: Log, topics: ClusterTopics, neighbours: Neighbours, beat_ms: int) -> Heartbeat | None:
-    """Who has one of our names, at another address, and is alive. Raises Retriable."""
+    """The live process at another address that has one of our names. Raises Retriable."""
     partition = Partition(topics.heartbeats, 0)
     look_around(log, topics, neighbours)
     if not neighbours.strangers:

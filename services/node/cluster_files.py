@@ -168,7 +168,7 @@ class ClusterFiles:
 
 
 def _get(lock: int) -> bool:
-    """Tries for a moment: somebody may just be looking whether it is free."""
+    """Tries for a moment: another command may just be checking whether it is free."""
     for _ in range(LOOKS):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

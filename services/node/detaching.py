@@ -1,4 +1,4 @@
-"""Detaching: a supervisor in a session of its own, which goes on when the command that started it has returned."""
+"""Detaching: a supervisor in a session of its own, which outlives the command that started it."""
 
 from __future__ import annotations
 

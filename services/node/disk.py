@@ -1,6 +1,6 @@
 """Disk: what a supervisor writes beside Kafka, on a disk that may be full. Nothing that it writes may end it.
 
-A write that fails is told once, tried again, and told once more when all that failed has succeeded.
+A write that fails is reported once and tried again; a second report follows when all that failed has succeeded.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Disk:
         return True
 
     def look(self) -> None:
-        """Now and then: what will fail soon is told while Kafka can still take it."""
+        """From time to time: a disk that will soon be full is reported while Kafka can still take the event."""
         if self.has_room(SPACE):
             self.succeeds(SPACE)
 
@@ -74,7 +74,7 @@ class Disk:
 
 
 def shortage(directory: Path) -> str:
-    """What a person is told if a directory's disk has no room; empty if it has, or does not say."""
+    """The message for a person if a directory's disk is full; empty if it has room, or if that is unknown."""
     try:
         found = os.statvfs(directory)
     except OSError:

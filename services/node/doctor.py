@@ -79,7 +79,7 @@ def broker_jars(_: Settings) -> Finding:
     if not wrong:
         return Finding("broker's jars", Verdict.OK, f"{len(wanted.sums)} in {wanted.directory}, sums as recorded")
     more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return Finding("broker's jars", Verdict.FAIL, wrong[0] + more, "run ./scripts/setup, it fetches them anew")
+    return Finding("broker's jars", Verdict.FAIL, wrong[0] + more, "run ./scripts/setup, it fetches them again")
 
 
 def spark(_: Settings) -> Finding:
@@ -162,7 +162,7 @@ def _at_least(name: str, amount: float, unit: str, *, warn_below: float, fail_be
 
 
 def _available_bytes() -> float:
-    """Of the machine, or the container's limit if that is less; unlimited where neither tells."""
+    """Of the machine, or the container's limit if that is less; unlimited where neither is known."""
     left = [float("inf")]
     meminfo, limit = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
     if meminfo.exists() and (found := re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text())):

@@ -1,6 +1,6 @@
-"""Fencing: after a crash the metadata is told that the former broker is gone, before the next one starts on its data.
+"""Fencing: after a crash the metadata records that the former broker is gone, before the next one starts on its data.
 
-Kafka 4.3.1 loses transactions otherwise. A broker that is started again finds itself in charge still, takes up the
+Kafka 4.3.1 loses transactions otherwise. A broker that is started again finds that it still leads, takes up the
 transactions that were being ended, cannot yet write, tries again every 50 ms, and is put out of charge when the session
 of its former life is over. A try that falls into the milliseconds in which its partitions have no leader takes them for
 deleted ("likely deleted already", says its log): the transaction is declared complete without an end in some or all of
@@ -70,7 +70,7 @@ def lone_controller(
 
 
 def await_fenced(controllers: Sequence[Controller], deadline: float) -> None:
-    """Returns when no broker is in charge of anything, as the active one of the controllers says. Raises NotFenced.
+    """Returns when no broker leads any partition, as the active one of the controllers says. Raises NotFenced.
 
     Args:
         deadline: on the monotonic clock.

@@ -52,7 +52,7 @@ def _candidate() -> str | None:
 
 
 def _build_of(path: str) -> str:
-    """What it says of itself, empty if it cannot say."""
+    """Its version text; empty if it prints none."""
     try:
         return subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):

@@ -1,8 +1,8 @@
 """Lifeline: learns that a process is dying before the kernel has torn down its memory.
 
-A parent can wait for a child's exit, but that is told last: after the pages are freed, 20 ms of CPU for a worker, which
-a busy machine stretches to some hundred. A robust mutex in shared memory is told first: when the thread that holds it
-ends, whoever waits for it gets it. Needs Linux; elsewhere there is none, and the exit itself must do.
+A parent can wait for a child's exit, but the kernel reports it last: after the pages are freed, 20 ms of CPU for a
+worker, which a busy machine stretches to some hundred. A robust mutex in shared memory is released first: when the
+thread that holds it ends, the waiting thread gets it. Needs Linux; elsewhere the exit itself must do.
 """
 
 from __future__ import annotations

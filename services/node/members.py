@@ -109,7 +109,7 @@ class Member:
             self._child.stop(STOP_S, self.ends_by)
 
     def bound_log(self) -> None:
-        """Puts the log aside when it is full; the process goes on in the same file, which it appends to.
+        """Renames the log when it is full; the process continues in the same file, which it appends to.
 
         Where there is no room for two, what it has said is dropped. Raises OSError.
         """

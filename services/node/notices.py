@@ -1,4 +1,4 @@
-"""Notices: tells the cluster at once that a worker's process has ended, naming the incarnation.
+"""Notices: reports to the cluster at once that a worker's process has ended, naming the incarnation.
 
 Source: PROTOCOL 5: a crash is known in 10 ms, long before heartbeats are missed. So the connection is up in advance.
 """

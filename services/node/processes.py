@@ -1,4 +1,4 @@
-"""Processes: children that die with us, log to a bounded file and tell at once when they end."""
+"""Processes: children that die with us, log to a bounded file and are reported at once when they end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Child:
         """Start `command`, its output appended to `log`; `environment` is laid over our own.
 
         Descriptors in `keep_open` are inherited. Raises OSError when the process cannot be started; a program that
-        does not exist is told by exit status 1 and in the log.
+        does not exist shows as exit status 1 and in the log.
         """
         self.command = tuple(command)
         self.log = log
@@ -145,7 +145,7 @@ def _start(
 
 
 def open_log(log: Path) -> BinaryIO:
-    """To append to; the former one is put aside when it is full. Where no file can be made, what is said is dropped."""
+    """The log file to append to; a full one is renamed first. If no file can be made, the lines are dropped."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > LOG_BYTES:

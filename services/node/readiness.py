@@ -25,7 +25,7 @@ class Readiness:
     """Listens from now on, and asks the controller.
 
     Args:
-        probe: unique, for the name in question. neighbours: told of all heartbeats.
+        probe: unique, for the name in question. neighbours: given all heartbeats.
     """
 
     def __init__(self, log: Log, topics: ClusterTopics, probe: str, neighbours: Neighbours) -> None:

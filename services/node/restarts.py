@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 STEADY_S = 10.0
-"""Who ran for so long did not fail because of how it was started."""
+"""A process that ran for so long did not fail because of how it was started."""
 DELAYS_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 

@@ -77,7 +77,7 @@ class Settings(BaseSettings):
         description="calm needed before a unit moves off a worker with more than its share; 0: none ever does",
     )
     exit_notices: bool = Field(
-        True, description="tell the cluster at once when a worker's process ends; off: its heartbeats are missed"
+        True, description="report to the cluster at once when a worker's process ends; off: its heartbeats are missed"
     )
     metrics_port: int = Field(
         0,

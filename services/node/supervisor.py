@@ -1,4 +1,4 @@
-"""Supervisor: starts the processes of a cluster on this machine, and starts again what ends, until it is told to stop.
+"""Supervisor: starts the processes of a cluster on this machine, and restarts those that end, until asked to stop.
 
 `python -m services.node.supervisor` is the one behind `holdfast up --detach`. All of its processes die with it.
 """
@@ -47,7 +47,7 @@ from services.node.spark_members import SparkDemand
 from services.worker.process.settings import new_incarnation
 
 READY_S = 180.0
-"""Who ends as soon as he starts is told before; who is only slow, on a machine with much to do, is waited for."""
+"""A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out."""
 TICK_S = 0.25
 LOGS_S = 5.0
 PUBLISH_AGAIN_S = 1.0
@@ -315,7 +315,7 @@ class Supervisor:
         ended.start()
 
     def _durability(self) -> Durability:
-        """What nobody has said is left to the broker, which knows how many there are."""
+        """A setting that is not given is left to the broker, which knows how many brokers there are."""
         said = self.settings.model_fields_set
         return Durability(**{
             name: getattr(self.settings, name) for name in ("replication_factor", "min_insync_replicas") if name in said
@@ -380,7 +380,7 @@ class Supervisor:
         self._publish()
 
     def _restart_broker(self, broker: EmbeddedKafka, status: int) -> None:
-        """In a thread of its own, again and again until it answers: everything else goes on meanwhile.
+        """In a thread of its own, again and again until Kafka answers: everything else continues meanwhile.
 
         A Kafka that keeps ending by itself, as one whose disk is full, gets ever longer pauses.
         """
@@ -393,7 +393,7 @@ class Supervisor:
                 if self.disk.has_room(what):
                     self.brokers.restart(broker)
                     break
-            except Exception as error:  # whatever it is: nothing goes on without Kafka
+            except Exception as error:  # any error: nothing works without Kafka
                 _say(f"{type(error).__name__}: {error}")
             delay = restarts.delay_s(0)
         else:
@@ -402,7 +402,7 @@ class Supervisor:
         self._queue.put(_Returned(broker, status))
 
     def _returned(self, broker: EmbeddedKafka, status: int) -> None:
-        """If its port was taken meanwhile, everybody is started anew."""
+        """If its port was taken meanwhile, every process is restarted."""
         self._watch(broker)
         if self._notices is not None:
             self._notices.tell("kafka-restarted", detail=f"it{self._which(broker)} had ended with status {status}")
@@ -541,7 +541,7 @@ def _say(text: str) -> None:
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the daemon tells the command that started it: a cluster that is ready, or why there is none."""
+    """The daemon's answer to the command that started it: the cluster is ready, or why not."""
 
     cluster: Cluster | None = None
     error: str = ""

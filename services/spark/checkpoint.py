@@ -86,7 +86,7 @@ class Checkpoints:
             path.write_text(note)
 
     def forget_before(self, epoch: int) -> None:
-        """What earlier epochs have left."""
+        """Directories of earlier epochs."""
         for path in self._root.glob("[0-9]*"):
             if int(path.name) < epoch:
                 shutil.rmtree(path, ignore_errors=True)

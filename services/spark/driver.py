@@ -73,7 +73,7 @@ class Driver:
         self.plan, self.spark, self._topics, self._around = plan, spark, topics, around
         self.state, self.error, self.epoch = "deploying", "", 0
         self._flags = Flags(commit=False)
-        self._charge = self._leading = 0  # epochs in which it was last put in charge, and in which it acts on that
+        self._charge = self._leading = 0  # epochs: of the record that made it the leader, of the one it acts on
         self._changed = threading.Condition()
         self._closed = False
         self._skipped: Collection[int] = frozenset()
@@ -345,12 +345,12 @@ class Driver:
 
     @property
     def _leads(self) -> bool:
-        """Later assignments that leave it in charge change nothing: nobody else fences, so its epoch goes on."""
+        """Later assignments that keep it the leader change nothing: no other copy fences, so its epoch stays valid."""
         same = self._commits is not None and self._commits.skipped == self._skipped
         return same and not self._closed and self._flags.commit and self._charge == self._leading
 
     def _check(self) -> None:
-        """Raises Stop when another copy is in charge."""
+        """Raises Stop when another copy leads the unit."""
         if not self._leads:
             raise Stop
 

@@ -40,7 +40,7 @@ _TO_TIMESTAMP: Mapping[str, Callable[[Column], Column]] = {
 
 
 class OperatorFault(HoldfastError):
-    """What the user brought is no operator; says why, in words he can act on."""
+    """The user's code is no operator; the message says why, in words a person can act on."""
 
 
 def apply(plan: SparkPlan, given: DataFrame, allow: Sequence[str] | None) -> DataFrame:

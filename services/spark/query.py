@@ -81,7 +81,7 @@ class Query:
         return writer.queryName(self._name).start()
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
-        """What it raises is told in a line: Spark takes an error's text apart by a pattern that overflows the stack of
+        """An error is reported in one line: Spark takes an error's text apart by a pattern that overflows the stack of
         the query's thread when a Java error is quoted in it, and the query then neither runs nor ends."""
         try:
             self._decide(rows, batch)

@@ -89,8 +89,8 @@ class RealTimeQuery:
 def last_origin(log: Log, plan: SparkPlan, lane: Partition, end: int) -> int | None:
     """Of which record the last row of a lane is made; None if it has none.
 
-    What is no row, or is made of no record, is passed over. end: of the input partition; a row of a later record is
-    passed over, too: whoever begins too early doubles nothing.
+    A record that is no row, or is made of no record, is skipped, as is a row of a record behind `end`, the end of the
+    input partition: a run that begins too early doubles nothing.
     """
     start, stop = (log.offsets([lane], which)[lane] for which in ("start", "end"))
     stretch, rows = FIRST_STRETCH, RowReader(plan.output, 0)

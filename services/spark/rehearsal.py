@@ -1,4 +1,4 @@
-"""What a standby does before it is needed: the query, over the newest few records, for nothing.
+"""The rehearsal of a standby: it runs the query over the newest few records and writes nothing.
 
 Source: PROTOCOL 12, "a standby driver has session, code and Kafka connections up". Most of what a query's first
 micro-batch takes is spent once for a process: classes are loaded, code is generated and compiled, Python workers start.
@@ -65,7 +65,7 @@ class Rehearsal:
             self._clear()
 
     def _clear(self) -> None:
-        """What is left after that is taken away by the next one, which has a checkpoint of its own."""
+        """The next rehearsal, which has a checkpoint of its own, deletes what is left."""
         ends = time.monotonic() + CLEAR_S
         shutil.rmtree(self.folder, ignore_errors=True)
         while self.folder.exists() and time.monotonic() < ends:
@@ -98,7 +98,7 @@ class Rehearsal:
         return {one.index: max(self.plan.first[one.index], ends[one] - RECORDS) for one in partitions}
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
-        """What it raises is told in a line, as by `Query`."""
+        """An error is reported in one line, as by `Query`."""
         try:
             self._rehearse(rows, batch)
         except Exception as error:

@@ -166,14 +166,14 @@ class ClusterView:
     # -- what comes in ------------------------------------------------------------------------------------------------
 
     def begin(self, assigned: Assigned) -> None:
-        """Who runs which unit; what is read of `assignments` follows it."""
+        """The copies of each unit; later records of `assignments` change it."""
         self._assigned = assigned
 
     def read(self, topic: str, value: bytes | None) -> None:
         """A record of one of the cluster's topics."""
         try:
             self._folds[topic](value or b"")
-        except msgspec.DecodeError:  # the readers that matter skip it, too, and tell of it
+        except msgspec.DecodeError:  # the services skip it, too, and report it
             self.refused[topic] += 1
 
     def read_progress(self, generation: str, value: bytes | None) -> None:
@@ -263,7 +263,7 @@ class ClusterView:
         )
 
     def _refused_of(self, job: JobLine) -> dict[str, int]:
-        """Of the workers that are there; one that starts anew reads, and refuses, the same records again."""
+        """Of the present workers; one that restarts reads, and refuses, the same records again."""
         shared, root = (
             {spec.name for spec in self._topics.specs()},
             f"{self._topics.prefix}.{job.job}.{job.generation}.",
@@ -322,7 +322,7 @@ class ClusterView:
         return self._assigned.of(key)
 
     def units(self, plan: Plan) -> list[UnitLine]:
-        """Who runs what of a job."""
+        """Which copies run the units of a job."""
         return [self._unit_line(plan, unit) for unit in plan.units]
 
     def _unit_line(self, plan: Plan, unit: UnitPlan) -> UnitLine:
@@ -357,7 +357,7 @@ class ClusterView:
         return next((copy for copy in copies if copy.unit == unit), CopyState(unit, 0, "unknown"))
 
     def workers(self, now_ms: int) -> list[WorkerLine]:
-        """Those heard of lately."""
+        """Workers that were heard lately."""
         held = self._held()
         return [
             WorkerLine(

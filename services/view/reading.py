@@ -88,7 +88,7 @@ class Watch:
         self._reader.close()
 
     def records(self, timeout_s: float) -> Iterator[Decision | Status | Event]:
-        """What comes until the time is over; whoever stops in the middle finds the rest the next time."""
+        """Records until the time is over; a caller that stops early gets the rest next time."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
             while self._read:

@@ -36,9 +36,9 @@ def test_a_worker_is_cut_off_and_back_and_every_row_is_exact(
         def in_charge_of() -> list[str]:
             return [unit for unit in job.units if struck.in_charge(unit) == FAR]
 
-        mine = job.under_load(in_charge_of, "it is in charge of something")
+        mine = job.under_load(in_charge_of, "it leads a unit")
         with supervisor.cut(*ways):
-            job.under_load(lambda: all(struck.in_charge(unit) != FAR for unit in mine), "others are in charge")
+            job.under_load(lambda: all(struck.in_charge(unit) != FAR for unit in mine), "others lead its units")
             job.goes_on()
         job.goes_on()
     assert struck.pid(FAR) == pid, "it was there all the time"

@@ -107,7 +107,7 @@ def test_a_primary_wakes_after_its_promotion_with_something_in_hand_and_does_no_
             return frozen not in {copy.worker for copy in struck.change(unit).copies}
 
         with struck.frozen(frozen, by_itself=True):
-            job.under_load(without_it, "others are in charge, and it has no place any more")
+            job.under_load(without_it, "others lead, and it has no place any more")
             job.goes_on()
         job.goes_on()
 
@@ -171,7 +171,7 @@ def test_the_primary_is_killed_during_its_rollback(struck: Struck) -> None:
 
 
 def comes_back(struck: Struck, epoch: int) -> bool:
-    """It processes again, if only for a moment, or is in charge at once."""
+    """It processes again, if only for a moment, or leads at once."""
     return RESUMED in struck.reasons(UNIT, epoch) or rolled_back(struck, epoch)
 
 

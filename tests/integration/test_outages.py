@@ -97,7 +97,7 @@ def test_a_worker_whose_disk_is_full_stops_and_says_so_and_its_units_go_on(clust
     (unit,) = json.loads(cluster.call("units", "wide", "--json"))
     victim = cluster.workers()[unit["copies"][0]["worker"]]
     resource.prlimit(victim["pid"], resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
-    chance, keys = random.Random(0), 0  # what repeats would be compressed to next to nothing
+    chance, keys = random.Random(0), 0  # repeated values would be compressed to a few bytes
 
     def back() -> bool:
         return bool(cluster.workers()[victim["worker"]]["incarnation"] != victim["incarnation"])

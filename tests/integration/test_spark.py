@@ -140,7 +140,7 @@ class Cluster:
         return {one["worker"]: one for one in json.loads((self.folder / "workers.json").read_text())}
 
     def active(self, name: str, unit: str) -> str:
-        """The worker whose copy of the job's unit was the last to be in charge and at work; empty before the first."""
+        """The worker whose copy of the job's unit was the last to lead and to run; empty before the first."""
         found = [events.decode(value) for value in self._values(self.topics.events)]
         told = [one.worker for one in found if (one.kind, one.job, one.unit) == ("unit-active", name, unit)]
         return told[-1] if told else ""

@@ -1,4 +1,4 @@
-"""A copy that sleeps beside an input that is too busy for it leaves it, comes back, and takes over all the same."""
+"""A suspended copy leaves an input that is too busy, comes back, and can still take over."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_clock_set_forth_and_back_in_the_middle_of_a_job_changes_no_result(
 
 
 def test_a_machine_that_slept_goes_on_where_it_was() -> None:
-    """Even the clock that nobody can set leaps when a virtual machine was put aside."""
+    """Even the monotonic clock leaps when a virtual machine was suspended."""
     fed = orders(240)
     cluster = MemoryCluster(JOB)
     worker = cluster.start("w1")

@@ -279,7 +279,7 @@ def test_rows_that_were_under_way_when_commit_went_are_delivered_when_it_comes_b
 
 
 def test_a_copy_that_finds_the_end_marked_says_so() -> None:
-    """Whoever wrote the last marker may be gone before he reads it back: then the job never ended."""
+    """The author of the last marker may be gone before it reads it back: then the job never ended."""
     fed = orders(40)
     cluster = fed_half(fed)
     everywhere(cluster, cluster.start("w1"))

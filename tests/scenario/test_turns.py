@@ -60,7 +60,7 @@ def test_a_worker_says_when_it_is_due_and_does_nothing_before() -> None:
 
 
 def test_a_copy_that_gives_up_its_charge_settles_the_checkpoint_that_was_valid_by_then() -> None:
-    """Else it would turn without rest, and paste nobody's checkpoints, until it is in charge again."""
+    """Otherwise it would spin, and apply no checkpoints, until it leads again."""
     fed = orders(200)
     cluster = MemoryCluster(FAST)
     first, second = cluster.start("w1"), cluster.start("w2")
@@ -81,7 +81,7 @@ def test_a_copy_that_gives_up_its_charge_settles_the_checkpoint_that_was_valid_b
 
 
 def test_a_loop_that_waits_for_data_goes_to_look_for_the_assignment_that_woke_it() -> None:
-    """A copy that works beside the one in charge waits for data, and when that one's worker is killed none may come."""
+    """An active standby waits for data; when the leader's worker is killed none may come."""
     cluster = MemoryCluster(FAST)
     first, second = cluster.start("w1"), cluster.start("w2")
     everywhere(cluster, first, (second, SECONDARIES["standby"]))

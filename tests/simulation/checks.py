@@ -150,7 +150,7 @@ def _changes(written: list[Written]) -> dict[str, list[tuple[int, Change]]]:
 
 
 def _moves(written: list[Written]) -> Iterator[str]:
-    """While a unit moves it keeps the copies it has; the new one is in charge only once it has caught up."""
+    """While a unit moves it keeps the copies it has; the new one leads only once it has caught up."""
     assigned, reports = Assigned(), dict[tuple[str, str], CopyState]()
     caught_up: set[tuple[str, int]] = set()
     for one in written:
@@ -164,7 +164,7 @@ def _moves(written: list[Written]) -> Iterator[str]:
 
 
 def _near(change: Change, reports: Mapping[tuple[str, str], CopyState]) -> bool:
-    """What is known of both copies says that the new one works as far as the one in charge."""
+    """What is known of both copies says that the new one is as far as the leader."""
     if change.arriving is None:
         return False
     new, old = (reports.get((copy.incarnation, change.unit)) for copy in (change.arriving, change.copies[0]))
@@ -188,7 +188,7 @@ def _moved(before: Change | None, after: Change, caught_up: set[tuple[str, int]]
 
 
 def _handed_over(before: Change | None, after: Change) -> bool:
-    """And not because the one in charge had failed."""
+    """And not because the leader had failed."""
     arriving = None if before is None else before.arriving
     asked = after.reason.startswith(switching.Sign.ARRIVED.value)
     return asked and arriving is not None and after.committer is not None and after.committer.worker == arriving.worker
@@ -248,7 +248,7 @@ def _takeovers(cluster: Cluster, generations: list[Generation]) -> Iterator[str]
             before = [change for place, change in known if place < since][-1:]
             later = [change for place, change in known if since <= place < one.seen]
             if not any(c.incarnation == one.author and c.flags.commit for x in (*before, *later) for c in x.copies):
-                yield f"fenced: {one.author} took {one.transactional_id} again though another was in charge"
+                yield f"fenced: {one.author} took {one.transactional_id} again though another copy led"
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

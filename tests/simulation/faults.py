@@ -198,7 +198,7 @@ def _move(cluster: Cluster, fault: Fault) -> None:
 
 
 def _leave(cluster: Cluster, fault: Fault) -> None:
-    """SIGTERM: it ends once it is in charge of nothing, or ms later, and is started again."""
+    """SIGTERM: it ends once it leads nothing, or ms later, and is started again."""
     process = cluster.processes[fault.target[0]]
     until_us = cluster.timeline.now_us + max(fault.ms, LEAVE_MS) * 1000
     if not isinstance(process, WorkerProcess) or not process.alive or process.worker is None:
@@ -211,7 +211,7 @@ def _leave(cluster: Cluster, fault: Fault) -> None:
         if process.frozen or (process.worker.in_charge and cluster.timeline.now_us < until_us):
             cluster.timeline.after(LOOK_US, look)
         else:
-            cluster.story.tell(f"{process.name} ends, in charge of {_commits(process)}")
+            cluster.story.tell(f"{process.name} ends, leading {_commits(process)}")
             cluster.crash(process.name, MIN_RESTART_MS, notice=True)
 
     look()
@@ -253,7 +253,7 @@ def _dies_behind(cluster: Cluster, fault: Fault) -> None:
 
 
 def _half_pasted(cluster: Cluster, fault: Fault) -> None:
-    """The first copy that is seen with a run half in its image stalls, and the copy in charge dies.
+    """The first copy that is seen with a run half in its image stalls, and the leader dies.
 
     For ms work takes so long that a run needs many turns.
     """

@@ -456,7 +456,7 @@ class LinkBlocking:
         self._requests.send(partial(self._arrive, lane, call, done))
 
     def _arrive(self, lane: str, call: Call, done: Done) -> None:
-        """Without a way to the broker and back it waits for a while, and is then tried all the same."""
+        """Without a way to the broker and back it waits for a while, and is then tried anyway."""
         patience_us = 0 if self._link.answered else self._link.random.randint(50_000, 3_000_000)
         self._link.timeline.after(patience_us, partial(self._requests.send, partial(self._carry_out, lane, call, done)))
 

@@ -288,7 +288,7 @@ def lost_sweep_slice(true: Any, self: Checkpointer, entries: list[Entry], sweep:
 
 @_method(Checkpointer, "_paste_piece")
 def any_run_pasted(true: Any, self: Checkpointer, batch: int, asleep: bool) -> None:
-    """A run that does not fit the image is applied all the same.
+    """A run that does not fit the image is applied anyway.
 
     Nothing can come of this alone: a copy takes every valid run in the order of the log, and a run's `a` is its
     author's image, which is no newer than the last valid marker. That no run is missed is the second rule: a reader
@@ -300,7 +300,7 @@ def any_run_pasted(true: Any, self: Checkpointer, batch: int, asleep: bool) -> N
 
 @contextmanager
 def any_run_pasted_though_one_was_missed() -> Iterator[None]:
-    """Every second run of another copy is not read, and what comes behind it is applied all the same."""
+    """Every second run of another copy is not read, and the next run is applied anyway."""
     true = Checkpointer.read
 
     def read(self: Checkpointer, offset: int, value: bytes) -> None:
@@ -633,7 +633,7 @@ def fenced_copy_starts_again_unread() -> AbstractContextManager[object]:
 
 
 def refused_run_settled() -> AbstractContextManager[object]:
-    """A run that is refused is settled all the same."""
+    """A run that is refused is settled anyway."""
     return mock.patch.dict(checkpointing._READ_BACK, {False: checkpointing._READ_BACK[True]})
 
 

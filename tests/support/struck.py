@@ -192,7 +192,7 @@ class StruckJob(RunningJob):
         self.under_load(lambda: self.struck.stance(unit) is wanted, f"{unit} is {wanted.value}")
 
     def pair(self, unit: str) -> tuple[Copy, Copy, int]:
-        """The primary, in charge, and the secondary of the unit, and the epoch that says so: one record's words.
+        """The primary, which leads, and the secondary of the unit, and the epoch: all from one record.
 
         On a busy machine a unit may have been switched for a moment.
         """
@@ -201,12 +201,12 @@ class StruckJob(RunningJob):
             change = self.struck.change(unit)
             return change if stance(change) is Stance.NORMAL else None
 
-        change: Change = self.under_load(settled, f"{unit} has a primary in charge and a secondary")
+        change: Change = self.under_load(settled, f"{unit} has a leading primary and a secondary")
         primary, secondary = change.copies
         return primary, secondary, change.epoch
 
     def frozen_at(self, point: str, unit: str) -> str:
-        """Freezes the worker in charge of the unit as it reaches the point; returns its name.
+        """Freezes the worker that leads the unit as it reaches the point; returns its name.
 
         Another may come into charge meanwhile: then it is that one's turn.
         """
@@ -218,7 +218,7 @@ class StruckJob(RunningJob):
                 armed = self._arm(point, unit)
             return self.struck.cluster.fired
 
-        self.under_load(reached, f"the one in charge of {unit} reaches its {point}")
+        self.under_load(reached, f"the leader of {unit} reaches its {point}")
         return armed
 
     def _arm(self, point: str, unit: str) -> str:

@@ -59,7 +59,7 @@ class CsvReader:
             joined = b"".join(values)  # type: ignore[arg-type]
             if all(values) and b'"' not in joined and b"\n" not in joined and b"\r" not in joined:
                 return list(csv.reader([value.decode() for value in values]))  # type: ignore[union-attr]
-        except (TypeError, UnicodeDecodeError):  # told one by one
+        except (TypeError, UnicodeDecodeError):  # reported one by one
             pass
         return [_columns(value) for value in values]
 

@@ -93,7 +93,7 @@ class Decoder:
     def _decode_tables(
         self, reader: ArrowReader, values: Sequence[bytes | None], timestamps_ms: Sequence[int]
     ) -> Decoded:
-        """A row at fault refuses all of its record, as only whole records can be put aside and sent again."""
+        """One bad row refuses its whole record: only whole records can be dead-lettered and sent again."""
         tables, heights, refused = [reader.nothing], np.zeros(len(values), dtype=np.int64), dict[int, str]()
         for index, value in enumerate(values):
             try:

@@ -1,6 +1,6 @@
 """Deletions in a table's topic: records without a value, whose keys say which row is gone.
 
-Who writes the topic chooses how keys are written, so all usual ways are understood: the text of the one key column or
+The topic's writer chooses how keys are written, so all usual ways are understood: the text of the one key column or
 its JSON, a JSON object of the key columns, a JSON array of their values in the order in which the table names them
 (which is how a sink of ours writes its keys). Where a text could be either, it is taken for JSON.
 """

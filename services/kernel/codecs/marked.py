@@ -2,8 +2,9 @@
 
 Source: PROTOCOL 12. Input partition p is written to partition p + 1 of the commit log's topic, by Spark's own sink and
 so at least once. A row names the offset of the record that it was made of, and there is at most one row a record.
-Whoever writes, begins at or below the record behind the mark, goes on in offset order and leaves nothing out; so a row
-above the mark is the next one, whoever wrote it, and any other has counted already. ARCHITECTURE has the argument.
+Every writer begins at or below the record behind the mark, goes on in offset order and leaves nothing out; so a row
+above the mark is the next one, whoever wrote it, and any other has counted already.
+docs/decisions/0015 has the argument.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class RowReader:
     Args:
         start: the first offset that no cut has taken; a cut ends just behind a record that counts, whose origin is the
             mark.
-        refuse: told of what is no row of Spark's; the rows around it count.
+        refuse: called with what is no row of Spark's; the rows around it count.
     """
 
     def __init__(self, output: Mapping[str, str], start: int, refuse: Refuse = lambda offset, cause: None) -> None:

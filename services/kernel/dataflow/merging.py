@@ -1,6 +1,6 @@
 """Merging the frames of one input partition into batches: duplicates dropped, gaps found, divergence caught.
 
-What is no frame is refused, whoever wrote it, and moves nothing: the true frame behind it is taken.
+A record that is no frame is refused and moves nothing: the true frame behind it is taken.
 
 Source: PROTOCOL 4. The batch number is the clock: a batch is ready when a frame of it (or an end) is there from every
 writer.
@@ -31,7 +31,7 @@ def _nothing(*_: object) -> None:
 
 @dataclass(slots=True)
 class _Writer:
-    """What has come from one writer. received: last complete batch; parts: payloads of the batch in the making.
+    """The frames of one writer. received: last complete batch; parts: payloads of the incomplete batch.
 
     count: how many parts it has. ahead: (batch, part, parts) of the last frame that left one out; gap: offset of the
     first such frame.
@@ -64,7 +64,7 @@ class InputPartition:
         generation: frames of another generation are dropped.
         batch: the last batch that is done. offset: of the first frame behind it.
         ended: writers that have ended by then.
-        refuse: told of what is no frame. fits: looks into a payload before it is believed.
+        refuse: called with what is no frame. fits: looks into a payload before it is believed.
         gap: up to this offset frames were found missing by a copy that had read from a marker, too: Kafka has lost
             them. Their writer knows, goes back to its own marker and sends them again, with all that follow: until
             then what is ahead of them is dropped.
@@ -180,7 +180,7 @@ class InputPartition:
 
     @property
     def missing(self) -> str:
-        """What Kafka has lost and a writer has yet to send again, empty if nothing."""
+        """The frames that Kafka has lost and a writer has to send again; empty if there are none."""
         waiting = ((number, w) for number, w in self._writers.items() if w.ahead is not None and w.gap <= self._gap)
         return ", ".join(
             f"{self._name}: batch {writer.received + 1} part {len(writer.parts)} of writer {number}"

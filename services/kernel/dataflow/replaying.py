@@ -135,7 +135,7 @@ class Replay:
         return [unit.process(self.batch, taken, self._append) for unit in self._units if unit.ready(self.batch, taken)]
 
     def _append(self, partition: Partition, frame: bytes) -> None:
-        """What Kafka does between units."""
+        """Carries frames between units, as Kafka does."""
         for reader in self._readers[partition]:
             reader.offer(self._appended[partition], frame)
         self._appended[partition] += 1

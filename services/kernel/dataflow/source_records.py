@@ -1,6 +1,6 @@
 """Records of a planned source to its rows: those of a stream, or the rows and deletions of a table.
 
-Source: PROTOCOL 3. Workers and whoever runs a job again decode alike.
+Source: PROTOCOL 3. Workers and replays decode alike.
 """
 
 from __future__ import annotations

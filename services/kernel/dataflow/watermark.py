@@ -23,9 +23,9 @@ def of_partitions(newest_us: Iterable[int | None], lateness_us: int) -> int:
 
 
 def followed(others: Iterable[TaskCuts]) -> int:
-    """What a source task follows that is idle: the slowest of the others that is not. No clock moves it.
+    """The watermark that an idle source task follows: that of the slowest task that is not idle. No clock moves it.
 
-    A loaded table tells no time, so nobody follows it.
+    A loaded table says nothing of time, so no task follows it.
     """
     running = [cuts for cuts in others if not cuts.final and cuts.watermark < LOADED_WATERMARK]
     return min((cuts.watermark for cuts in running if not cuts.idle), default=NO_WATERMARK)

@@ -68,7 +68,7 @@ class Pulse:
 
 
 class Detector:
-    """What one replica knows of the workers. clashes: two that have one name, the newer one first, until told.
+    """What one replica knows of the workers. clashes: two that have one name, the newer one first, until reported.
 
     Args:
         beat_us: interval of the workers' heartbeats.
@@ -87,12 +87,12 @@ class Detector:
     # -- what was read ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """What was read so far is history: from now on silence counts."""
+        """Records read so far are history: from now on silence counts."""
         for pulse in self._pulses.values():
             pulse.heard_us, pulse.fresh, pulse.row = self._now_us, False, ()
 
     def expect(self, worker: str, incarnation: str) -> None:
-        """A valid assignment names it, so somebody has heard it."""
+        """A valid assignment names it, so another process has heard it."""
         known = self._pulses.get(worker)
         if known is None or known.incarnation < incarnation:
             self._pulses[worker] = Pulse(worker, incarnation, self._now_us)
@@ -111,7 +111,7 @@ class Detector:
             self._hear(pulse, record)
 
     def _overhear(self, pulse: Pulse, record: HeartbeatRecord) -> None:
-        """A heartbeat or two may have been on their way while a host was set up anew; not many."""
+        """A heartbeat or two may have been in flight while a host was set up again; not many."""
         newest = pulse.beat
         if newest is None or pulse.exited or isinstance(record, Exit) or newest.address in ("", record.address):
             return
@@ -191,7 +191,7 @@ class Detector:
         )
 
     def leaving(self, worker: str, incarnation: str) -> bool:
-        """It was asked to stop, and waits until others are in charge of its units."""
+        """It was asked to stop, and waits until other copies lead its units."""
         pulse = self._of(worker, incarnation)
         return pulse is not None and not pulse.exited and pulse.beat is not None and pulse.beat.leaving
 

@@ -1,4 +1,4 @@
-"""Who runs which unit, as every reader of `assignments` folds it.
+"""Which copies each unit has, as every reader of `assignments` folds it.
 
 Source: PROTOCOL 8: a change is valid iff its epoch is the unit's last + 1 and it is well formed, so that whatever
 anybody appends, `commit` is on at exactly one copy of every placed unit.

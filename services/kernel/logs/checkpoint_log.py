@@ -1,8 +1,8 @@
 """Which runs of a unit's checkpoint log count, where a restore begins, and what a copy does with a run it reads.
 
 A run is valid iff it is complete, its prev is the last valid marker, its b is above that one's, and all its parts lie
-behind that marker. An anchor is valid iff it names a base that the log has had: whoever trimmed to any other, or began
-there, would lose what is needed. Source: PROTOCOL 6.
+behind that marker. An anchor is valid iff it names a base that the log has had: a copy that trimmed to another
+one, or began there, would lose what is needed. Source: PROTOCOL 6.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def restore(records: Iterable[tuple[int, CheckpointRecord]]) -> tuple[Checkpoint
 
 
 def _anchors(everything: Sequence[tuple[int, CheckpointRecord]]) -> list[Anchor]:
-    """Those that may be valid, the highest first: what they name is in the log, and before them."""
+    """The anchors that may be valid, the highest first: the base that they name is in the log, and before them."""
     present = {offset for offset, record in everything if not isinstance(record, Anchor)}
     found = {
         record

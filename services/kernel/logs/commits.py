@@ -48,7 +48,7 @@ class CommitLog:
     Args:
         first: where the plan says that reading begins.
         at, last: a valid commit and its offset, for a reader that starts there.
-        refuse: told of what does not fit; what lost a race against a fence is part of every takeover, and not told.
+        refuse: called with what does not fit, but not with what lost a race against a fence: every takeover has that.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class CommitLog:
         return True
 
     def decode(self, offset: int, value: bytes) -> CommitRecord | None:
-        """A fence or a commit; None if it is neither: that is told."""
+        """A fence or a commit; None if it is neither, which is reported."""
         try:
             return decode(value)
         except msgspec.DecodeError as error:
@@ -165,7 +165,7 @@ class CommitReader:
     Drivers and workers read by it, so that they agree on what counts.
 
     Args:
-        fits: looks into a payload before it is believed. refuse: told of what is no record, or does not fit.
+        fits: looks into a payload before it is believed. refuse: called with what is no record, or does not fit.
         holds: keeps payloads and dead letters until a commit names them.
     """
 
@@ -235,5 +235,5 @@ class CommitReader:
 
 
 def _onward(start: Mapping[int, int], stop: Mapping[int, int]) -> bool:
-    """Every partition goes on, none goes back; a topic may have grown."""
+    """Every partition advances, none goes back; a topic may have grown."""
     return all(stop.get(partition, -1) >= offset for partition, offset in start.items())

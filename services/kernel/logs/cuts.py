@@ -177,7 +177,7 @@ class CutLog:
 
     @property
     def stopped(self) -> bool:
-        """No cut is valid: somebody has paused the job, or a topic is another one."""
+        """No cut is valid: the job is paused, or a topic was replaced."""
         return self.paused or bool(self.replaced)
 
     def read(self, offset: int, record: CutRecord) -> bool:

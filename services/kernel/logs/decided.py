@@ -1,7 +1,7 @@
 """The log decides: the one rule by which proposals on a decided log count or do not.
 
 A proposal has a key, an id and `prev`; it is valid iff prev is the id of the last valid record of its key, plus the
-local condition of its type. Whoever proposes acts only on what he reads back as valid. Source: PROTOCOL 0.1.
+local condition of its type. An author acts only on what it reads back as valid. Source: PROTOCOL 0.1.
 """
 
 from __future__ import annotations

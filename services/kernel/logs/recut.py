@@ -45,7 +45,7 @@ class Recut:
     Args:
         start: the first offset that no cut has taken; a cut ends just behind a valid commit.
         first: where the plan says that Spark begins to read.
-        fits: looks into a payload before it is believed. refuse: told of what is no record, or does not fit.
+        fits: looks into a payload before it is believed. refuse: called with what is no record, or does not fit.
     """
 
     def __init__(

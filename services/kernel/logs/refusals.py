@@ -1,4 +1,4 @@
-"""Records that a reader refused, since they cannot be parsed or do not fit what is known: skipped, counted, told of.
+"""Records that a reader refused, since they cannot be parsed or do not fit what is known: skipped, counted, reported.
 
 Every reader of a topic of ours reports here, so that people see in `events` which record it was and why.
 """
@@ -14,7 +14,7 @@ from schemas.topics import Partition
 
 KIND = "record-refused"
 QUIET_MS = 10_000.0
-"""Of one topic so often at most; what came in between is told of as a number."""
+"""Least time between two events of one topic; those in between are reported as a number."""
 CAUSE_CHARACTERS = 300
 MOST_TOPICS = 32
 """That a heartbeat names."""
@@ -50,7 +50,7 @@ class Refusals:
         return counts if len(counts) <= MOST_TOPICS else dict(Counter(counts).most_common(MOST_TOPICS))
 
     def refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
-        """Counts a record, and tells of it unless its topic was told of a moment ago."""
+        """Counts a record, and reports it unless another one of its topic was reported a moment ago."""
         if offset > self._furthest.get(partition, -1):
             self._furthest[partition] = offset
             self.counts[partition.topic] += 1

@@ -27,7 +27,7 @@ class Image(Protocol):
 
 
 class MemoryImage:
-    """An image in memory; keys are put in order when somebody asks for order."""
+    """An image in memory; keys are sorted when a reader asks for order."""
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}

@@ -1,6 +1,6 @@
 """A unit's keyed state: values in memory over an image, with the keys changed since the last capture.
 
-What a table knows lies in three layers, the upper hiding the lower: `fresh` (changed since the last capture), `frozen`
+A table has three layers, the upper hiding the lower: `fresh` (changed since the last capture), `frozen`
 (captured, its marker not yet read back as valid), and the image. `values` caches all of them decoded. A capture swaps
 dictionaries, so its cost does not grow with the state; settling, what forgets the frozen keys, can be done in pieces.
 Source: PROTOCOL 6, MECHANISMS C10.

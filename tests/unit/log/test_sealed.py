@@ -217,7 +217,7 @@ def test_a_position_that_kafka_compacted_away_for_a_strangers_is_not_taken_for_n
     cluster.log.skip(DELIVERED)  # what compaction leaves
     stored.messages.append(forged)
     assert position.offset() == 0
-    with pytest.raises(Torn, match="compacted it away"):
+    with pytest.raises(Torn, match="compacted these away"):
         cluster.door.last(DELIVERED)
 
 

@@ -33,7 +33,7 @@ def changed(fenced: int) -> str:
         ([REGISTERED, changed(-1), changed(0), ACTIVE], False),
         ([REGISTERED, changed(-1), ACTIVE, changed(1)], True),
         ([REGISTERED, changed(-1), changed(1), ACTIVE], True),
-        ([REGISTERED, ACTIVE], True),  # it crashed before it was in charge
+        ([REGISTERED, ACTIVE], True),  # it crashed before it led
         ([ACTIVE], True),  # it crashed before it was known
     ],
 )

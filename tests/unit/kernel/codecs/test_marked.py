@@ -1,6 +1,6 @@
 """However the runs of several writers are mixed in the log, each row counts once, in order.
 
-PROTOCOL 12 and ARCHITECTURE "Spark operators": the writers are drivers in real-time mode, zombies among them.
+PROTOCOL 12 and docs/decisions/0015: the writers are drivers in real-time mode, zombies among them.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def test_what_loses_a_race_against_a_fence_is_not_told() -> None:
 
 @given(st.lists(st.sampled_from(["run", "commit", "zombie", "takeover"]), max_size=40))
 def test_whatever_drivers_do_every_micro_batch_counts_once_and_in_order(deeds: list[str]) -> None:
-    """Drivers write frames, commit, are overtaken and go on all the same; the fold is what the current one sees."""
+    """Drivers write frames, commit, are overtaken and still go on; the fold is what the current one sees."""
     records: list[bytes] = []
     seen, zombies = CommitLog(FIRST), list[CommitLog]()
     epoch = 1
