@@ -94,7 +94,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """How every unit stands after all records below `upto`: a fact, so anyone may append it."""
+    """The state of every unit after all records below `upto`: a fact, so any process may append it."""
 
     upto: Count
     units: tuple[Standing, ...]

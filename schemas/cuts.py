@@ -18,8 +18,8 @@ NO_WATERMARK = -(2**63)
 END_WATERMARK = 2**63 - 1
 """After the end of the stream."""
 LOADED_WATERMARK = 253_402_300_799_999_999
-"""Of a table that has been read to its end once: it holds nothing back any more. The last moment of the year 9999, so
-that no arithmetic on it runs over."""
+"""The watermark of a table that has been read to its end once: it holds nothing back any more. The last moment of the
+year 9999, so that no arithmetic on it runs over."""
 
 
 class Range(msgspec.Struct, frozen=True, array_like=True):

@@ -35,7 +35,7 @@ def of_record(origin: str, reason: str, batch: int, topic: str, partition: int, 
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """How far dead letters were sent back to their topics: those below these offsets.
+    """Up to where dead letters were sent back to their topics: those below these offsets.
 
     upto: of records refused for the first time; again: of records that had been sent back and were refused again.
     """

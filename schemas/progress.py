@@ -1,4 +1,4 @@
-"""How far each unit is: published every 100 ms and on each checkpoint, compacted by unit.
+"""The progress of each unit: published every 100 ms and on each checkpoint, compacted by unit.
 
 Source: PROTOCOL 1 and 7. Readers take the maximum of what they have read.
 """

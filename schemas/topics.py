@@ -164,7 +164,7 @@ class JobTopics:
 
     @property
     def replayed(self) -> TopicSpec:
-        """How far dead letters were sent back; made by the first who does so."""
+        """Up to where dead letters were sent back; the first resend creates it."""
         return TopicSpec(f"{self.root}.replayed", 1, _latest())
 
     @property

@@ -431,7 +431,7 @@ class _Found:
                 self.notes.append(f"{stretch.partition}: {stretch.others} records are not of this job, and left out")
 
     def _find(self, batch: int) -> None:
-        """Of each partition what comes before the first row of a later batch."""
+        """The records of each partition before the first row of a later batch."""
         for stretch in self._stretches:
             comparison = self.queries[stretch.sink.params["query"]]
             while (message := self._recorded.next(stretch.partition)) is not None:
@@ -452,7 +452,7 @@ class _Found:
                 self.dead.find(letter.batch, Row(message.value() or b""))
 
     def _excused(self, letter: DeadLetter) -> bool:
-        """It is there in place of a row that was too large for its sink's topic, which no computation can know."""
+        """The dead letter stands for a row that was too large for its sink's topic, which no computation can know."""
         query = self._query_of.get(letter.origin)
         if query is None or not self.queries[query].excuse(letter.batch, lambda row: stands_for(letter, row.value)):
             return False

@@ -9,7 +9,7 @@ import time
 from services.kernel.errors import CommandFailed
 
 CONNECT_S = 3.0
-"""For all addresses together; a refusal or an unknown name is known much earlier."""
+"""Time-out for all addresses together; a refusal or an unknown name is known much earlier."""
 _ADDRESS = re.compile(r"(?:\w+://)?(?:\[(?P<ipv6>[^\]]+)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
 _PORT = 9092
 

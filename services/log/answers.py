@@ -1,4 +1,4 @@
-"""Which answers of a Kafka client can be true; none is believed before it was asked here.
+"""Which answers of a Kafka client can be true: each is checked here before it counts.
 
 A client that has no answer may say so by an offset that is none: librdkafka 2.16 lists -1001 without an error for a
 partition whose leader has just died, for up to 20 s. Where that counted as a value, a position was read as "nothing was
@@ -99,7 +99,7 @@ def bounds(partition: Partition, *ends: int) -> None:
 
 
 def partitions(topic: str, indices: Collection[int]) -> int:
-    """How many a topic has, of which metadata list these."""
+    """The number of partitions of a topic whose metadata list these."""
     if not indices or set(indices) != set(range(len(indices))):
         raise Moved(f"{topic}: only partitions {sorted(indices)} are listed")
     return len(indices)

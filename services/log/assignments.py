@@ -1,4 +1,4 @@
-"""Where a process that starts late begins to read `assignments`: at a snapshot near the end, not at the first record.
+"""A process that starts late begins to read `assignments` at a snapshot near the end, not at the first record.
 
 Source: PROTOCOL 1. Snapshots lie in the topic itself, one every few thousand records, and are searched from the end in
 ever larger stretches, as `last` does: no second topic that says where they are can disagree with this one. Measured
@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 def read_standings(log: Log, partition: Partition) -> Standings:
-    """How every unit stands now; `next` of it is where reading goes on. Raises Retriable."""
+    """The state of every unit now; reading continues at its `next`. Raises Retriable."""
     start, end = (log.offsets([partition], at)[partition] for at in ("start", "end"))
     begin, stretch = end, FIRST_STRETCH
     while begin > start and stretch <= LAST_STRETCH:

@@ -1,4 +1,4 @@
-"""How far the reading of what was in the topics at the start has come.
+"""Whether a process has read everything that was in its topics when it started.
 
 Source: PROTOCOL 0: a controller acts only once it knows what the logs said when it started.
 """

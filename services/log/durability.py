@@ -1,4 +1,4 @@
-"""How safely created topics are kept: replicas, and how many of them must have a record before it counts.
+"""Durability of created topics: replicas, and how many of them must have a record before it counts.
 
 Source: PROTOCOL 1: 1 of 1 embedded, 2 of 3 deployed.
 """

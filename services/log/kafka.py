@@ -36,7 +36,7 @@ from services.log.kafka_transactor import KafkaTransactor
 from services.log.protocol import At, Described, Message
 
 SETTLED_S = 20.0
-"""How long topics may take to be led, or to be gone, on a broker that answers."""
+"""Longest time that topics take to get leaders, or to disappear, on a broker that answers."""
 
 OPEN_S = 8.0
 """Longer than the broker leaves any transaction open: its time-out, and the interval at which it looks."""
@@ -224,7 +224,7 @@ class KafkaLog:
             answers.offset(partition, answer.low_watermark, upto[partition])
 
     def _refused_trim(self, partition: Partition, upto: int, left_s: float) -> NoReturn:
-        """For certain only if a leader that knows what was committed says so: a new one does not at first."""
+        """Certain only if the leader knows what was committed: a new leader does not at first."""
         (end,) = self._asked([partition], (_END, IsolationLevel.READ_UNCOMMITTED), left_s=left_s)
         if end[partition] < upto:
             raise StateCorrupted(f"{partition}: cannot trim up to {upto}, which is above the end {end[partition]}")
@@ -441,7 +441,7 @@ class KafkaLog:
 
 
 def _id(topic: Any) -> str:
-    """Of a described topic; empty if the broker names none."""
+    """The id of a described topic; empty if the broker names none."""
     id = topic.topic_id
     return "" if id is None or id.get_most_significant_bits() == id.get_least_significant_bits() == 0 else str(id)
 

@@ -1,4 +1,4 @@
-"""Reader: fetches assigned partitions, read_committed, and hands them out as chunks with hardly any work a record.
+"""Reader: fetches assigned partitions, read_committed, and returns them as chunks with hardly any work per record.
 
 Source: PROTOCOL 3 (a seek or a pause must never let records of the former position through) and 5.
 """

@@ -1,4 +1,4 @@
-"""Scans: a stretch of a partition read to an end that is known before, with readers kept connected for the next time.
+"""Scans: read a stretch of a partition up to a known end, with readers that stay connected for the next scan.
 
 Source: PROTOCOL 9: a takeover reads one position, and has no time to connect first.
 """

@@ -1,7 +1,7 @@
-"""Transactor: one transaction at a time, of which the outcome is known or said to be unknown.
+"""Transactor: one transaction at a time, whose outcome is either known or reported as unknown.
 
-Source: PROTOCOL 9. librdkafka repeats a commit request after a disconnect, and the first one, come late, could commit
-the next transaction half-way: after a disconnect the producer is not used again.
+Source: PROTOCOL 9. librdkafka repeats a commit request after a disconnect, and the first one, if it arrives late,
+could commit the next transaction half-way: after a disconnect the producer is not used again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The last record of each key, found from the end of a topic that nobody need read from its start.
+"""The last record of each key, found from the end of a topic, so that no reader starts at its beginning.
 
 Source: PROTOCOL 1, `<job>.<g>.progress`.
 """

@@ -62,7 +62,7 @@ class KafkaDoor(SealedLog):
 
 
 def _say_nothing(event: Event) -> None:
-    """Of a command, or of a supervisor: the services say it."""
+    """For commands and supervisors, which publish no refusals: the services do."""
 
 
 def open_log(bootstrap_servers: str, prefix: str, name: str, *, report: bool = False) -> KafkaLog | KafkaDoor:

@@ -25,7 +25,7 @@ HOW = (
 
 
 class SecretUnusable(HoldfastError):
-    """Of the cluster: says what to do."""
+    """The cluster's secret cannot be used; the message says what to do."""
 
 
 def keyring(environment: Mapping[str, str] = os.environ) -> Keyring | None:

@@ -37,7 +37,7 @@ FORMER_TIMEOUT_S = 10.0
 ATTEMPTS = 5
 
 REPLICAS = 3
-"""Of each topic, where there are so many nodes; all but one must have a record before it counts."""
+"""Replicas of each topic, if there are so many nodes; all but one must have a record before it counts."""
 
 ALONE_SESSION_MS, ALONE_HEARTBEAT_MS = 60_000, 400
 """Nobody could take over from a broker that is alone: one that was only starved must find itself leading still. After
@@ -149,7 +149,7 @@ class EmbeddedKafka:
 
     @property
     def identity(self) -> str:
-        """Of the Kafka whose data these are, empty before the first start."""
+        """The id of the Kafka whose data these are; empty before the first start."""
         return self._formatted.read_text().strip() if self._formatted.exists() else ""
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Brokers: the embedded Kafka of a cluster, one node or several that replicate each other.
 
 Several are for tests, benchmarks and people who want to see what happens when a broker dies: on one machine they share
-its disk, so they protect from nothing but themselves.
+its disk, so they protect only against the failure of a broker process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Brokers:
 
     @property
     def pids(self) -> dict[str, int | None]:
-        """By name, kafka or kafka-<id>; None for one that does not run."""
+        """Process ids by name, kafka or kafka-<id>; None for a broker that does not run."""
         names = ["kafka"] if len(self.nodes) == 1 else [f"kafka-{node.node}" for node in self.nodes]
         return {name: node.pid if node.running else None for name, node in zip(names, self.nodes, strict=True)}
 

@@ -91,7 +91,7 @@ class ClusterFiles:
             self._lock = None
 
     def identity(self) -> str:
-        """Of this directory, the same for ever; where it cannot be kept, of this call."""
+        """The id of this directory, always the same; a new one per call if it cannot be stored."""
         file = self.data_dir / "identity"
         with suppress(OSError):
             if known := file.read_text().strip():

@@ -1,8 +1,8 @@
 """Fencing: after a crash the metadata records that the former broker is gone, before the next one starts on its data.
 
 Kafka 4.3.1 loses transactions otherwise. A broker that is started again finds that it still leads, takes up the
-transactions that were being ended, cannot yet write, tries again every 50 ms, and is put out of charge when the session
-of its former life is over. A try that falls into the milliseconds in which its partitions have no leader takes them for
+transactions that were being ended, cannot yet write, tries again every 50 ms, and loses its leadership when the session
+of its former life ends. A try that falls into the milliseconds in which its partitions have no leader takes them for
 deleted ("likely deleted already", says its log): the transaction is declared complete without an end in some or all of
 its partitions. Committed rows are lost then, or delivered again because the position beside them is.
 
@@ -30,7 +30,7 @@ _REGISTRATION = re.compile(
     r"\bbroker (\d+): (?:RegisterBrokerRecord|BrokerRegistrationChangeRecord)\(.*?\bfenced=(true|false|-?\d)"
 )
 _FENCED = {"true": True, "1": True, "false": False, "-1": False}
-"""As the two records say it; 0 = unchanged."""
+"""From the two records; 0 = unchanged."""
 
 
 class NotFenced(RuntimeError):

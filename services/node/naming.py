@@ -1,7 +1,7 @@
 """Naming: what the processes of a supervisor are called, so that several supervisors can share a Kafka.
 
-Beside an embedded Kafka there is one supervisor: its workers are `worker-1`, `worker-2`, in zones that are made up. On
-a Kafka that others share every name begins with the host, and the host is the zone: a standby lies elsewhere.
+Beside an embedded Kafka there is one supervisor: its workers are `worker-1`, `worker-2`, in invented zones. On
+a Kafka that others share every name begins with the host, and the host is the zone: a standby is on another host.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ZONES = 3
 
 
 class Naming:
-    """Of one supervisor. host: unique among those that share a Kafka; empty where Kafka is embedded.
+    """The names of one supervisor. host: unique among those that share a Kafka; empty where Kafka is embedded.
 
     Args:
         zone: of all workers here; empty: as the module says.
@@ -34,7 +34,7 @@ class Naming:
         return self._ours.fullmatch(worker) is not None
 
     def zone(self, number: int) -> str:
-        """Of the worker or driver with this number."""
+        """The name of the worker or driver with this number."""
         return self._zone or self.host or f"zone-{(number - 1) % ZONES + 1}"
 
 

@@ -1,7 +1,7 @@
 """Readiness: a cluster can take jobs once its controller answers and each of its workers has given a sign of life.
 
-The controller is asked by a command for a job that cannot be, because of its name; the refusal is the answer. One who
-listens may hear that a worker elsewhere has a name of ours.
+The probe is a command for a job whose name is impossible; the controller's refusal is the answer. The same reader may
+hear that a worker elsewhere has a name of ours.
 """
 
 from __future__ import annotations

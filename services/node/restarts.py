@@ -8,7 +8,7 @@ DELAYS_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Restarts:
-    """Of one process. count: how often it was started again."""
+    """The restarts of one process. count: how many there were."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -341,7 +341,7 @@ class Supervisor:
 
     @staticmethod
     def _start_member(member: Member) -> None:
-        """One that cannot be started, for want of memory or descriptors, is tried again like one that ended."""
+        """A process that cannot be started, for want of memory or descriptors, is retried like one that ended."""
         try:
             member.start()
         except OSError as error:

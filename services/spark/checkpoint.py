@@ -1,4 +1,4 @@
-"""The checkpoint directories of a query: one an epoch, so that a zombie writes where nobody reads.
+"""The checkpoint directories of a query: one per epoch, so that a zombie writes where no query reads.
 
 Source: PROTOCOL 12. The layout is Spark's own: `offsets/<batch>` is written before a batch runs, `commits/<batch>`
 behind it, and files of `state` are never changed once they have their name.

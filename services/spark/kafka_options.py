@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 
 MAX_RECORDS = 1_000_000
-"""Of one micro-batch: what a query that is behind takes in at once."""
+"""Records of one micro-batch: the most that a query that is behind reads at once."""
 
 _FOR_EVER = 2**31 - 1
 

@@ -165,7 +165,7 @@ def record_columns(plan: SparkPlan) -> dict[str, Column]:
 
 
 def partitions(plan: SparkPlan) -> int:
-    """How many input partitions are told apart; one that a topic has got since shares the watermark of an older one."""
+    """The number of input partitions with a watermark of their own; one that is added later shares an older one's."""
     return min(len(plan.first), MAX_PARTITIONS)
 
 

@@ -61,7 +61,7 @@ class Query:
 
     @property
     def come(self) -> tuple[int, ...]:
-        """How far it has come: it grows."""
+        """A number that grows with progress."""
         return (self.commits.fold.k,)
 
     @property

@@ -24,7 +24,7 @@ from services.spark.operator import written
 from services.spark.rewriting import MARKED, rewritten
 
 BATCH = "30 minutes"
-"""Of Spark's own batches, between which it pauses: nothing here waits for their ends."""
+"""Length of Spark's own batches, between which it pauses: nothing here waits for their ends."""
 
 FIRST_STRETCH = 64
 """Records of a lane that are looked through for its last row."""
@@ -66,11 +66,11 @@ class RealTimeQuery:
 
     @property
     def come(self) -> tuple[int, ...]:
-        """How far it has come: it grows."""
+        """A number that grows with progress."""
         return tuple(self.ends().values())
 
     def ends(self) -> dict[int, int]:
-        """By lane, where what was written ends."""
+        """By lane, the end of what was written."""
         found = self.log.offsets([Partition(self.commits_topic, lane) for lane in lanes(self.plan.first)], "end")
         return {partition.index: offset for partition, offset in sorted(found.items(), key=lambda one: one[0].index)}
 

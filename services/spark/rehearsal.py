@@ -27,7 +27,7 @@ from services.spark.observing import observe
 from services.spark.query import BatchFailed, stream
 
 RECORDS = 20
-"""Of each partition; markers of transactions count, too."""
+"""Records read of each partition; markers of transactions count, too."""
 AGAIN_S = 40.0
 """Spark ends a Python worker that was idle for a minute, and brokers a connection that was idle for some."""
 MOST_S = 60.0
@@ -55,7 +55,7 @@ class Rehearsal:
     _batches: int = 0
 
     def run(self, wanted: Callable[[], bool]) -> None:
-        """Until it is through, not wanted any more or too long; a fault is for the query itself to tell."""
+        """Runs until it is done, cancelled or too slow; a fault is left for the query itself to report."""
         ends = time.monotonic() + MOST_S
         try:
             self._play(lambda: wanted() and time.monotonic() < ends)

@@ -16,7 +16,7 @@ from services.kernel.codecs.marked import BEAT, RAW, REACHED, STAMP
 from services.spark.operator import marked, queried, record_columns
 
 BEAT_EVERY = 16
-"""Of so many records of a partition, one says how far it has come even if the query drops it."""
+"""One record in so many reports the partition's event time, even if the query drops the record."""
 MARKED = "_holdfast"
 """The column that goes along: of the record of a row, what marks it."""
 PASSED = "_holdfast_passed"

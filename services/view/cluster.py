@@ -224,7 +224,7 @@ class ClusterView:
         return next((job for job in reversed(found) if job.state != "rejected"), found[-1] if found else None)
 
     def plan(self, generation: str) -> Plan | None:
-        """Also that of a job that has ended."""
+        """The plan, also of a job that has ended."""
         return self._plans.get(generation)
 
     def _job(self, generation: str) -> JobLine:
@@ -279,7 +279,7 @@ class ClusterView:
         return self._counts(plan.generation, plan).late_dropped
 
     def _counts(self, generation: str, plan: Plan | None) -> Counts:
-        """As the end of the job says, else its units, else its last status: its topics may be deleted already."""
+        """From the job's end record, else its units, else its last status: its topics may be deleted already."""
         if (end := self._admitted.ended(generation)) is not None:
             return counted(end)
         units = () if plan is None else plan.units

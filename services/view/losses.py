@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def dropped_as_late(by_source: Mapping[str, int]) -> str:
-    """Of every source the records that were dropped."""
+    """The number of dropped records, by source."""
     return _counted(by_source, "dropped as late")
 
 

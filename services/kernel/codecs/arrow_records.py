@@ -21,11 +21,11 @@ from services.kernel.codecs.frames import RowCodec
 from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
 
 MAX_ROWS = 1_000_000
-"""Of a record that is read: columns without values have no bytes, however many rows they claim."""
+"""Most rows of a record that is read: columns without values have no bytes, however many rows they claim."""
 MAX_TEXT_BYTES = 256 * 1024 * 1024
-"""Of a record that is read: many rows may point to one long text."""
+"""Most bytes of a record that is read: many rows may point to one long text."""
 MAX_RECORD_BYTES = 512 * 1024
-"""Of a record that is written, unless a single row is larger: half of what topics take by default."""
+"""Most bytes of a record that is written, unless a single row is larger: half of what topics take by default."""
 
 _FILE = b"ARROW1"
 _BROKEN = (

@@ -1,6 +1,6 @@
 """Records of a user's topic to the rows of a source, and to dead letters with a reason.
 
-Source: PROTOCOL 3. What becomes of a record never depends on the records that come with it.
+Source: PROTOCOL 3. The result for a record never depends on the records beside it.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class RowDecoder:
         return pl.concat([self.nothing, *found])
 
     def dead(self, lane: int, table: pl.DataFrame, batch: int) -> list[DeadLetter]:
-        """Of the records that are no rows of the source, with the reason that a source task would give."""
+        """Dead letters of the records that are no rows of the source, with the reason that a source task would give."""
         found = table.filter(pl.col(RAW).is_not_null())
         if not found.height:
             return []

@@ -18,7 +18,7 @@ from services.kernel.codecs.fields import DELETED, schema, with_time
 
 Key = bytes | None
 Keys = Mapping[int, Key]
-"""Of records without a value: their keys, by position."""
+"""The keys of records without a value, by position."""
 
 
 class SourceDecoder:

@@ -154,7 +154,7 @@ class Detector:
     # -- what follows from it -----------------------------------------------------------------------------------------
 
     def grace_us(self, worker: str) -> int:
-        """How late a heartbeat of the worker may be."""
+        """The longest delay of a heartbeat that is not a miss."""
         pulse = self._pulses.get(worker)
         return MIN_GRACE_US if pulse is None else self._grace_us(pulse)
 
@@ -176,7 +176,7 @@ class Detector:
         return 0 if pulse is None else self._silent_us(pulse)
 
     def gone(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
-        """For good: it ended, or is silent past the fail-stop time-out."""
+        """Whether it ended, or is silent past the fail-stop time-out."""
         return self.ended(worker, incarnation) or self.silent_us(worker) >= fail_stop_us
 
     def answers(self, worker: str, incarnation: str, offset: int) -> bool:

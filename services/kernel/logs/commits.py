@@ -20,7 +20,7 @@ from services.kernel.codecs.frames import payload_of
 from services.kernel.errors import StateCorrupted
 
 MOST_EPOCHS = 1_000_000
-"""By which a record may go ahead of the one before it; an epoch is one assignment of the unit."""
+"""A record may be at most this many epochs ahead of the one before; an epoch is one assignment of the unit."""
 
 Refuse = Callable[[int, str], None]
 """Called with the offset of a record that does not count though nobody was faster, and why."""
@@ -85,7 +85,7 @@ class CommitLog:
 
     @property
     def heard(self) -> tuple[Heard, ...]:
-        """How far each input partition has come."""
+        """The progress of each input partition."""
         return () if self.last is None else self.last.heard
 
     @property

@@ -1,7 +1,7 @@
 """From the commit log of a Spark operator to the micro-batches that count, with their rows.
 
 Source: PROTOCOL 12: what the valid commits name is emitted, and nothing else; so a micro-batch that ran twice, a task
-that was retried, or a driver that woke too late cannot double or mix.
+that was retried, or a driver that woke too late cannot double or mix rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where every unit stands, folded so that a snapshot of it can be written, checked and begun with.
+"""The state of every unit, folded so that a snapshot of it can be written, checked and started from.
 
 Source: PROTOCOL 1: a snapshot `{upto, state}` states the state after all records below `upto`; a late reader starts
-there and applies the records from there. It is a fact: no rule says who writes it, and one that differs from what the
-log gives is never believed.
+there and applies the records from there. It is a fact: any process may write it, and a reader never
+believes one that differs from what the log gives.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Standings:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Standings:
-        """As a snapshot says it."""
+        """The state in a snapshot."""
         offsets = {one.change.unit: one.offset for one in snapshot.units}
         assigned = Assigned(one.change for one in snapshot.units)
         return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, offsets)

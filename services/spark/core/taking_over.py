@@ -48,7 +48,7 @@ class Verdict(Enum):
 
 
 def verdict(log: CommitLog, epoch: int, batch: int) -> Verdict:
-    """Of batch `batch` by Spark's count."""
+    """The verdict on batch `batch` by Spark's count."""
     if log.epoch > epoch:
         return Verdict.STOP
     if batch < log.k or log.ended:
