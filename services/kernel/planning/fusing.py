@@ -63,7 +63,7 @@ def _place(
         return False
     within = [link for link in links if link.one_to_one and link.producer in names and link.consumer in names]
     if len(_connected(names, within)) > 1:
-        # A wish that cannot be met costs nothing but a hop, so the job runs all the same.
+        # A wish that cannot be met costs nothing but a hop, so the job still runs.
         shown = " | ".join(", ".join(part) for part in _connected(names, within))
         fused.warnings.append(f"{path}: not connected one to one, so it cannot be one unit: {shown}")
         return False

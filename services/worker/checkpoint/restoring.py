@@ -48,12 +48,12 @@ def rebuild(
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
     A large image takes seconds, in which the unit goes on elsewhere and its inputs are trimmed up to its newest marker:
-    a copy that stood seconds behind would find its positions gone, and would have to begin anew, again and again.
+    a copy that is seconds behind would find its positions gone, and would rebuild again and again.
 
     Args:
         acked: the unit's batch of which `progress` said, before this call, that its marker is there.
         skipped: offsets of records that are passed over.
-        exists: whether a batch was ever cut: anybody can say that he has acknowledged another.
+        exists: whether a batch was ever cut: a forged record may claim to have acknowledged another.
         cuts: the cut log of a unit that reads sources.
 
     Raises:

@@ -83,7 +83,7 @@ class Trimmer:
         self._around.restores.run(lambda: self._around.log.trim(upto), lambda outcome: self._asked(upto, outcome), lane)
 
     def _asked(self, upto: dict[Partition, int], outcome: object) -> None:
-        """A trim that failed is made up for by the next, also where it was one to a position that does not exist."""
+        """The next trim repeats one that failed, also one to a position that does not exist."""
         self._asking = False
         if isinstance(outcome, Exception):
             for partition in upto:

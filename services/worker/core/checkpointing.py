@@ -127,10 +127,10 @@ class Since:
 
 
 PATIENCE = 4
-"""After so many intervals whoever has done a batch checkpoints, so that acks and trimming go on."""
+"""After so many intervals a unit that has done a batch checkpoints, so that acks and trimming continue."""
 REST_MS = 8_000
-"""Whoever has done nothing but empty ones waits for so long: they are few, done again in no time, and leave next to
-nothing to trim."""
+"""A unit that has done only empty batches waits for so long: they are few, quickly done again, and leave little to
+trim."""
 
 
 def sweep_due(since: Since, interval_ms: int) -> bool:

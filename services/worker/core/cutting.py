@@ -29,11 +29,11 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a source task sees when it looks whether to cut.
+    """The state of a source task by which it decides whether to cut.
 
     batch: its last valid cut; newest: the highest batch any source task has cut; slowest: the lowest batch that a unit
     of the job has processed. records, bytes: waiting, uncut. last_ms: when its last cut was read back; stirred_ms: when
-    the last cut of the job that brings records was, or the copy was put in charge. settled: nothing waits for time.
+    the last cut of the job that brings records was, or the copy became the leader. settled: nothing waits for time.
     at_end: the drain's end offsets are reached by what waits. grown: partitions are to join. deciding: a proposal has
     not been read back.
     """

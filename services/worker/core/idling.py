@@ -127,7 +127,7 @@ class Idling:
         return Question(now_ms, wanted, level, closing, closes) if wanted else None
 
     def waits(self, standings: Mapping[int, Standing], others: int, closing: int, now_ms: float) -> bool:
-        """Whether time alone may move the watermark: nothing may be cut more seldom meanwhile."""
+        """Whether time alone may move the watermark: then cuts must not slow down."""
         if self._may_close(standings, closing):
             return True
         if self.idle_after_ms is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 REFRESH_MS = 100
 MIN_BATCHES = 4
-"""So few are processed again in no time."""
+"""So few are quickly processed again."""
 MAX_KEYS = 5_000
 """Changed from one sweep to the next. It bounds what is remembered, and what is encoded between two batches."""
 MAX_REPEATED = 0.1

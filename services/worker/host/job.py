@@ -19,8 +19,8 @@ from services.worker.core.cutting import Rhythm
 from services.worker.core.trimming import later
 
 TAKEN_BACK_BATCHES = 1_024
-"""A unit that says it is so far behind what was told of it before: that was another's word, or this is a zombie's. The
-next word, at most 100 ms later, tells; meanwhile the lower one holds nothing but the sources back."""
+"""A unit that reports to be this far behind its own progress: that progress was forged, or this report is a zombie's.
+The next report, at most 100 ms later, shows which; meanwhile the lower one holds back nothing but the sources."""
 
 
 @dataclass(slots=True)

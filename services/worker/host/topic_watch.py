@@ -1,7 +1,7 @@
-"""The users' topics as they are now, asked about beside the loop: how many partitions each has, and which one it is.
+"""Asks beside the loop for the users' topics as they are now: the number of partitions and the id of each.
 
 Only the copies that cut look, and only at what is known: no request is in a hot path, and one call a second serves all
-copies of a worker. Source: PROTOCOL 3, "Topic re-created or repartitioned".
+copies of a worker. Source: PROTOCOL 3, docs/decisions/0025 and 0026.
 """
 
 from __future__ import annotations

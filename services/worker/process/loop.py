@@ -213,7 +213,7 @@ class Worker:
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def offer(self, chunk: Chunk) -> None:
-        """Plans and assignments; a record that is none of ours is told of and skipped."""
+        """Plans and assignments; a record that is none of ours is reported and skipped."""
         for message in chunk.messages:
             try:
                 if chunk.partition.topic == self._topics.plans:

@@ -93,7 +93,7 @@ class SharedReader:
             self._held.pop(partition, None)
 
     def _break(self, gone: PositionGone) -> None:
-        """Whoever reads the partition rebuilds; it is read again once it is given anew, from wherever that is."""
+        """The copies that read the partition rebuild; reading continues from the position of its next assignment."""
         self._next.pop(gone.partition, None)
         for subscriber in list(self._subscribers.get(gone.partition, ())):
             subscriber.broken(str(gone), gone.partition)

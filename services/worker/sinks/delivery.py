@@ -167,7 +167,7 @@ class Delivery:
         self._run(self._commit, self._committed)
 
     def _commit(self) -> tuple[int, int]:
-        """How many rows were delivered, and how many put aside."""
+        """The number of rows that were delivered, and of those that were dead-lettered."""
         assert self._transactor is not None
         rows, aside = [one for batch in self._under_way for one in self._rows(batch)], 0
         try:
@@ -211,7 +211,7 @@ class Delivery:
     # -- topics that are gone -----------------------------------------------------------------------------------------
 
     def look_again(self, now_ms: float) -> None:
-        """Now and then, ever more seldom, whether a topic that was gone is back; then its rows go out."""
+        """Looks, at growing intervals, whether a missing topic is back; then its rows go out."""
         if not self.waits or self._looking or self._closed:
             return
         if self.again_ms == math.inf:
@@ -273,7 +273,7 @@ class Delivery:
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
 
     def _position_rows(self, aside: int) -> Rows:
-        """Behind what is under way. aside: rows put aside of that."""
+        """The position behind the transaction that is under way. aside: rows of it that are dead-lettered."""
         batch = self._under_way[-1].number
         record = encode_delivered(Delivered(self._unit, batch, self.epoch, self.aside + aside))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

@@ -28,7 +28,7 @@ class Positions:
         partition: of the delivered topic. cut_log: of the job.
         skipped: offsets of records that are passed over.
         done: the batch that the copy has reached.
-        refuse: told of a record that is no position of the unit.
+        refuse: called with a record that is no position of the unit.
     """
 
     def __init__(

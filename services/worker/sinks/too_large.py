@@ -1,4 +1,4 @@
-"""Rows that are larger than their sink's topic takes: put aside as dead letters, so that the others go on."""
+"""Rows that are larger than their sink's topic takes: they become dead letters, so that the others are delivered."""
 
 from __future__ import annotations
 

@@ -275,8 +275,8 @@ class Cutter:
         self._around.appender.append(self._partition, cuts.encode(cut), done=partial(self._appended, name))
 
     def _appended(self, name: str, error: Exception | None, _: int) -> None:
-        """A proposal that Kafka may have lost is never read back: it is made again. If it is there all the same, the
-        log decides.
+        """A proposal that Kafka may have lost is never read back: it is made again. If the first one is in the log
+        after all, the log decides.
         """
         if error is not None:
             self._deciding.discard(name)

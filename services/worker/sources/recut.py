@@ -30,7 +30,7 @@ class RecutFeed:
         state: the task's last cut as of the marker.
         batch: the last batch that is done.
         first: where the plan says that Spark begins to read, by topic and partition.
-        refuse: told of what is no record of the log, or does not fit.
+        refuse: called with what is no record of the log, or does not fit.
     """
 
     def __init__(

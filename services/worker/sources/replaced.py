@@ -1,7 +1,7 @@
-"""Whether the topics that a job reads are still those that it began to read, as the copy that cuts finds out.
+"""The copy that cuts checks whether the topics that a job reads are still those that it began to read.
 
 A topic that was deleted and created anew has the same name and other records: its offsets mean something else. Source:
-PROTOCOL 3, "Topic re-created: fail loudly".
+PROTOCOL 3, docs/decisions/0026.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class RowsFeed:
     Args:
         task: with the commit log's topic as its source share.
         state: the task's last cut as of the marker. batch: the last batch that is done.
-        refuse: told of what is no record of a partition, or does not fit.
+        refuse: called with what is no record of a partition, or does not fit.
     """
 
     def __init__(

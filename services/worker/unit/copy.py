@@ -41,7 +41,7 @@ from services.worker.unit.takeover import Takeover
 
 MAX_REBUILDS = 20
 PATIENT_MS = 1_000
-"""What waited for so long and was not answered then says that Kafka is away, and nothing of the copy."""
+"""A call that waited for so long without an answer says that Kafka is away, and nothing about the copy."""
 MISSING_MS = 10_000.0
 """How often a copy says that it waits for frames that Kafka has lost."""
 RETURN_MS = 10_000

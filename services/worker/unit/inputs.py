@@ -23,7 +23,7 @@ class Inputs:
 
     Args:
         layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
-        refuse: told of what is no frame. gaps: by partition's name, the offset up to which frames are known to be lost.
+        refuse: called with what is no frame. gaps: by partition's name, the offset up to which frames are lost.
     """
 
     def __init__(

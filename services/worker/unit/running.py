@@ -415,8 +415,8 @@ class Running:
         self._steps.restart()
 
     def tell_end(self) -> None:
-        """That the unit has ended, with `commit` or without: whoever wrote the last marker may have lost it, or died,
-        before he read it back, and the one in charge now has nothing left to do.
+        """Publishes that the unit has ended, with `commit` or without: the author of the last marker may have lost it,
+        or died, before it read the marker back, and the leader now has nothing left to do.
         """
         self._telling.append(self._progress())
 

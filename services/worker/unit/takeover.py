@@ -1,4 +1,4 @@
-"""How long a copy takes that was put in charge: the phases in the worker's event `unit-active`.
+"""How long a copy takes to lead its unit: the phases in the worker's event `unit-active`.
 
 Source: MECHANISMS section 1 (detection, activation or redeployment, replay), PROTOCOL 13.
 """
@@ -18,7 +18,7 @@ class Working(Protocol):
 
 
 class Takeover:
-    """From the assignment that put the copy in charge to its first output. Times are milliseconds of one clock.
+    """From the assignment that made the copy the leader to its first output. Times are milliseconds of one clock.
 
     activation: until it works on the state it needs. replay: from there until no batch waits for it. first_output: from
     the assignment until something of its own is acknowledged by Kafka, or committed; without input that takes its time.

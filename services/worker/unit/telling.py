@@ -12,7 +12,7 @@ PROGRESS_MS = 100
 
 
 class Telling:
-    """What a copy has told: at most every PROGRESS_MS, and only counted as told once it is appended.
+    """The progress that a copy has published: at most every PROGRESS_MS, and counted only once it is appended.
 
     Args:
         partition: of the job's progress.
@@ -24,7 +24,7 @@ class Telling:
         self._batch = -1
 
     def due_ms(self, batch: int) -> float:
-        """When to tell of it: never, if it has been told."""
+        """When to publish the batch: never, if it has been published."""
         return math.inf if self._batch >= batch else self._last_ms + PROGRESS_MS
 
     def tell(self, progress: Progress, now_ms: float) -> None:

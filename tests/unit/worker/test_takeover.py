@@ -1,4 +1,4 @@
-"""How long a copy takes that was put in charge, by phase."""
+"""How long a copy takes to lead its unit, by phase."""
 
 from __future__ import annotations
 
