@@ -168,6 +168,26 @@ class Union(OperatorSpec):
         return tuple(self.union)
 
 
+class Within(JobPart):
+    """How far apart in event time rows of one key are."""
+
+    within_s: Span
+    """Event time after a row that is passed on in which further rows of its key are dropped."""
+
+
+class Dedup(OperatorSpec):
+    """Passes on the first row of a key within a time, by event time."""
+
+    kind: ClassVar[str] = "dedup"
+
+    dedup: Within
+    """What counts as the same."""
+    key: Columns
+    """Columns in which rows that are the same are equal."""
+    input: Name
+    """Source or operator that it reads."""
+
+
 Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
 
@@ -215,7 +235,7 @@ class Spark(Hosted):
 
 
 OPERATORS: dict[str, type[OperatorSpec]] = {
-    model.kind: model for model in (Filter, Select, Aggregate, Join, Top, Union, Python, Spark)
+    model.kind: model for model in (Filter, Select, Aggregate, Join, Top, Union, Dedup, Python, Spark)
 }
 
 

@@ -79,7 +79,8 @@ operators:
   either: {union: [shops, visited]}
   counted: {aggregate: {n: "count()"}, key: [shop], input: either, parallelism: 2}
   gaps: {python: "tests.golden.sessions:Gaps", key: [src], input: visits, parallelism: 2}
-queries: {both: {input: both}, counted: {input: counted}, gaps: {input: gaps}}
+  firsts: {dedup: {within_s: 3}, key: [shop], input: either, parallelism: 2}
+queries: {both: {input: both}, counted: {input: counted}, gaps: {input: gaps}, firsts: {input: firsts}}
 """,
     "tables": """
 name: tables

@@ -53,6 +53,11 @@ class Harness:
         self._names = self._store.names
         self._open()
 
+    def entries(self) -> list[tuple[bytes, bytes]]:
+        """All that a checkpoint would hold."""
+        self.restore()
+        return list(self._image.scan(b""))
+
     def rows(self, slot: int, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         schema = stream_schema(self._fields[slot])
         return pl.DataFrame([{**row} for row in rows], schema=schema)

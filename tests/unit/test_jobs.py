@@ -214,7 +214,7 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
             "operators.o",
             {"fliter": "x", "input": "s"},
             "operators.o",
-            "is no operator: it has none of filter, select, aggregate, join, top, union, python, spark",
+            "is no operator: it has none of filter, select, aggregate, join, top, union, dedup, python, spark",
             "did you mean 'filter' instead of 'fliter'?",
         ),
         (

@@ -14,6 +14,7 @@ from schemas.cuts import NO_WATERMARK
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import TIME, schema
 from services.kernel.operators.aggregate import AggregateKind
+from services.kernel.operators.dedup import DedupKind
 from services.kernel.operators.filter import FilterKind
 from services.kernel.operators.join import JoinKind
 from services.kernel.operators.kind import Fields, Kind, OperatorKind, SinkKind, SourceKind, Stream
@@ -36,6 +37,7 @@ _LISTED: tuple[OperatorKind, ...] = (
     JoinKind(),
     TopKind(),
     UnionKind(),
+    DedupKind(),
     PythonKind(),
     SparkKind(),
 )

@@ -21,21 +21,12 @@ from services.kernel.operators.grouping import Grouping, columns_of, states_of
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Outcome
 from services.kernel.operators.panes import Pane, Panes, merged
+from services.kernel.operators.time_prefix import prefix_of, time_of
 from services.kernel.state.table import Tables
 
 BOUNDS = START, END = "window_start", "window_end"
 """The columns that tell the window of a row."""
 _PANE = "_pane"
-_BIAS = 2**63
-
-
-def _prefix(pane: int) -> bytes:
-    """Eight bytes in the order of time, also before 1970."""
-    return (pane + _BIAS).to_bytes(8, "big")
-
-
-def _start(prefix: bytes) -> int:
-    return int.from_bytes(prefix, "big") - _BIAS
 
 
 class Windows:
@@ -87,7 +78,7 @@ class Windows:
     def _known_panes(self) -> set[int]:
         """Panes that hold anything; read from the state at first use."""
         if self._panes is None:
-            self._panes = {_start(key) for key, _ in self._live.scan(b"")}
+            self._panes = {time_of(key) for key, _ in self._live.scan(b"")}
         return self._panes
 
     def _add(self, rows: pl.DataFrame, panes: set[int]) -> list[tuple[int, bytes]]:
@@ -96,11 +87,11 @@ class Windows:
         keys, partial = self._grouping.reduce(rows, TIME)
         starts = keys[_PANE].to_list()
         plain = canonical_keys.encode(keys, self._key) if self._key else [b""] * len(starts)
-        encoded = [_prefix(pane) + key for pane, key in zip(starts, plain, strict=True)]
+        encoded = [prefix_of(pane) + key for pane, key in zip(starts, plain, strict=True)]
         merged = self._grouping.merge(self._totals.get_many(encoded), partial)
         self._totals.put_many(encoded, states_of(merged))
         if new := sorted(set(starts) - panes):
-            self._live.put_many([_prefix(pane) for pane in new], [(1,)] * len(new))
+            self._live.put_many([prefix_of(pane) for pane in new], [(1,)] * len(new))
             panes.update(new)
         self._settled.forget(starts)
         return list(zip(starts, plain, strict=True))
@@ -110,8 +101,8 @@ class Windows:
         gone = sorted(pane for pane in panes if pane // self._slide * self._slide + self._size <= watermark)
         if not gone:
             return
-        self._totals.delete_many([key for pane in gone for key, _ in self._totals.scan(_prefix(pane))])
-        self._live.delete_many([_prefix(pane) for pane in gone])
+        self._totals.delete_many([key for pane in gone for key, _ in self._totals.scan(prefix_of(pane))])
+        self._live.delete_many([prefix_of(pane) for pane in gone])
         panes.difference_update(gone)
         self._settled.forget(gone)
 
@@ -167,7 +158,7 @@ class Windows:
 
     def _pane(self, pane: int, keys: list[bytes] | None = None) -> Pane:
         """keys: those that are wanted, None: all."""
-        prefix = _prefix(pane)
+        prefix = prefix_of(pane)
         if keys is None:
             entries = [(key[8:], state) for key, state in self._totals.scan(prefix)]
         else:

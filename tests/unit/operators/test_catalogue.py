@@ -85,6 +85,7 @@ def test_what_is_wrong_is_said_with_path_and_reason(
         ("join", {"join": {**JOIN, "kind": "left"}}, 2),
         ("top", {"top": {"k": 3, "by": "n"}}, 1),
         ("union", {"union": ["l", "r"]}, 2),
+        ("dedup", {"dedup": {"within_s": 1}, "key": ["k"]}, 1),
     ],
 )
 def test_every_operator_can_be_warmed_up(kind: str, params: dict[str, Any], inputs: int) -> None:

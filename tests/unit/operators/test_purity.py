@@ -83,6 +83,8 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "top": ("top", {"top": {"k": 2, "by": "f"}}, [Stream(FIELDS)]),
     "top of totals": ("top", {"top": {"k": 2, "by": "n"}}, [Stream({"k": "string?", "n": "int?"}, ("k",))]),
     "top of windows": ("top", {"top": {"k": 2, "by": "n"}}, [WINDOWED]),
+    "dedup": ("dedup", {"dedup": {"within_s": 2}, "key": ["k"], "late": "topic"}, [Stream(FIELDS)]),
+    "dedup by floats": ("dedup", {"dedup": {"within_s": 3}, "key": ["f", "b"]}, [Stream(FIELDS)]),
     "union": ("union", {"union": ["l", "r"]}, [Stream(FIELDS), Stream(FIELDS)]),
     "python": ("python", {"python": "tests.golden.sessions:Gaps", "key": ["src"], "params": {}}, [Stream(FIELDS)]),
     "python on watermarks": (

@@ -29,7 +29,7 @@ def operators(draw: st.DrawFn, names: list[str], index: int) -> dict[str, Any]:
     """One operator over any of the streams before it."""
     name = st.sampled_from(names)
     more = {"parallelism": draw(MAYBE_TASKS)}
-    kind = draw(st.sampled_from(["filter", "aggregate", "keyless", "join", "top", "union", "python", "keyed"]))
+    kind = draw(st.sampled_from(["filter", "aggregate", "keyless", "join", "top", "union", "dedup", "python", "keyed"]))
     match kind:
         case "filter":
             return {"filter": "x > 1", "input": draw(name), **more}
@@ -44,6 +44,8 @@ def operators(draw: st.DrawFn, names: list[str], index: int) -> dict[str, Any]:
             return {"top": {"k": 1, "by": "x"}, "input": draw(name)}
         case "union":
             return {"union": draw(st.lists(name, min_size=2, max_size=3)), **more}
+        case "dedup":
+            return {"dedup": {"within_s": 1}, "key": ["x"], "input": draw(name), **more}
         case "python":
             return {"python": "mine:F", "input": draw(name), **more}
         case _:
