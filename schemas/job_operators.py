@@ -203,7 +203,7 @@ class Hosted(OperatorSpec):
 
 
 class Python(Hosted):
-    """A Python class, see services/kernel/operators; its module must be on the workers' allow-list."""
+    """A subclass of holdfast.PythonOperator; its module must be on the workers' allow-list."""
 
     kind: ClassVar[str] = "python"
 

@@ -16,7 +16,8 @@ from schemas.reading import Count, Strict
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """One operator of the DAG, sources and sinks included.
 
-    kind: source, filter, select, aggregate, join, top, union, python, spark, sink. A sink is called `sink-<query>`.
+    kind: source, filter, select, aggregate, join, top, union, dedup, python, spark, sink.
+    A sink is called `sink-<query>`.
     spark: the task of the kernel that brings back what a Spark driver has committed; it has no inputs.
     params: what the job file says of it, defaults filled in.
     fields: type text by column of the output. row_key: columns that identify an output row, empty = rows only added.

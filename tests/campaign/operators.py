@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from services.kernel.operators.python import Context, PythonOperator, State
+from holdfast import Context, PythonOperator, State
 
 
 class Changes(PythonOperator):

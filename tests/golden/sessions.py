@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from services.kernel.operators.python import Context, PythonOperator, State
+from holdfast import Context, PythonOperator, State
 
 _SECOND_US = 1_000_000
 Visit = tuple[str, int, int, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from services.kernel.operators.python import Context, PythonOperator, State
+from holdfast import Context, PythonOperator, State
 
 
 class Score(PythonOperator):

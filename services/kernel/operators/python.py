@@ -1,4 +1,4 @@
-"""python: an operator whose code the user brings. What a user imports is `PythonOperator`.
+"""python: an operator whose code the user brings. What a user imports is in the package `holdfast`.
 
 Source: JOBS "Python operators", PROTOCOL 4 (batch time and a batch-seeded generator instead of clock and `random`).
 """

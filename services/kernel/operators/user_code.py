@@ -1,6 +1,6 @@
 """The class that a user subclasses to write an operator in Python, and how it is found.
 
-Source: JOBS "Python operators".
+Users import it from the package `holdfast`. Source: JOBS "Python operators".
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Context:
 
 class PythonOperator:
     """Subclass this, and name it in a job file: `scored: {python: "my_package.scoring:Score", input: flights}`.
+
+        from holdfast import PythonOperator
 
         class Score(PythonOperator):
             output = {"carrier": "string", "score": "float"}
@@ -108,5 +110,5 @@ def load(reference: str, allow: Sequence[str] | None) -> type[PythonOperator]:
         hint = did_you_mean(class_name, names) or f"it has {', '.join(sorted(names)) or 'no class'}"
         raise CodeUnavailable(f"module {module_name} has no class {class_name}, {hint}")
     if not isinstance(found, type) or not issubclass(found, PythonOperator):
-        raise CodeUnavailable(f"{reference} is no subclass of PythonOperator")
+        raise CodeUnavailable(f"{reference} is no subclass of PythonOperator: `from holdfast import PythonOperator`")
     return found

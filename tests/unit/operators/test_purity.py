@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast import Context, PythonOperator, State
 from services.kernel.codecs.fields import DELETED
 from services.kernel.operators.catalogue import KINDS, Stream
-from services.kernel.operators.python import Context, PythonOperator, State
 from tests.support.other_process import OtherProcess
 from tests.support.purity import Rows, operator_sends
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import holdfast
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.plans import OperatorPlan
 from services.kernel.codecs import keys
@@ -314,3 +315,10 @@ def test_keys_are_those_of_rows() -> None:
     assert encode_key(key) == keys.encode(rows, rows.columns)[0]
     assert encode_key(-0.0) == encode_key(0.0)
     assert encode_key("a") == encode_key(("a",))
+
+
+def test_what_a_user_imports_has_one_home_and_is_documented_there() -> None:
+    assert holdfast.PythonOperator is PythonOperator, "the path of before works"
+    assert holdfast.State is State
+    assert sorted(holdfast.__all__) == ["Context", "KeyedTable", "PythonOperator", "State"]
+    assert all(getattr(holdfast, name).__doc__ for name in holdfast.__all__)

@@ -1,0 +1,95 @@
+"""The wheel runs a job with the user's code where there is no checkout, and holds nothing that a user does not need."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"holdfast", "infra", "schemas", "services"}
+OPERATOR = """
+import polars as pl
+from holdfast import Context, KeyedTable, PythonOperator, State
+
+class Nth(PythonOperator):
+    output = {"k": "string", "nth": "int"}
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
+        seen: KeyedTable = state.table("seen")
+        rows = []
+        for key in batch["k"]:
+            seen.put(key, seen.get(key, self.start) + 1)
+            rows.append((key, seen.get(key)))
+        return pl.DataFrame(rows, schema=["k", "nth"], orient="row")
+"""
+JOB = """
+name: counted
+sources: {given: {topic: given, fields: {k: string}}}
+operators: {nth: {python: "counting:Nth", key: [k], params: {start: 10}, input: given}}
+queries: {all: {input: nth, sink: {topic: all}}}
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run("-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    run("-m", "pip", "install", "--no-deps", "--no-index", "--target", str(folder), str(wheel))
+    return folder
+
+
+def run(*arguments: str, cwd: Path | None = None, path: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def apart(installed: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Without `site`, no .pth file puts the checkout on the path; the libraries are named by their folder."""
+    libraries = next(one for one in sys.path if one.endswith("site-packages"))
+    return run("-S", *arguments, cwd=cwd, path=os.pathsep.join([str(installed), libraries]))
+
+
+def test_the_wheel_holds_what_is_installed_and_nothing_that_is_not(wheel: Path) -> None:
+    names = [name.split("/") for name in ZipFile(wheel).namelist()]
+    assert {name[0] for name in names if not name[0].endswith(".dist-info")} == PACKAGES
+
+
+def test_a_job_with_the_users_code_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(OPERATOR)
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "given.ndjson").write_text("".join(f'{{"k": "{key}"}}\n' for key in "aba"))
+    probe = "import holdfast, services, sys; print(holdfast.__file__, services.__file__, *sys.path, sep='\\n')"
+    paths = apart(installed, tmp_path, "-c", probe).stdout.splitlines()
+    assert all(path.startswith(str(installed)) for path in paths[:2])
+    assert str(ROOT) not in paths
+
+    command = str(installed / "bin" / "holdfast")
+    done = apart(installed, tmp_path, command, "try", "job.yaml", "--input", "given=given.ndjson")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["k"], one["nth"]) for one in found] == [("a", 11), ("b", 11), ("a", 12)]
+
+
+def test_what_a_user_imports_brings_no_client_of_kafka_and_no_spark(installed: Path, tmp_path: Path) -> None:
+    probe = "import holdfast, sys; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = set(apart(installed, tmp_path, "-c", probe).stdout.split())
+    assert not loaded & {"confluent_kafka", "aiokafka", "faust", "pyspark", "py4j", "pandas", "rocksdict", "pydantic"}
