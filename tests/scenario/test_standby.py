@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from schemas import progress
 from schemas.assignments import Flags
 from schemas.topics import Partition
-from services.worker.checkpoint import trimmer
 from services.worker.core import cutting
 from services.worker.process.loop import Worker
+from services.worker.unit import trimmer
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 

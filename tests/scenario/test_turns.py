@@ -11,13 +11,13 @@ from unittest import mock
 
 from schemas.topics import Partition
 from services.log.memory import MemoryAppender
-from services.worker.checkpoint.trimmer import OUTPUT_MS
 from services.worker.core.checkpointing import Phase
 from services.worker.core.cutting import IDLE_CUT_MS
 from services.worker.host.surroundings import Subscriber
 from services.worker.process.loop import MAX_WAIT_MS
 from services.worker.process.subscriptions import SharedReader
 from services.worker.unit.running import Running
+from services.worker.unit.trimmer import OUTPUT_MS
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders
@@ -70,7 +70,7 @@ def test_a_copy_that_gives_up_its_charge_settles_the_checkpoint_that_was_valid_b
 
     def checkpoint() -> Phase | None:
         running = next((c.running for key, c in first._copies.items() if key.endswith(f"/{unit}")), None)
-        return None if running is None else running._checkpointer._core.phase
+        return None if running is None else running.checkpoints.checkpointer._core.phase
 
     cluster.until(lambda: checkpoint() is Phase.DECIDING)  # the marker is written: it is read in the next turn,
     everywhere(cluster, (first, SECONDARIES["hot"]), second)  # and so is this

@@ -280,7 +280,8 @@ def _pasted_half(process: WorkerProcess) -> list[str]:
     """The units whose copies there sleep with part of a run in their image."""
     copies = process.worker._copies if process.worker is not None and process.alive and not process.frozen else {}
     sleeping = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
-    return [unit for unit, running in sleeping if running.asleep and running._checkpointer._pasting is not None]
+    applying = [(unit, one.checkpoints.checkpointer._pasting) for unit, one in sleeping if one.asleep]
+    return [unit for unit, run in applying if run is not None]
 
 
 def _commits(process: WorkerProcess) -> list[str]:

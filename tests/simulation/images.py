@@ -36,7 +36,7 @@ class Images:
             running = copy.running
             if running is None:
                 continue
-            checkpointer, known = running._checkpointer, self._last.get((own, unit))
+            checkpointer, known = running.checkpoints.checkpointer, self._last.get((own, unit))
             if known is None or known[0] is not checkpointer or known[1] != checkpointer._image_batch:
                 self._look(own, unit, checkpointer)
 

@@ -11,10 +11,10 @@ from random import Random
 from unittest import mock
 
 from services.kernel.state import keyed as state
-from services.worker.checkpoint import checkpointer, trimmer
+from services.worker.checkpoint import checkpointer, parts
 from services.worker.core import cutting
 from services.worker.sinks import delivery
-from services.worker.unit import copy, intake, outputs
+from services.worker.unit import copy, intake, outputs, trimmer
 
 
 @contextmanager
@@ -22,9 +22,9 @@ def drawn_limits(seed: str) -> Iterator[None]:
     """While it is open the limits are those of the seed."""
     random = Random(f"{seed}/limits")
     drawn = (
-        (checkpointer, "PIECE_ENTRIES", (1, 3, 10, 250)),
-        (checkpointer, "PART_ENTRIES", (2, 5, 20, 2_000)),
-        (checkpointer, "SWEEP_BYTES", (50, 200, 1_000, 64 * 1024)),
+        (parts, "PIECE_ENTRIES", (1, 3, 10, 250)),
+        (parts, "PART_ENTRIES", (2, 5, 20, 2_000)),
+        (parts, "SWEEP_BYTES", (50, 200, 1_000, 64 * 1024)),
         (checkpointer, "JUMP_BATCHES", (0, 2, 8, 256)),
         (outputs, "MAX_FRAME_BYTES", (600, 1_000, 4_000, 1024 * 1024)),
         (intake, "MAX_INPUT_BYTES", (500, 4_000, 64 * 1024 * 1024)),
@@ -35,8 +35,8 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (trimmer, "OUTPUT_MS", (50, 200, 500)),
         (trimmer, "ANCHOR_MS", (100, 500, 2_000)),
         (state, "MAX_CACHED_VALUES", (2, 10, 4_000_000)),
-        (checkpointer, "PIECE_BYTES", (1, 30, 16 * 1024)),
-        (checkpointer, "PART_BYTES", (50, 500, 512 * 1024)),
+        (parts, "PIECE_BYTES", (1, 30, 16 * 1024)),
+        (parts, "PART_BYTES", (50, 500, 512 * 1024)),
         (checkpointer, "SETTLED_ENTRIES", (1, 3, 1_000)),
         (intake, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
         (copy, "RETURN_MS", (100, 1_000, 10_000)),

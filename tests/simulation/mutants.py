@@ -40,15 +40,16 @@ from services.log.protocol import Chunk
 from services.recovery.core.placement.balancing import _Load
 from services.recovery.core.unit import moving, switching
 from services.recovery.core.unit.situation import Situation
-from services.worker.checkpoint import restoring, trimmer
+from services.worker.checkpoint import restoring
 from services.worker.checkpoint.checkpointer import Checkpointer
+from services.worker.checkpoint.parts import Parts
 from services.worker.core import checkpointing, lifecycle
 from services.worker.process.loop import Worker
 from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.position import Positions
 from services.worker.sources.cutter import Cutter
 from services.worker.sources.user_topic import SourceFeed, _Waiting
-from services.worker.unit import copy, intake
+from services.worker.unit import copy, intake, trimmer
 from services.worker.unit.intake import Intake
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
@@ -280,8 +281,8 @@ def refused_run_counts(true: Any, self: StateTable) -> None:
     self._frozen = {}
 
 
-@_method(Checkpointer, "_part")
-def lost_sweep_slice(true: Any, self: Checkpointer, entries: list[Entry], sweep: bool) -> int:
+@_method(Parts, "_part")
+def lost_sweep_slice(true: Any, self: Parts, entries: list[Entry], sweep: bool) -> int:
     """What a slice is to hold is not written, but counts as written."""
     return 0 if sweep else int(true(self, entries, sweep))
 
@@ -406,11 +407,11 @@ def position_gone_unnoticed() -> Iterator[None]:
     def moment(self: Running) -> Any:
         return replace(true_moment(self), position=0)
 
-    true_moment = Running._moment
+    true_moment = Running.moment
     with (
         absent_leader_believed(),
         mock.patch.object(copy, "rebuild", unknowing),
-        mock.patch.object(Running, "_moment", moment),
+        mock.patch.object(Running, "moment", moment),
     ):
         yield
 

@@ -27,9 +27,9 @@ from schemas.frames import unpack
 from schemas.topics import Partition
 from services.log import kafka_client, opening
 from services.log.kafka import KafkaLog
-from services.worker.checkpoint import checkpointer, trimmer
+from services.worker.checkpoint import parts
 from services.worker.process import main as worker
-from services.worker.unit import outputs
+from services.worker.unit import outputs, trimmer
 
 POINTS: Mapping[str, str] = {
     "cut": "proposal of a cut",
@@ -229,9 +229,9 @@ _REPLACED: Sequence[tuple[ModuleType, str, Any]] = (
     (opening, "KafkaLog", DoomedLog),
     # Small parts and frequent trims: every point comes within a second, also with little state.
     (outputs, "MAX_FRAME_BYTES", 512),
-    (checkpointer, "PART_ENTRIES", 20),
-    (checkpointer, "PIECE_ENTRIES", 10),
-    (checkpointer, "SWEEP_BYTES", 512),
+    (parts, "PART_ENTRIES", 20),
+    (parts, "PIECE_ENTRIES", 10),
+    (parts, "SWEEP_BYTES", 512),
     (trimmer, "OUTPUT_MS", 50),
     (trimmer, "ANCHOR_MS", 150),
 )

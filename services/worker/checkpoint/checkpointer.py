@@ -7,19 +7,22 @@ sweeping, settling and pasting run in pieces between batches, so the pause does 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
-from schemas.checkpoints import CutsSnapshot, Entry, Marker, Part, Position, decode, encode, pack, unpack
+from schemas.checkpoints import CutsSnapshot, Marker, Position, decode, encode, unpack
 from schemas.decided import Id
 from schemas.topics import Partition
 from services.kernel.errors import StateCorrupted
 from services.kernel.logs.checkpoint_log import CheckpointLog, Run
 from services.kernel.logs.decided import Author
-from services.kernel.state.keyed import Capture, StateStore, bytes_of
+from services.kernel.state.keyed import StateStore
 from services.log.protocol import Appender
+from services.worker.checkpoint import parts
+from services.worker.checkpoint.parts import Parts
+from services.worker.checkpoint.policies.policy import Kind
 from services.worker.core.checkpointing import (
     Abandoned,
     Action,
@@ -32,14 +35,9 @@ from services.worker.core.checkpointing import (
     Phase,
     Settled,
 )
-from services.worker.core.refreshing import Refreshing
 
-PIECE_ENTRIES, PIECE_BYTES = 250, 16 * 1024
-"""Measured: the image takes up to 4 us for an entry that it is given, and 1.5 us for one that is read."""
 SETTLED_ENTRIES = 1_000
 PIECE_MS = 1.0
-PART_ENTRIES, PART_BYTES = 2_000, 512 * 1024
-SWEEP_BYTES = 64 * 1024
 JUMP_BATCHES = 256
 """A copy that processes and is this far behind another's marker goes on from there instead of catching up."""
 
@@ -57,26 +55,6 @@ class Moment:
     position: int = 0
 
 
-@dataclass(slots=True)
-class _Gathered:
-    """Entries that wait for their part; bytes: of keys and values."""
-
-    entries: list[Entry] = field(default_factory=list)
-    bytes: int = 0
-
-    def add(self, piece: Sequence[Entry]) -> None:
-        self.entries += piece
-        self.bytes += bytes_of(piece)
-
-    @property
-    def full(self) -> bool:
-        return len(self.entries) >= PART_ENTRIES or self.bytes >= PART_BYTES
-
-    def take(self) -> list[Entry]:
-        entries, self.entries, self.bytes = self.entries, [], 0
-        return entries
-
-
 class Checkpointer:
     """Writes the runs of one unit.
 
@@ -87,6 +65,9 @@ class Checkpointer:
         acked: called with the marker once it was read back as valid.
         passed: called with another copy's valid marker that the own batch has reached.
         jumped: called with one that is ahead: the state is now as of that marker.
+        captured: called with the keys of a run that begins, and what kind of run it is.
+
+    capture_ms, apply_ms: what the run under way, or else the last one, took so far to be written, and to be applied.
     """
 
     def __init__(
@@ -102,6 +83,7 @@ class Checkpointer:
         acked: Callable[[Marker], None],
         passed: Callable[[Marker], None],
         jumped: Callable[[Marker], None],
+        captured: Callable[[Collection[bytes], Kind], None],
     ) -> None:
         self.partition = partition
         self.log = log
@@ -110,7 +92,7 @@ class Checkpointer:
         self._author = author
         self._appender = appender
         self._clock_ms, self._refuse = clock_ms, refuse
-        self._acked, self._passed, self._jumped = acked, passed, jumped
+        self._acked, self._passed, self._jumped, self._captured = acked, passed, jumped, captured
         self._foreign: deque[Run] = deque()
         self._pasting: Iterator[None] | None = None
         self._rotated: int | None = None
@@ -118,12 +100,9 @@ class Checkpointer:
         self._moment: Moment | None = None
         self._id: Id | None = None
         self._work: Iterator[None] = iter(())
-        self._parts = 0
-        self._pieces: deque[list[Entry]] = deque()
-        self._sweep: tuple[bytes, bytes | None] = (b"", None)
-        self.sweeps = False
-        self._swept_bytes = 0
-        self.refreshing = Refreshing()
+        self._parts = Parts(partition, store, appender)
+        self.kind = Kind.SWEEP
+        self.capture_ms = self.apply_ms = 0.0
 
     @property
     def resting(self) -> bool:
@@ -140,6 +119,11 @@ class Checkpointer:
         return self._core.phase in (Phase.ENCODING, Phase.SETTLING)
 
     @property
+    def waiting(self) -> int:
+        """Runs of other copies that are to be applied."""
+        return len(self._foreign)
+
+    @property
     def changed(self) -> int:
         """Keys that a run would hold now."""
         return self._store.changed
@@ -149,9 +133,9 @@ class Checkpointer:
         """The marker waits for what comes before it to be acknowledged and committed."""
         return self._core.phase is Phase.FLUSHING
 
-    def begin(self, moment: Moment, sweep: bool) -> None:
-        """Captures the state as of moment.batch. sweep: else it is a refresh between two sweeps."""
-        self._moment, self.sweeps = moment, sweep
+    def begin(self, moment: Moment, kind: Kind) -> None:
+        """Captures the state as of moment.batch."""
+        self._moment, self.kind, self.capture_ms = moment, kind, 0.0
         self._handle(Due(moment.batch))
 
     def abandon(self) -> None:
@@ -160,11 +144,13 @@ class Checkpointer:
 
     def work(self) -> None:
         """Encodes or settles: one piece, and more while PIECE_MS is not over."""
-        until = self._clock_ms() + PIECE_MS
+        began_ms = now_ms = self._clock_ms()
         while self.working:
             if next(self._work, StopIteration) is StopIteration:
                 self._handle(Encoded() if self._core.phase is Phase.ENCODING else Settled())
-            if self._clock_ms() >= until:
+            now_ms, before_ms = self._clock_ms(), now_ms
+            self.capture_ms += now_ms - before_ms
+            if now_ms >= began_ms + PIECE_MS:
                 return
 
     def paste(self, batch: int, asleep: bool) -> None:
@@ -173,10 +159,14 @@ class Checkpointer:
         Args:
             batch: the last one that this copy has done. asleep: it does not process, so nothing reads the image.
         """
-        until = self._clock_ms() + PIECE_MS
+        began_ms = now_ms = self._clock_ms()
         while self.pastes(batch, asleep):
+            if self._pasting is None:
+                self.apply_ms = 0.0
             self._paste_piece(batch, asleep)
-            if self._clock_ms() >= until:
+            now_ms, before_ms = self._clock_ms(), now_ms
+            self.apply_ms += now_ms - before_ms
+            if now_ms >= began_ms + PIECE_MS:
                 return
 
     def awaken(self, batch: int) -> int:
@@ -229,8 +219,8 @@ class Checkpointer:
         """The delta; what a sweep slice holds is in the image already."""
         for part in run.parts:
             entries = [] if part.sweep else unpack(part.entries)
-            for first in range(0, len(entries), PIECE_ENTRIES):
-                self._store.image.apply(entries[first : first + PIECE_ENTRIES])
+            for first in range(0, len(entries), parts.PIECE_ENTRIES):
+                self._store.image.apply(entries[first : first + parts.PIECE_ENTRIES])
                 yield
 
     def flushed(self, batch: int) -> None:
@@ -261,56 +251,10 @@ class Checkpointer:
             self._rotated = None
             self._store.thaw()
         capture = self._store.capture()
-        self.refreshing.captured(capture, self.sweeps)
+        self._captured(capture, self.kind)
         self._id = self._author.next()
-        self._parts = 0
-        self._pieces = deque()
-        self._work = self._encode(capture)
-
-    def _encode(self, capture: Capture) -> Iterator[None]:
-        """Delta parts, then the sweep's next slice: what the image holds there and the delta does not."""
-        gathered = _Gathered()
-        packed = 0
-        while piece := capture.piece(PIECE_ENTRIES, PIECE_BYTES):
-            self._pieces.append(piece)
-            gathered.add(piece)
-            if gathered.full:
-                packed += self._part(gathered.take(), sweep=False)
-            yield
-        if gathered.entries:
-            packed += self._part(gathered.take(), sweep=False)
-            yield
-        yield from self._encode_slice(capture, self._slice_bytes(packed))
-
-    def _encode_slice(self, capture: Capture, size: int) -> Iterator[None]:
-        """About `size` bytes of the image from the cursor on; it stays as it is until the marker is valid."""
-        start = self.log.cursor
-        stop: bytes | None = start
-        gathered = _Gathered()
-        while stop is not None and size > 0:
-            piece, stop = self._store.image.slice(stop, min(size, PIECE_BYTES))
-            size -= bytes_of(piece)
-            gathered.add([entry for entry in piece if entry[0] not in capture])
-            if gathered.full:
-                self._part(gathered.take(), sweep=True)
-            yield
-        if gathered.entries:
-            self._part(gathered.take(), sweep=True)
-        self._sweep = (start, stop)
-
-    def _slice_bytes(self, delta_bytes: int) -> int:
-        """As much as the delta, so that the log stays in proportion; from sweep to sweep at least SWEEP_BYTES."""
-        least = max(SWEEP_BYTES - self._swept_bytes, 0) if self.sweeps else 0
-        wanted = max(least, delta_bytes)
-        self._swept_bytes = 0 if self.sweeps else self._swept_bytes + wanted
-        return wanted
-
-    def _part(self, entries: list[Entry], sweep: bool) -> int:
-        assert self._id is not None
-        packed = pack(entries)
-        self._appender.append(self.partition, encode(Part(self._id, self._parts, sweep, packed)))
-        self._parts += 1
-        return len(packed)
+        self._parts.begin(self._id)
+        self._work = self._parts.encode(capture, self.log.cursor, self.kind is Kind.SWEEP)
 
     def _propose(self) -> None:
         moment = self._moment
@@ -319,11 +263,11 @@ class Checkpointer:
         marker = Marker(
             id=self._id,
             prev=self.log.last_id,
-            parts=self._parts,
+            parts=self._parts.count,
             a=self._image_batch,
             b=moment.batch,
-            sweep_from=self._sweep[0],
-            sweep_to=self._sweep[1],
+            sweep_from=self._parts.swept[0],
+            sweep_to=self._parts.swept[1],
             tables=self._store.names,
             watermarks=moment.watermarks,
             positions=moment.positions,
@@ -352,8 +296,8 @@ class Checkpointer:
         self._work = self._apply()
 
     def _apply(self) -> Iterator[None]:
-        while self._pieces:
-            self._store.image.apply(self._pieces.popleft())
+        while self._parts.pieces:
+            self._store.image.apply(self._parts.pieces.popleft())
             yield
         yield from self._settle_pieces()
         assert self._moment is not None
@@ -364,7 +308,7 @@ class Checkpointer:
             yield
 
     def _thaw(self) -> None:
-        self._pieces = deque()
+        self._parts.forget()
         self._store.thaw()
 
 

@@ -6,7 +6,6 @@ every transaction <= b is committed; the ack goes out only after it was read bac
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -109,45 +108,3 @@ class Checkpointing:
         self.story.append(f"{before.value} --{type(event).__name__}--> {self.phase.value} (batch {self.batch})")
         del self.story[:-100]
         return actions
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What has happened since the last valid marker.
-
-    trimmed: the unit's output was trimmed; sinkmost: it has none. still: no batch brought rows or changed the state.
-    """
-
-    batches: int
-    elapsed_ms: float
-    trimmed: bool
-    sinkmost: bool
-    ended: bool
-    still: bool = False
-
-
-PATIENCE = 4
-"""After so many intervals a unit that has done a batch checkpoints, so that acks and trimming continue."""
-REST_MS = 8_000
-"""A unit that has done only empty batches waits for so long: they are few, quickly done again, and leave little to
-trim."""
-
-
-def sweep_due(since: Since, interval_ms: int) -> bool:
-    """The sweep policy: the sink-most units by the timer, the others when their output was trimmed.
-
-    An ended unit checkpoints at once. One where all is still does as seldom as may be: a sweep every 500 ms through
-    units without data was half of what a worker at rest used, one every 2 s a fifth.
-    """
-    return sweep_wait_ms(since, interval_ms) == 0.0
-
-
-def sweep_wait_ms(since: Since, interval_ms: int) -> float:
-    """How long until time alone makes a sweep due, by the same policy."""
-    if since.batches == 0:
-        return math.inf
-    if since.ended:
-        return 0.0
-    soon = since.sinkmost or since.trimmed
-    limit_ms = max(PATIENCE * interval_ms, REST_MS) if since.still else (1 if soon else PATIENCE) * interval_ms
-    return max(0.0, limit_ms - since.elapsed_ms)

@@ -12,6 +12,7 @@ from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
 from services.log.protocol import Appender, Chunk, Log
+from services.worker.checkpoint.scheduler import Scheduler
 from services.worker.host.blocking import Blocking
 from services.worker.host.topic_watch import TopicWatch
 
@@ -46,6 +47,8 @@ class Surroundings:
 
     asks: questions to Kafka that may wait long for an answer, and keep nothing else waiting.
 
+    checkpoints: says when the units here capture and apply.
+
     read_decisions(done): calls done once `assignments` has been read to its present end.
     """
 
@@ -54,6 +57,7 @@ class Surroundings:
     deliveries: Blocking
     restores: Blocking
     asks: Blocking
+    checkpoints: Scheduler
     author: Author
     versions: Mapping[str, str]
     clock_ms: Callable[[], float]

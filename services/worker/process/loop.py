@@ -26,6 +26,7 @@ from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
 from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
+from services.worker.checkpoint.scheduler import Scheduler
 from services.worker.core.lifecycle import State
 from services.worker.host.blocking import Blocking, Inline
 from services.worker.host.job import JobView
@@ -101,6 +102,7 @@ class Worker:
             deliveries=deliveries,
             restores=restores,
             asks=asks,
+            checkpoints=Scheduler(),
             author=Author(identity.incarnation),
             versions=versions,
             clock_ms=clock_ms,

@@ -314,7 +314,7 @@ class UnitCopy:
         self._receiving = False
         self._stay()
         if self.running is not None:
-            self.running.intake.let_go()
+            self.running.close()
             self._around.restores.run(self.running.forget, lambda _: None, self.key)
         self.running = None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker
@@ -20,14 +19,14 @@ from services.kernel.errors import StateCorrupted
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.log.protocol import Chunk
-from services.worker.checkpoint.checkpointer import Checkpointer, Moment
+from services.worker.checkpoint.checkpointer import Moment
+from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.checkpoint.trimmer import Trimmer
-from services.worker.core.checkpointing import Since, sweep_due, sweep_wait_ms
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
 from services.worker.sources.missing import Missing
+from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
 from services.worker.unit.steps import Steps
@@ -62,28 +61,11 @@ class Running:
         self._unit: Unit | None = None
         self.outputs = Outputs(layout, job.number, epoch, around.appender)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
-        checkpoints_of_unit = Partition(job.topics.checkpoints, layout.unit.partition)
-        self._checkpointer = Checkpointer(
-            checkpoints_of_unit,
-            rebuilt.log,
-            self._store,
-            self.batch,
-            around.author,
-            around.appender,
-            around.clock_ms,
-            partial(self._refuse, checkpoints_of_unit),
-            self._acked,
-            self._marked,
-            self._jumped,
-        )
-        self._next_checkpoint_offset = rebuilt.next_offset
-        self.marker = marker
         now = around.clock_ms()
-        self._sweep_ms = self._capture_ms = now
+        self.checkpoints = Checkpoints(self, job, layout, rebuilt, self._store, around, self._refuse_checkpoint, now)
         self._telling = Telling(Partition(job.topics.progress, 0), around.appender, now)
         self._missing = Missing(around.log, around.restores, job.plan.job)
-        self._trimmer = Trimmer(job, layout, checkpoints_of_unit, around)
-        self._still = True
+        self.processed_ms = 0.0
         self._steps = Steps(around.clock_ms, around.cpu_ms)
         self.turns = Turns(self._tasks(), self._watched())
 
@@ -99,7 +81,7 @@ class Running:
             Task("cut", self._cut_due, self._cut),
             Task("checkpoint", self._checkpoint_due, self._checkpoint),
             Task("trim", self._trim_due, self._trim),
-            Task("apply another copy's checkpoint", self._apply_due, self._apply),
+            Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
             Task("hold what comes too fast", never, self._hold),
             Task("publish progress", self._progress_due, self._publish_progress),
             Task("end if a frame could not be delivered", never, self._look_at_frames),
@@ -120,7 +102,7 @@ class Running:
         return self._worked
 
     def _awaits_answers(self) -> bool:
-        return self._checkpointer.flushing or self.outputs.full
+        return self.checkpoints.checkpointer.flushing or self.outputs.full
 
     def _awaits_topics(self) -> bool:
         return self._flags.commit or self.intake.doubtful
@@ -129,14 +111,14 @@ class Running:
 
     def control_positions(self) -> dict[Partition, int]:
         """The unit's checkpoints and, with source tasks, the job's cuts."""
-        return {self._checkpointer.partition: self._next_checkpoint_offset} | self.intake.cutter.positions()
+        return {self.checkpoints.partition: self.checkpoints.next_offset} | self.intake.cutter.positions()
 
     def offer(self, chunk: Chunk) -> None:
         """Takes a chunk of any partition that it reads."""
-        if chunk.partition == self._checkpointer.partition:
+        if chunk.partition == self.checkpoints.partition:
             with self._steps.step():
                 for message in chunk.messages:
-                    self._checkpointer.read(message.offset(), message.value() or b"")
+                    self.checkpoints.read(message.offset(), message.value() or b"")
             self.turns.stir()
         elif self.intake.offer(chunk, self.batch):
             self.turns.stir()
@@ -163,6 +145,9 @@ class Running:
         """A record of the job's own topics that is none."""
         self._around.refusals.refuse(partition, offset, cause, self.job.plan.job)
 
+    def _refuse_checkpoint(self, offset: int, cause: object) -> None:
+        self._refuse(self.checkpoints.partition, offset, cause)
+
     # -- flags --------------------------------------------------------------------------------------------------------
 
     def place(self, epoch: int, flags: Flags) -> None:
@@ -171,14 +156,13 @@ class Running:
         before, self._flags = self._flags, flags
         self.outputs.epoch(epoch)
         if before.commit and not flags.commit:
-            self._checkpointer.abandon()
+            self.checkpoints.checkpointer.abandon()
             self.outputs.keep_rows()
         if before.commit != flags.commit:
             self.intake.cutter.release()
-            # Whoever has just taken over has batches to catch up with, and the marker it came from.
-            self._sweep_ms = self._capture_ms = self._around.clock_ms()
+            self.checkpoints.placed(self._around.clock_ms())
         if flags.process and not before.process:
-            self._checkpointer.awaken(self.batch)
+            self.checkpoints.checkpointer.awaken(self.batch)
         if flags.send and not before.send:
             self.outputs.send_kept()
 
@@ -192,6 +176,11 @@ class Running:
         return self._flags.commit and self.outputs.open
 
     # -- how it stands ------------------------------------------------------------------------------------------------
+
+    @property
+    def marker(self) -> Marker | None:
+        """The last valid marker that it has reached."""
+        return self.checkpoints.marker
 
     @property
     def missing(self) -> str:
@@ -222,7 +211,7 @@ class Running:
     def awaits_control(self) -> bool:
         """A cut, our own or another copy's, or a marker is on its way."""
         follows = self._flags.process and not self._flags.commit and self.intake.uncut
-        return follows or self.intake.cutter.deciding or self._checkpointer.deciding
+        return follows or self.intake.cutter.deciding or self.checkpoints.checkpointer.deciding
 
     @property
     def out(self) -> int:
@@ -232,7 +221,7 @@ class Running:
     @property
     def busy(self) -> bool:
         """There is work that needs no input."""
-        return self._checkpointer.working or self._can_process
+        return self.checkpoints.checkpointer.working or self.data_wait
 
     @property
     def watermarks(self) -> dict[str, int]:
@@ -244,24 +233,29 @@ class Running:
         return min(self.watermarks.values(), default=NO_WATERMARK)
 
     @property
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
+        """The end of all its inputs is processed."""
         return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
     @property
-    def _can_process(self) -> bool:
-        return self._flags.process and not self._ended and self.intake.ready(self.batch + 1) and not self.outputs.full
+    def data_wait(self) -> bool:
+        """A batch is ready to be processed."""
+        return self._flags.process and not self.ended and self.intake.ready(self.batch + 1) and not self.outputs.full
 
     def _process_due(self, now_ms: float) -> float:
-        return now_ms if self._can_process else math.inf
+        return now_ms if self.data_wait else math.inf
 
     def _process(self, now_ms: float) -> None:
-        while self._can_process:
+        done_ms = now_ms
+        while self.data_wait:
             self._one_batch(self.batch + 1)
             self._worked = True
-            if self._around.clock_ms() - now_ms > SLICE_MS:
+            done_ms = self._around.clock_ms()
+            if done_ms - now_ms > SLICE_MS:
                 break
+        self.processed_ms += done_ms - now_ms
 
     def _one_batch(self, batch: int) -> None:
         if self._unit is None:
@@ -271,7 +265,7 @@ class Running:
         self.batch = batch
         dead = [*taken.dead, *produced.dead]
         rows = any(fed.rows.height for brought in (taken.sources, taken.frames) for fed in brought.values())
-        self._still = self._still and not (rows or dead or self._store.changed)
+        self.checkpoints.batch_done(still=not (rows or dead or self._store.changed))
         self.counts["records"] += taken.records
         self.counts["lost"] += taken.lost
         self.counts["late"] += produced.late
@@ -309,96 +303,55 @@ class Running:
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
     def _checkpoint_due(self, now_ms: float) -> float:
-        if self._checkpointer.working:
-            return now_ms
-        if not self._commits or not self._checkpointer.resting:
-            return math.inf
-        sweep_wait = sweep_wait_ms(self._since(now_ms), self.job.checkpoint_interval_ms)
-        return now_ms + min(sweep_wait, self._refresh_wait_ms(now_ms))
+        return self.checkpoints.due_ms(now_ms, self._commits)
 
     def _checkpoint(self, now_ms: float) -> None:
+        checkpointer = self.checkpoints.checkpointer
         if not self._commits:
-            self._checkpointer.work()  # what was valid when `commit` went has still to be settled
+            checkpointer.work()  # what was valid when `commit` went has still to be settled
             return
         with self._steps.step():
-            if self._checkpointer.resting:
-                self._begin_checkpoint(now_ms)
-            self._checkpointer.work()
-            self._checkpointer.flushed(self.outputs.acknowledged(self.batch))
+            self.checkpoints.begin(now_ms)
+            checkpointer.work()
+            checkpointer.flushed(self.outputs.acknowledged(self.batch))
 
-    def _begin_checkpoint(self, now_ms: float) -> None:
-        if sweep_due(self._since(now_ms), self.job.checkpoint_interval_ms):
-            self._sweep_ms = self._capture_ms = now_ms
-            self._trimmer.output_trimmed = False
-            self._checkpointer.begin(self._moment(), sweep=True)
-            self._still = True
-        elif self._refresh_wait_ms(now_ms) == 0.0:
-            self._capture_ms = now_ms
-            self._checkpointer.begin(self._moment(), sweep=False)
-
-    @property
-    def _unmarked(self) -> int:
-        """Batches since the marker."""
-        return self.batch - (0 if self.marker is None else self.marker.b)
-
-    def _refresh_wait_ms(self, now_ms: float) -> float:
-        checkpointer = self._checkpointer
-        wait_ms = checkpointer.refreshing.wait_ms(self._unmarked, now_ms - self._capture_ms, checkpointer.changed)
-        return wait_ms if wait_ms < math.inf and self.job.has_sleeper(self._name) else math.inf
-
-    def _since(self, now_ms: float) -> Since:
-        return Since(
-            batches=self._unmarked,
-            elapsed_ms=now_ms - self._sweep_ms,
-            trimmed=self._trimmer.output_trimmed,
-            sinkmost=not any(task.outputs for task in self.layout.tasks),
-            ended=self._ended,
-            still=self._still and self.marker is not None,
-        )
-
-    def _moment(self) -> Moment:
+    def moment(self) -> Moment:
+        """What a marker says of it as of its batch."""
         return Moment(
             batch=self.batch,
             watermarks=dict(self.watermarks),
             positions=self.intake.inputs.positions(),
             cuts=self.intake.cutter.as_of(self.batch),
             counts=dict(self.counts),
-            ended=self._ended,
+            ended=self.ended,
             position=self.outputs.position,
         )
 
     def _trim_due(self, now_ms: float) -> float:
-        return self._trimmer.next_deadline(still=self._still) if self._commits else math.inf
+        return self.checkpoints.trim_due_ms() if self._commits else math.inf
 
     def _trim(self, now_ms: float) -> None:
         if self._commits:
-            self._trimmer.trim(self._checkpointer.log, self.batch, now_ms)
+            self.checkpoints.trim(now_ms)
 
-    def _apply_due(self, now_ms: float) -> float:
-        return now_ms if self._checkpointer.pastes(self.batch, asleep=self.asleep) else math.inf
-
-    def _apply(self, now_ms: float) -> None:
-        self._checkpointer.paste(self.batch, asleep=self.asleep)
-
-    def _acked(self, marker: Marker) -> None:
-        """Our own marker was read back as valid. A refresh is acknowledged when it suits: nobody waits for it."""
-        self._marked(marker)
-        if self._checkpointer.sweeps and self._commits:
+    def acked(self, marker: Marker, kind: Kind) -> None:
+        """Its own marker was read back as valid. A refresh is published when it suits: nobody waits for it."""
+        self.marked(marker)
+        if kind is Kind.SWEEP and self._commits:
             self._publish(self._around.clock_ms())
 
-    def _marked(self, marker: Marker) -> None:
+    def marked(self, marker: Marker) -> None:
         """What lies at or below the marker can be read from the checkpoint log: it needs no keeping."""
-        self.marker = marker
         self.outputs.forget(marker.b)
         self.intake.inputs.forget_hashes(marker.b)
 
-    def _jumped(self, marker: Marker) -> None:
+    def jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: go on from there."""
         self.batch = marker.b
         self.counts |= marker.counts
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
         self.intake.skip(marker)
-        self._marked(marker)
+        self.marked(marker)
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
@@ -442,6 +395,11 @@ class Running:
     def late_dropped(self) -> dict[str, int]:
         """Rows that were dropped as late up to its batch, by source."""
         return {name.removeprefix(DROPPED): n for name, n in self.counts.items() if name.startswith(DROPPED)}
+
+    def close(self) -> None:
+        """Others may read what it holds back, and its worker schedules no checkpoint of it any more."""
+        self.intake.let_go()
+        self.checkpoints.close()
 
     def forget(self) -> None:
         """Lets go of its state: what is left of a closed copy refers to itself, and is not collected."""

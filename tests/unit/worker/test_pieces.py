@@ -13,8 +13,9 @@ from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.decided import Author
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore, bytes_of, decode_value
-from services.worker.checkpoint import checkpointer
+from services.worker.checkpoint import checkpointer, parts
 from services.worker.checkpoint.checkpointer import Checkpointer, Moment
+from services.worker.checkpoint.policies.policy import Kind
 
 KEYS = 1_000
 MOST_ENTRIES, MOST_BYTES, MOST_SETTLED = 50, 600, 100
@@ -51,6 +52,10 @@ class Log:
         self.records.append(value)
 
 
+def nothing(*_: object) -> None:
+    """Called with what the test does not look at."""
+
+
 class Unit:
     """A checkpointer on so slow a machine that every look at the clock takes as long as a piece may."""
 
@@ -67,14 +72,13 @@ class Unit:
             Author("a"),
             self.log,  # type: ignore[arg-type]
             lambda: next(ticks),
-            lambda *_: None,
-            *(lambda _: None for _ in range(3)),
+            *[nothing] * 5,
         )
 
     def checkpoint(self, batch: int) -> Iterator[None]:
         """Yields after every piece."""
         own = self.checkpointer
-        own.begin(Moment(batch, {}, [], None, {}, False), sweep=True)
+        own.begin(Moment(batch, {}, [], None, {}, False), Kind.SWEEP)
         while not own.resting:
             own.work()
             own.flushed(batch)
@@ -89,8 +93,8 @@ class Unit:
 
 @pytest.fixture
 def unit(monkeypatch: pytest.MonkeyPatch) -> Unit:
-    monkeypatch.setattr(checkpointer, "PIECE_ENTRIES", MOST_ENTRIES)
-    monkeypatch.setattr(checkpointer, "PIECE_BYTES", MOST_BYTES)
+    monkeypatch.setattr(parts, "PIECE_ENTRIES", MOST_ENTRIES)
+    monkeypatch.setattr(parts, "PIECE_BYTES", MOST_BYTES)
     monkeypatch.setattr(checkpointer, "SETTLED_ENTRIES", MOST_SETTLED)
     return Unit()
 
@@ -103,9 +107,9 @@ def test_no_piece_of_a_checkpoint_grows_with_the_state(unit: Unit) -> None:
     for batch in (1, 2):  # the second has an image to sweep
         unit.table.put_many(keys(KEYS), [(batch, index) for index in range(KEYS)])
         unit.image.restart()
-        held = len(unit.checkpointer._pieces), KEYS
+        held = len(unit.checkpointer._parts.pieces), KEYS
         for _ in unit.checkpoint(batch):
-            now = len(unit.checkpointer._pieces), len(unit.table._frozen)
+            now = len(unit.checkpointer._parts.pieces), len(unit.table._frozen)
             assert abs(now[0] - held[0]) <= 1, "one piece is encoded or written at a time"
             assert held[1] - now[1] <= MOST_SETTLED, "settling forgets a few keys at a time"
             assert unit.image.applied <= MOST_ENTRIES
@@ -157,7 +161,7 @@ def test_parts_of_large_values_stay_far_below_the_largest_record(unit: Unit) -> 
         for _ in unit.checkpoint(batch):
             pass
         unit.table.put_many(keys(1), [(1,)])
-    assert max(map(len, unit.log.records)) < 2 * checkpointer.PART_BYTES
+    assert max(map(len, unit.log.records)) < 2 * parts.PART_BYTES
     assert sum(len(unpack(part.entries)) for part in unit.parts() if not part.sweep) == 61
 
 

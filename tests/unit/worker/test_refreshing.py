@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from services.worker.core.refreshing import FREE_REPEATED, MAX_KEYS, MIN_BATCHES, REFRESH_MS, REST_SWEEPS, Refreshing
+from services.worker.checkpoint.policies.refresh import (
+    FREE_REPEATED,
+    MAX_KEYS,
+    MIN_BATCHES,
+    REFRESH_MS,
+    REST_SWEEPS,
+    Refreshing,
+)
 
 
 def keys(first: int, last: int) -> set[bytes]:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from schemas.topics import Partition
-from services.worker.checkpoint.trimmer import Trimmer
 from services.worker.host.blocking import Call, Done
+from services.worker.unit.trimmer import Trimmer
 
 P, Q = Partition("data", 0), Partition("data", 1)
 

@@ -1,15 +1,17 @@
-"""When a unit whose other copy sleeps checkpoints between two sweeps.
+"""Between two sweeps a unit with a standby captures, too, for as long as that writes hardly more.
 
-That copy goes on from the newest marker and processes again what came since, so a takeover is as short as the marker is
-near. It is worth its bytes where keys seldom come again from one sweep to the next: then the same entries are written,
-only sooner. Source: MECHANISMS H1 (each checkpoint refreshes the secondary), PROTOCOL 6 (when to capture is a policy).
+The standby goes on from the newest marker and processes again what came since, so a failover is as short as the marker
+is near. It is worth its bytes where keys seldom come again from one sweep to the next: then the same entries are
+written, only sooner. Source: MECHANISMS H1 (each checkpoint refreshes the secondary), PROTOCOL 6.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+
+from services.worker.checkpoint.policies.policy import Kind, Sight
 
 REFRESH_MS = 100
 MIN_BATCHES = 4
@@ -55,3 +57,34 @@ class Refreshing:
             self._written, self._entries, self._repeated = set(), 0, 0
         else:
             self._written.update(keys)
+
+
+class Refresh:
+    """Implements Policy."""
+
+    kind = Kind.REFRESH
+
+    def __init__(self) -> None:
+        self._units: dict[str, Refreshing] = {}
+
+    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+        sight = units[unit]
+        elapsed_ms = now_ms - sight.captured_ms
+        wait_ms = self._of(unit).wait_ms(sight.batches, elapsed_ms, sight.changed)
+        return wait_ms if wait_ms < math.inf and sight.followed else math.inf
+
+    def applies(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
+        """As runs come."""
+        return True
+
+    def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
+        self._of(unit).captured(keys, kind is Kind.SWEEP)
+
+    def forget(self, unit: str) -> None:
+        self._units.pop(unit, None)
+
+    def _of(self, unit: str) -> Refreshing:
+        found = self._units.get(unit)
+        if found is None:
+            found = self._units[unit] = Refreshing()
+        return found

@@ -1,0 +1,1 @@
+"""When a unit captures: one policy a file, each a pure function of the units here."""
