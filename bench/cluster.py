@@ -39,7 +39,7 @@ TimeOf = Callable[[int], int]
 
 
 class BenchCluster:
-    """Not started until `start`. say: tells a person what is being done."""
+    """Not started until `start`. say: shows a person what is being done."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.folder, self.say = folder, say

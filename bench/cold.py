@@ -1,4 +1,4 @@
-"""Cold starts: nothing runs yet, and somebody wants a result."""
+"""Cold starts: nothing runs yet, and a person wants a result."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Adaptive:
 
 
 class Fixed:
-    """The paper's: a heartbeat is missed when it is late by a fixed grace, whoever is slow (H7)."""
+    """The paper's: a heartbeat is missed when it is late by a fixed grace, also if the detector is slow (H7)."""
 
     def __init__(self, beat_us: int, grace_us: int = MIN_GRACE_US) -> None:
         self._beat_us, self._grace_us = beat_us, grace_us

@@ -106,4 +106,4 @@ class Observer:
                 self._core.observe(BeatRead(record), now_us)
                 self._incarnations[record.worker] = max(record.incarnation, self._incarnations.get(record.worker, ""))
         except msgspec.DecodeError:
-            return  # the replicas tell of it
+            return  # the replicas report it

@@ -18,7 +18,7 @@ from services.recovery.core.unit.schemes import SCHEMES, Rung
 KILL, KILL_UNNOTICED, STALL = "kill", "kill-unnoticed", "stall"
 FAULTS = {
     KILL: "SIGKILL; the parent gives notice of the exit",
-    KILL_UNNOTICED: "SIGKILL; only the missing heartbeats tell",
+    KILL_UNNOTICED: "SIGKILL; only the missing heartbeats show it",
     STALL: "SIGSTOP for 5 s, then SIGCONT",
 }
 BETWEEN, EDGE = "between", "source or sink"
@@ -45,7 +45,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     charged: operators, as in OPERATORS, whose unit the struck worker led.
     takeover_ms: from the signal to the first result, in a read_committed reader's hands, of a record sent after it.
     silence_ms: the longest time without any result after it. before_ms: the same just before it.
-    back_ms: until all is protected again. phases_ms: as the events of the unit that was struck tell.
+    back_ms: until all is protected again. phases_ms: from the events of the struck unit.
     lost, duplicated, wrong: rows of the whole round, in its last outcome.
     """
 

@@ -32,8 +32,8 @@ class Commits:
         refuse: Callable[[Partition, int, str], None],
         skipped: Collection[int] = (),
     ) -> None:
-        """fits: looks into a frame's payload. refuse: told of what is no record, or does not fit. skipped: offsets of
-        records that somebody has decided to pass over."""
+        """fits: looks into a frame's payload. refuse: called with what is no record, or does not fit. skipped: offsets
+        of records that a person has skipped."""
         self._refuse, self._refused = refuse, (-1, "")
         self.skipped = skipped
         self.fold = CommitLog(first, refuse=self._note)

@@ -40,7 +40,7 @@ from services.spark.rehearsal import AGAIN_S, Rehearsal
 
 LOOK_S = 0.05
 MAX_FAILURES = 3
-"""In a row, without a commit between them: then the job is told."""
+"""Failures in a row, without a commit between them, before the job reports the cause."""
 
 _log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ _log = structlog.get_logger()
 @dataclass(frozen=True, slots=True)
 class Around:
     """What a copy needs of its process. session: opens Spark's, once for all. checkpoints: root of all jobs'; scratch:
-    this driver's own. refuse: told of a job's record that does not fit: where it lies, why, and the job."""
+    this driver's own. refuse: called with a job's record that does not fit: where it lies, why, and the job."""
 
     log: Log
     bootstrap_servers: str
@@ -106,7 +106,7 @@ class Driver:
                 self._changed.notify_all()
 
     def skip(self, offsets: Collection[int]) -> None:
-        """Records of the commit log that somebody has decided to pass over: it begins anew without them."""
+        """Records of the commit log that a person has skipped: the driver restarts without them."""
         with self._changed:
             if offsets != self._skipped:
                 self._skipped = offsets
@@ -200,7 +200,7 @@ class Driver:
                 self._changed.wait(1.0)
 
     def _lead(self, session: SparkSession, commits: Commits, epoch: int) -> None:
-        """Fences, takes the checkpoint over, and runs the query until it is told otherwise."""
+        """Fences, takes the checkpoint over, and runs the query until an assignment stops it."""
         began_ms = self._around.time_ms()
         if commits.fold.epoch < epoch:
             commits.propose(Fence(epoch, self._author.next(), began_ms))

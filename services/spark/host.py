@@ -174,7 +174,7 @@ class Host:
 
 
 class _Session:
-    """Opened once, from the start on, for whoever waits for it."""
+    """Opened once, from the start on, for every caller that waits for it."""
 
     def __init__(self, open_session: Callable[[], SparkSession]) -> None:
         self._open = open_session

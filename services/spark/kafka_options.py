@@ -1,4 +1,4 @@
-"""How Spark's connector is told where and what to read; it takes the names of the Java client.
+"""The options that say what Spark's connector reads; it takes the names of the Java client.
 
 Source: PROTOCOL 12 (read_committed), JOBS "the Kafka client's security settings (SASL, TLS) passed through".
 """

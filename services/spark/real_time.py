@@ -75,7 +75,7 @@ class RealTimeQuery:
         return {partition.index: offset for partition, offset in sorted(found.items(), key=lambda one: one[0].index)}
 
     def _first(self) -> dict[int, int]:
-        """Behind the record of each lane's last row: whoever wrote that, had written all before it."""
+        """Behind the record of each lane's last row: its writer had written everything before it."""
         first = dict(self.plan.first)
         ends = self.log.offsets([Partition(self.plan.topic, index) for index in self.plan.first], "end")
         for lane in lanes(self.plan.first):

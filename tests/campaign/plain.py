@@ -1,4 +1,4 @@
-"""A plain transactional producer and consumer beside a job: what a fault of Kafka costs somebody without holdfast."""
+"""A plain transactional producer and consumer beside a job: what a fault of Kafka costs without holdfast."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ RECORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """gone: a partition whose leader leaves and returns when it is told to; empty: another; stays: one that is led."""
+    """gone: a partition whose leader leaves and returns on request; empty: another; stays: one that is led."""
 
     log: Log
     gone: Partition

@@ -215,7 +215,7 @@ def test_every_value_passes_through_kafka_unchanged(site: Site, tmp_path: Path, 
 
 
 LOADING = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
-"""Makes Python tell of each module that it has loaded."""
+"""Makes Python print each module that it has loaded."""
 
 
 def interrupted(process: subprocess.Popen[str]) -> str:

@@ -1,4 +1,4 @@
-"""Workers, recovery replicas and the broker are killed and frozen under load: who goes on is told, every row is exact.
+"""Workers, recovery replicas and the broker are killed and frozen under load: events show it, rows are exact.
 
 The pure core's tests (tests/unit/recovery) hold every row of its tables; these hold that the same happens to processes.
 """
@@ -63,13 +63,13 @@ def test_the_primary_is_killed_and_the_unit_goes_on_at_its_secondary(struck: Str
             mine = [one for one in struck.events() if (one.job, one.unit, one.kind) == (job.name, UNIT, kind)]
             return [one for one in mine if one.epoch > epoch]
 
-        decided = job.under_load(lambda: [one for one in told("decided") if one.epoch == change.epoch], "it is told")
+        decided = job.under_load(lambda: [one for one in told("decided") if one.epoch == change.epoch], "an event")
         assert decided[0].phases_ms.keys() == {"detection"}
 
         def taken_over() -> list[Event]:
             return [one for one in told("unit-active") if one.worker == secondary.worker]
 
-        active = job.under_load(taken_over, "its takeover is told")
+        active = job.under_load(taken_over, "its takeover is reported")
         assert active[0].phases_ms.keys() == {"activation", "replay", "first_output"}
 
 
@@ -147,7 +147,7 @@ def test_both_copies_are_killed_together_and_the_unit_is_placed_from_the_checkpo
             job.under_load(partial(has_left, struck, ended), "others have the unit")
             if any(one in PLACED for one in struck.reasons(UNIT, epoch)):
                 return
-        raise AssertionError("each time a new secondary was there before the other's end was told")
+        raise AssertionError("each time a new secondary was there before the other's end was reported")
 
 
 def has_left(struck: Struck, ended: set[str]) -> bool:

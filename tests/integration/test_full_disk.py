@@ -87,4 +87,4 @@ def test_kafka_and_workers_wait_for_room_and_go_on_exactly(
     assert report.exact, report
     assert job.problems() == []
     wanted = {"disk-full", "kafka-restarted", "disk-has-room"}
-    until(lambda: wanted <= {event.kind for event in told(cluster)}, "it is told")
+    until(lambda: wanted <= {event.kind for event in told(cluster)}, "it is reported")

@@ -145,7 +145,7 @@ def test_a_second_host_of_the_same_name_is_refused_with_both_addresses(hosts: Ho
 
 
 def test_two_that_start_together_with_one_name_retire_nobody(hosts: Hosts, tmp_path: Path) -> None:
-    """One of them starts, or neither; whoever runs then has living workers."""
+    """One of them starts, or neither; the one that runs has living workers."""
     both = [Host("c", hosts.a._kafka, tmp_path / name) for name in ("c1", "c2")]
     with ThreadPoolExecutor(2) as pool:
         said = list(pool.map(Host.tried, both))

@@ -85,7 +85,7 @@ def test_kafka_dies_and_kafka_stands_still_in_the_middle_of_a_job(cluster: Clust
     assert_exact(cluster, "orders", len(fed))
     cluster.call("cancel", "orders", "--drain")
     check(cluster.rows, fed)
-    until(lambda: events(cluster, "kafka-restarted"), "it is told")
+    until(lambda: events(cluster, "kafka-restarted"), "it is reported")
 
 
 def test_a_worker_whose_disk_is_full_stops_and_says_so_and_its_units_go_on(cluster: Cluster) -> None:

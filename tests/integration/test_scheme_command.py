@@ -32,7 +32,7 @@ LOAD = 5
 
 @dataclass
 class Site:
-    """A cluster in a folder, and somebody who watches it."""
+    """A cluster in a folder, and a process that watches it."""
 
     folder: Path
     cluster: DoomedCluster

@@ -44,7 +44,7 @@ class Busy:
             self.cluster.turn(10)
 
     def freeze_first(self) -> None:
-        """No checkpoint of it tells the one that sleeps to drop anything."""
+        """No checkpoint of it lets the suspended copy drop anything."""
         del self.cluster.workers["w1"]
 
     def held_bytes(self) -> int:

@@ -155,7 +155,7 @@ queries: {raw: {input: orders, sink: {topic: raw}}}
 
 
 def test_a_batch_whose_records_went_with_their_topic_counts_as_lost() -> None:
-    """It was cut, and whoever cut it died before it was processed: no copy can read its records any more."""
+    """It was cut, and the copy that cut it died before it processed it: no copy can read its records any more."""
     cluster = started(SIMPLE)
     cluster.until(lambda: all(copy.durable > 0 for copy in cluster.workers["w1"].copies()))
     cluster.feed("orders", orders(30))

@@ -81,7 +81,7 @@ def test_a_copy_that_sleeps_beside_a_topic_starves_no_other_reader_of_it() -> No
     (of_a,) = (unit for unit in cluster.units if unit.startswith("a"))
     cluster.place({unit: [first, (second, hot)] if unit == of_a else [second] for unit in cluster.units})
     cluster.turn(50)
-    del cluster.workers["w1"]  # frozen: no checkpoint of it tells the copy that sleeps to drop anything
+    del cluster.workers["w1"]  # frozen: no checkpoint of it lets the suspended copy drop anything
     for number in range(0, 500, 20):
         cluster.feed("a", [{"x": x} for x in range(number, number + 20)])
         cluster.turn(20)

@@ -1,4 +1,4 @@
-"""Copies that wait for their turn: whoever commits, sleeps, wakes or stalls, the results are those of one piece.
+"""Copies that wait for their turn: whichever copy leads, wakes or stalls, the results do not show it.
 
 PROTOCOL 6 (paste and keep rules) and 8, on workers with a log in memory.
 """
@@ -103,7 +103,7 @@ def test_a_copy_that_sleeps_beside_a_busy_source_leaves_its_records_where_they_a
 
 
 def test_who_takes_over_tells_how_far_it_is_though_it_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources run ahead of the slowest unit by so much and no more: it stays the slowest until its progress is told."""
+    """Sources run ahead of the slowest unit by so much: it stays the slowest until its progress is published."""
     monkeypatch.setattr(cutting, "MAX_LEAD_BATCHES", 3)
     fed = orders(240)
     cluster = fed_half(fed)
@@ -124,7 +124,7 @@ def test_who_takes_over_tells_how_far_it_is_though_it_has_nothing_to_do(monkeypa
 
 
 def mute_progress(worker: Worker) -> None:
-    """What it tells of its progress from now on is lost."""
+    """The progress that it publishes from now on is lost."""
     appender = worker._appender
     appends = appender.append
 

@@ -1,4 +1,4 @@
-"""Records on a running job's own topics that are not its: skipped and told of, and every row comes out once."""
+"""Records on a running job's own topics that are not its own: skipped and reported, and every row comes out once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def own(cluster: MemoryCluster) -> list[Partition]:
 
 
 def refused(cluster: MemoryCluster) -> set[str]:
-    """Topics of which a record was told of as refused."""
+    """Topics of which a record was reported as refused."""
     told = (events.decode(m.value() or b"") for m in cluster.log.scan(Partition(cluster.cluster.events, 0)))
     return {event.topic for event in told if event.kind == "record-refused"}
 

@@ -1,4 +1,4 @@
-"""Records on a Spark operator's commit log that no driver wrote: skipped and told of, and every row comes out once."""
+"""Records on a Spark operator's commit log that no driver wrote: skipped and reported, and every row comes out once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two copies of one unit at work at the same time: both send, both checkpoint, and nobody can tell from the results.
+"""Two copies of one unit at work at the same time: both send, both checkpoint, and the results do not show it.
 
 PROTOCOL 0.1, 4, 6, 7 and 9, on a log in memory. Two copies come about in two ways: an assignment gives a second one all
 but `commit`, or a worker that no longer holds a unit has not read so yet: a zombie that cuts, checkpoints, commits and
@@ -100,7 +100,7 @@ class Checkpoints:
 
 @contextmanager
 def trims_checked(cluster: MemoryCluster) -> Iterator[Checkpoints]:
-    """No DeleteRecords, whoever asks for it, takes what a reader or a restore may still need."""
+    """No DeleteRecords, from any copy, deletes what a reader or a restore may still need."""
     known, trim = Checkpoints(cluster), cluster.log.trim
     reading = readers(cluster.plan, cluster.topics)
     partitions = {Partition(cluster.topics.checkpoints, unit.partition): unit.name for unit in cluster.plan.units}
@@ -227,7 +227,7 @@ def test_a_second_copy_with_all_but_commit_sends_the_same_frames_and_decides_not
 @settings(max_examples=4)
 @given(st.integers(0, 300), st.integers(0, 99))
 def test_a_worker_that_has_not_read_that_it_was_replaced_may_do_all_it_did_before(lead: int, seed: int) -> None:
-    """Both cut, send, checkpoint and trim: the log takes whoever comes first; transactions only of the successor."""
+    """Both cut, send, checkpoint and trim: the log takes the first proposal; transactions only of the successor."""
     beside_its_successor(lead, orders(600, seed))
 
 

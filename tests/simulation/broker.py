@@ -1,4 +1,4 @@
-"""The simulated broker: the log in memory, which remembers every record and every trim, and tells its readers of news.
+"""The simulated broker: the log in memory, which remembers every record and every trim, and wakes its readers at news.
 
 Transactions take up offsets for their markers, as Kafka's do, so offsets of user topics have gaps.
 """
@@ -77,7 +77,7 @@ STRANGER = "stranger"
 class Broker(MemoryLog):
     """available: False during an outage, when nothing is answered. created: topics that were ever there.
 
-    written: without what a stranger wrote, but for assignments, which count for what they say, whoever wrote them.
+    written: without what a stranger wrote, but for assignments, which count whatever their author.
     """
 
     def __init__(self, timeline: Timeline) -> None:

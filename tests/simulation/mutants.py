@@ -245,7 +245,7 @@ def parts_counted_whatever_came_between(true: Any, self: CheckpointLog, offset: 
 
 @_method(CheckpointLog, "_marker")
 def parts_of_two_copies_mixed(true: Any, self: CheckpointLog, offset: int, marker: Marker) -> Run | None:
-    """The parts before a marker are its own, whoever wrote them."""
+    """The parts before a marker are its own, also those of another author."""
     others = [part for id, parts in self._pending.items() if id != marker.id for _, part in parts]
     run: Run | None = true(self, offset, marker)
     return None if run is None else replace(run, parts=(*run.parts, *others))
@@ -573,7 +573,7 @@ def records_below_a_snapshot_once_more(true: Any, messages: Any, upto: int) -> A
 
 @_method(Detector, "read")
 def exit_hits_the_next_incarnation(true: Any, self: Detector, record: Any) -> None:
-    """An exit notice counts for whoever runs now, and for ever after."""
+    """An exit notice counts for every incarnation of the worker, also later ones."""
     if isinstance(record, Exit) and record.worker in self._pulses:
         record = Exit(record.worker, "9", record.time_ms, record.status)
     true(self, record)
@@ -652,7 +652,7 @@ def any_position_believed(true: Any, self: Positions, message: Any) -> Any:
 
 @_method(steps, "_to_stop")
 def unplaced_ends_a_job(true: Any, job: Any, assigning: Any) -> bool:
-    """An assignment without copies ends its job, whoever wrote it."""
+    """An assignment without copies ends its job, whatever its author."""
     return bool(true(job, assigning)) or assigning.unplaced_by(job) is not None
 
 
@@ -667,7 +667,7 @@ def any_anchor_believed(true: Any, self: CheckpointLog, offset: int, record: Any
 
 @contextmanager
 def trim_to_the_last_marker() -> Iterator[None]:
-    """The anchor is the last run, and not the last complete sweep; and it is believed, though the fold could tell."""
+    """The anchor is the last run, and not the last complete sweep; and it is believed, against the fold."""
     with _anchor_at_the_last_marker(), any_anchor_believed():
         yield
 

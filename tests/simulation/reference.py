@@ -21,12 +21,12 @@ def frame(partition: Partition, header: Header) -> Frame:
 
 
 def said(header: Header) -> tuple[int, int, int, int]:
-    """What a frame says, whoever sent it."""
+    """The content of a frame, from any sender."""
     return header.payload_hash, header.parts, header.watermark, header.flags & FLAG_END
 
 
 class Reference(Replay):
-    """frames: what every frame must say. differ: units and batches whose state is another than that told.
+    """frames: what every frame must say. differ: units and batches whose state is not the expected one.
 
     Args:
         states: as of these markers, by unit and batch. max_frame_bytes: as the workers had it.

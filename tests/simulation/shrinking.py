@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def shrink(outcome: Outcome, told: Callable[[str], None] = lambda left: None) -> Outcome:
-    """The smallest outcome found of the same kind. told: hears of every smaller one."""
+    """The smallest outcome found of the same kind. told: called with every smaller one."""
     smallest = outcome
 
     def fails(scenario: Scenario) -> bool:

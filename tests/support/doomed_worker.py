@@ -2,7 +2,7 @@
 
 It does what a worker does, with small parts and frequent trims, and looks at everything it hands to its Kafka client.
 In the directory DOOM_DIR the file `armed` holds a `Doom`; the first process that reaches it renames the file to `fired`
-and kills itself, so whoever is started in its place lives; or it freezes there, and is a zombie once it is woken.
+and kills itself, so the process that replaces it lives; or it freezes there, and is a zombie once it is woken.
 """
 
 from __future__ import annotations

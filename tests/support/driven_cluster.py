@@ -91,7 +91,7 @@ class DrivenCluster(MemoryCluster):
         self.replicas[name] = HostedReplica(self, name)
 
     def kill(self, name: str, notice: bool = True) -> None:
-        """notice: its parent tells of it."""
+        """notice: its parent reports it."""
         worker = self.workers[name]
         super().kill(name)
         if notice:

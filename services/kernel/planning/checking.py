@@ -69,7 +69,7 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
 
 
 def _describe_all(checked: Checked, describe: Describe) -> None:
-    """In topological order; what stands behind a problem is skipped, so that one mistake is told once."""
+    """In topological order; what stands behind a problem is skipped, so that one mistake is reported once."""
     spec, graph, streams = checked.spec, checked.graph, checked.streams
     told = {problem.path for problem in checked.problems}
     for name in graph.order:

@@ -1,7 +1,7 @@
 """Whether a decision of `jobs.plans` can be acted on: its parts refer to each other, and it can be laid out.
 
-A plan that is not sound is no plan, to any reader: whoever acted on it would fail, and again after each restart. The
-rule looks at nothing but the record, so that every reader says the same.
+A plan that is not sound is no plan, to any reader: a process that acted on it would fail, and again after each
+restart. The rule looks at nothing but the record, so that every reader says the same.
 """
 
 from __future__ import annotations
