@@ -1,0 +1,36 @@
+"""The glossary's banned words are those that `scripts/words` looks for, and a find names file, line and advice."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def words() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "scripts" / "words"))
+
+
+def test_every_word_that_the_glossary_bans_is_looked_for(words: dict[str, Any]) -> None:
+    text = re.sub(r"\s+", " ", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    banned = re.findall(r"\*\*(.+?)\*\*", text)
+    assert len(banned) > 8
+    missing = [one for one in banned if not any(re.search(pattern, one, re.IGNORECASE) for pattern in words["BANNED"])]
+    assert missing == []
+
+
+def test_a_find_names_file_line_word_and_advice(
+    words: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    text = "Plain.\nIt is In Charge.\nIt looks on. <!-- words: keep -->\n"
+    page.write_text(text, encoding="utf-8")
+    words["main"].__globals__.update(ROOT=tmp_path, tracked=lambda: [page])
+    assert words["main"]() == 1
+    assert capsys.readouterr().out == "page.md:2: 'In Charge': write the leader, leads\n"  # words: keep
