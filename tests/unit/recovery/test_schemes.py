@@ -66,7 +66,7 @@ def test_hybrid_acts_on_one_miss_and_passive_standby_on_three() -> None:
         ((Rung.STANDBY, Rung.ACTIVE), [Step(Gate.CAUGHT_UP, Rung.ACTIVE)]),
         ((Rung.ACTIVE, Rung.COLD), [Step(None, Rung.COVERED), Step(Gate.DURABLE, Rung.COLD)]),
         ((Rung.ACTIVE, Rung.ABSENT), [Step(None, Rung.COVERED), Step(Gate.DURABLE, Rung.ABSENT)]),
-        ((Rung.STANDBY, Rung.VIRGIN), [Step(None, Rung.CATCHING), Step(Gate.DURABLE, Rung.VIRGIN)]),
+        ((Rung.STANDBY, Rung.EMPTY), [Step(None, Rung.CATCHING), Step(Gate.DURABLE, Rung.EMPTY)]),
         ((Rung.HOT, Rung.ABSENT), [Step(None, Rung.ABSENT)]),
         (
             (Rung.ACTIVE, Rung.STANDBY),

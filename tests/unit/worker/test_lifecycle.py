@@ -11,7 +11,7 @@ from services.worker.core.lifecycle import TRANSITIONS, Action, Lifecycle, State
 A = Action
 HOT = Flags(state="synced", process=False, send=False, commit=False)
 STANDBY = Flags(send=False, commit=False)
-VIRGIN = Flags(state="virgin", receive=False, process=False, send=False, commit=False)
+EMPTY = Flags(state="virgin", receive=False, process=False, send=False, commit=False)
 UP = (life.Placed(1, PRIMARY), life.Deployed(), life.Restored(7), life.Opened())
 
 
@@ -48,7 +48,7 @@ def test_a_copy_that_sleeps_is_deployed_and_restored_and_wakes_without_either() 
 
 def test_a_copy_without_state_has_its_operators_loaded_and_no_more() -> None:
     core = Lifecycle("u")
-    core.handle(life.Placed(1, VIRGIN))
+    core.handle(life.Placed(1, EMPTY))
     assert core.handle(life.Deployed()) == (A.REPORT,)
     assert core.state is State.DEPLOYED
     assert core.handle(life.Placed(2, PRIMARY)) == (A.RESTORE,)

@@ -18,15 +18,15 @@ from services.recovery.core.unit.schemes import SCHEMES, Rung
 class Gate(Enum):
     """What must hold across two copies before a step."""
 
-    CAUGHT_UP = "the copy that is to serve is as far as the one in charge"
+    CAUGHT_UP = "the copy that is to serve is as far as the leader"
     DURABLE = "a checkpoint since the last step is durable"
 
 
 _R, _G = Rung, Gate
 
 EDGES: Mapping[tuple[Rung, Rung], Gate | None] = {
-    (_R.ABSENT, _R.VIRGIN): None,
-    (_R.VIRGIN, _R.COLD): None,
+    (_R.ABSENT, _R.EMPTY): None,
+    (_R.EMPTY, _R.COLD): None,
     (_R.COLD, _R.HOT): None,
     (_R.HOT, _R.CATCHING): None,
     (_R.CATCHING, _R.COVERED): _G.CAUGHT_UP,
@@ -40,8 +40,8 @@ EDGES: Mapping[tuple[Rung, Rung], Gate | None] = {
     (_R.COVERED, _R.HOT): _G.DURABLE,
     (_R.CATCHING, _R.HOT): _G.DURABLE,
     (_R.HOT, _R.COLD): None,
-    (_R.COLD, _R.VIRGIN): None,
-    (_R.VIRGIN, _R.ABSENT): None,
+    (_R.COLD, _R.EMPTY): None,
+    (_R.EMPTY, _R.ABSENT): None,
 }
 
 
@@ -86,7 +86,7 @@ NEAR = 2
 
 
 def caught_up(copy: CopyState | None, charge: CopyState | None, epoch: int) -> bool:
-    """The copy knows the record, processes, and is as far as the one in charge."""
+    """The copy knows the record, processes, and is as far as the leader."""
     return (
         copy is not None
         and charge is not None
@@ -98,12 +98,12 @@ def caught_up(copy: CopyState | None, charge: CopyState | None, epoch: int) -> b
 
 @dataclass(slots=True)
 class Covering:
-    """Where the copy in charge stood when it first knew of a record: once that is durable, checkpoints cover it."""
+    """The batch of the leader when it first knew of a record: once that is durable, checkpoints cover the record."""
 
     _goals: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def see(self, change: Change, charge: CopyState) -> None:
-        """Takes a report of the copy in charge."""
+        """Takes a report of the leader."""
         epoch, _ = self._goals.get(change.unit, (0, 0))
         if epoch < change.epoch <= charge.epoch:
             self._goals[change.unit] = change.epoch, charge.batch

@@ -22,7 +22,7 @@ class Rung(Enum):
     """What a copy that does not commit does, from nothing to everything; the value is its flags."""
 
     ABSENT = None
-    VIRGIN = _secondary("virgin", target=False)
+    EMPTY = _secondary("virgin", target=False)
     """Operators loaded and warm, no state."""
     COLD = _secondary("synced", target=True)
     """Its image follows the checkpoints; its inputs are connected, but paused."""
@@ -73,7 +73,7 @@ SCHEMES: Mapping[str, Scheme] = {
     for scheme in (
         Scheme("none", Rung.ABSENT, None),
         Scheme("passive", Rung.ABSENT, 3),
-        Scheme("deployed", Rung.VIRGIN, 3),
+        Scheme("deployed", Rung.EMPTY, 3),
         Scheme("passive-cold", Rung.COLD, 3),
         Scheme("passive-hot", Rung.HOT, 3),
         Scheme("hybrid", Rung.HOT, 1, rolls_back=True),
