@@ -93,6 +93,11 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
     return expression
 
 
+def may_fail(text: str) -> bool:
+    """Whether the values of a row may make a valid expression raise, so that the row is refused."""
+    return not is_bare(text) and expression_rules.may_fail(pl.sql_expr(text))
+
+
 def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.DataType:
     """The type of the expression's values."""
     return pl.DataFrame(schema=dict(schema)).lazy().select(_value=expression).collect_schema()["_value"]

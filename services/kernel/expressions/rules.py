@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -27,6 +27,8 @@ Node = Any
 _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
 _COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
+_TOTAL, _TOTAL_OF_SQL = ("Abs", "Boolean", "Coalesce"), {"Binary", "IsIn"}
+"""Functions that give a value for everything."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = pl.Datetime("us", "UTC")
 
@@ -150,6 +152,29 @@ def _columns(node: Node) -> list[str]:
         found = [node["Column"]] if isinstance(node.get("Column"), str) else []
         return found + [name for value in node.values() for name in _columns(value)]
     return [name for item in node for name in _columns(item)] if isinstance(node, list) else []
+
+
+def may_fail(expression: pl.Expr) -> bool:
+    """Whether the values of a row may make it raise. Under the rules above only functions do, such as a pattern that is
+    no regular expression; of a function that is not known to give a value for everything it is assumed.
+    """
+    return any(not _total(function) for function in _functions(_tree(expression)))
+
+
+def _functions(node: Node) -> Iterator[Node]:
+    if isinstance(node, dict):
+        if "Function" in node:
+            yield node["Function"]["function"]
+        yield from (one for value in node.values() for one in _functions(value))
+    elif isinstance(node, list):
+        yield from (one for item in node for one in _functions(item))
+
+
+def _total(function: Node) -> bool:
+    if isinstance(function, str):
+        return function in _TOTAL
+    sql = function.get("Sql") or {}
+    return any(name in _TOTAL for name in function) or (isinstance(sql, dict) and bool(sql.keys() & _TOTAL_OF_SQL))
 
 
 def _expression(tree: Node) -> pl.Expr:

@@ -13,6 +13,7 @@ from services.kernel.expressions.parsing import (
     ExpressionError,
     compile_expression,
     is_bare,
+    may_fail,
     name_of,
     result_type,
     source_of,
@@ -44,6 +45,9 @@ class SelectKind(OperatorKind):
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return selected(plan.params["select"], inputs[0], plan.fields, plan.params.get("on_error") == "fail")
+
+    def delivers(self, params: Params) -> bool:
+        return any(may_fail(source_of(item)) for item in params["select"])
 
 
 def _type(item: str, columns: pl.Schema, fields: Fields) -> str:

@@ -106,3 +106,22 @@ def test_arrow_carries_the_same_rows(tmp_path: Path, as_json: list[dict[str, obj
     ROWS.write_parquet(tmp_path / "rows.parquet")
     ROWS.write_ipc(tmp_path / "rows.arrow")
     assert_same(attempt(tmp_path, "arrow", f"rows.{kind}"), as_json)
+
+
+REFUSING = """
+name: refusing
+sources: {given: {topic: given, fields: {s: string}}}
+operators:
+  matched: {filter: "REGEXP_LIKE('aa', s)", input: given, parallelism: 2}
+  counted: {aggregate: {n: "count()"}, input: matched, emit: final}
+queries: {all: {input: counted}}
+"""
+
+
+def test_a_row_that_a_filter_in_a_unit_of_its_own_refuses_is_a_dead_letter(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(REFUSING)
+    (tmp_path / "given.ndjson").write_text("".join(f'{{"s": "{text}"}}\n' for text in ("a", "(", "a")))
+    command = [str(HOLDFAST), "try", "job.yaml", "--input", "given=given.ndjson", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == '{"n":2}\n'
+    assert json.loads(done.stderr)["dead_letters"] == 1

@@ -165,6 +165,8 @@ def test_units_that_may_write_rows_or_dead_letters_deliver() -> None:
     assert {unit.operators: unit.delivers for unit in made.units} == {
         ("s",): True, ("n",): False, ("o",): False, ("p",): False, ("z", "sink-q"): True,
     }  # fmt: skip
+    refusing = {**operators, "o": {"filter": "REGEXP_LIKE('x', y)", "input": "n", "parallelism": 1}}
+    assert [unit.delivers for unit in plan(job(refusing, two())).units if unit.operators == ("o",)] == [True]
     late = plan(job(operators, two(late="topic")))
     assert [unit.delivers for unit in late.units if unit.operators == ("n",)] == [True, True]
     assert [unit.delivers for unit in late.units if unit.operators == ("o",)] == [False]

@@ -16,6 +16,7 @@ from services.kernel.expressions.parsing import (
     ExpressionError,
     compile_expression,
     is_bare,
+    may_fail,
     name_of,
     result_type,
     source_of,
@@ -181,3 +182,18 @@ def test_a_select_item_has_a_name() -> None:
     assert not is_bare("a + 1")
     with pytest.raises(ExpressionError, match="has no name: write 'a \\+ 1 AS name'"):
         name_of("a + 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dep_delay", False),
+        ("a > 1 AND NOT ok OR s IS NOT NULL", False),
+        ("a / b + CAST(s AS INT) BETWEEN 1 AND 2", False),
+        ("CASE WHEN a IN (1, 2) THEN COALESCE(a, b) ELSE ABS(-a) END", False),
+        ("REGEXP_LIKE('x', s)", True),
+        ("a > 1 AND LEFT(s, a) = 'x'", True),
+    ],
+)
+def test_what_calls_a_function_may_fail_at_a_row(text: str, expected: bool) -> None:
+    assert may_fail(text) == expected
