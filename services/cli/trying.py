@@ -69,10 +69,10 @@ def _refuse(lines: list[str], status: int) -> None:
 def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     import structlog
 
-    from schemas.job_operators import Python
     from services.client.feeding import records
     from services.client.local_run import LocalRun, complete
     from services.kernel.operators.python import restrict
+    from services.kernel.planning.checking import entry_of
     from services.kernel.planning.loading import load
     from services.worker.process.settings import WorkerSettings
 
@@ -86,7 +86,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
         name: records(path, raw=spec.sources[name].format == "csv", arrow=spec.sources[name].format == "arrow")
         for name, path in files.items()
     }
-    modules = [operator.python.split(":")[0] for operator in spec.operators.values() if isinstance(operator, Python)]
+    modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
     allow = WorkerSettings().allow or modules
     restrict(allow)
     run = LocalRun(spec, feeds, allow)
