@@ -27,6 +27,7 @@ from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.cuts import CutLog, beginning
 from services.kernel.planning.layout import data_topics, readers
 from services.log.memory import MemoryAppender, MemoryLog
+from services.worker.core.lifecycle import State
 from services.worker.process.loop import Worker
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import Order, orders
@@ -53,6 +54,7 @@ queries:
 """Only `shops` delivers as long as every record can be decoded: copies of the other units are never fenced."""
 
 SECOND = Flags(commit=False)
+HOT = Flags(state="synced", process=False, send=False, commit=False)
 
 
 def check(cluster: MemoryCluster, fed: list[Order]) -> None:
@@ -300,3 +302,32 @@ def test_a_zombie_that_wakes_behind_has_its_proposals_refused_and_its_transactio
         assert old.copies() == (), "it gave up what it does not hold"
         cluster.run_to_end()
     check(cluster, fed)
+
+
+def test_a_fenced_copy_whose_inputs_are_trimmed_meanwhile_follows_again_and_leads_later() -> None:
+    """Its reader says once that the position is gone. A copy that passes over that never reads its inputs again."""
+    fed = orders(600, 5)
+    cluster, old = started(0)
+    with trims_checked(cluster):
+        load(cluster, fed[:100], 2)
+        deafen(cluster, old)
+        new = cluster.start("w2")
+        cluster.place({unit: [new, (old, HOT)] for unit in cluster.units})
+        load(cluster, fed[100:200], 4)
+        assert State.FENCED in states(old)
+        frozen = cluster.workers.pop("w1")
+        load(cluster, fed[200:400], 20)
+        cluster.workers["w1"] = frozen
+        cluster.turn(5)
+        assert State.FENCED_LOST in states(old)
+        listen(cluster, old)
+        cluster.until(lambda: states(old) == {State.SUSPENDED})
+        cluster.kill("w2")
+        cluster.place({unit: [old] for unit in cluster.units})
+        load(cluster, fed[400:], 2)
+        cluster.run_to_end()
+    check(cluster, fed)
+
+
+def states(worker: Worker) -> set[State]:
+    return {copy.core.state for copy in worker._copies.values()}

@@ -145,6 +145,7 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.NEW, Placed, None): (_S.DEPLOYING, (_A.DEPLOY,)),
     (_S.DEPLOYING, Deployed, _DEPLOYED): (_S.DEPLOYED, (_A.REPORT,)),
     (_S.DEPLOYING, Deployed, None): (_S.RESTORING, (_A.RESTORE,)),
+    (_S.DEPLOYING, InputBroken, None): (_S.DEPLOYING, (_A.DEPLOY,)),
     (_S.DEPLOYED, Placed, _SUSPENDED): (_S.RESTORING, (_A.RESTORE,)),
     (_S.DEPLOYED, Placed, _ACTIVE): (_S.RESTORING, (_A.RESTORE,)),
     # Outputs are opened while the first batches are processed; their rows are kept until then.
@@ -183,8 +184,37 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
 }  # fmt: skip
 """(state, event, goal of the flags; None: any other) -> (next state, actions).
 
-A pair that is not here changes nothing: it came too late. The flags count from their assignment on, whatever the state.
+The flags count from their assignment on, whatever the state.
 """
+
+_OVER = "the copy is over: what was under way may still be answered"
+_FLAGS_LATER = "the flags are kept, and count once the state is left"
+
+IGNORED: dict[tuple[State, type], str] = {
+    (_S.DEPLOYING, Placed): _FLAGS_LATER,
+    (_S.DEPLOYED, Placed): "the flags ask for no more than what is there",
+    (_S.DEPLOYED, InputBroken): "a copy without an image has no inputs; those that it closes may fail",
+    (_S.RESTORING, Placed): _FLAGS_LATER,
+    (_S.RESTORING, Finished): "the turn that found the end failed as well; the rebuilt copy finds the end again",
+    (_S.FENCED, Placed): _FLAGS_LATER,
+    (_S.FENCED, OutputFenced): "the outputs are lost already",
+    (_S.FENCED, OutputIndefinite): "the outputs are lost already",
+    (_S.FENCED_LOST, Placed): _FLAGS_LATER,
+    (_S.FENCED_LOST, InputBroken): "the inputs are closed already",
+} | {
+    (state, event): _OVER
+    for state in (_S.ENDED, _S.FAILED, _S.CLOSED)
+    for event in Event.__args__ if event is not Unplaced and (state, event) != (_S.CLOSED, Placed)
+}  # fmt: skip
+"""(state, event) -> why nothing follows, where no row of TRANSITIONS says what does.
+
+A pair that is in neither cannot come. A copy that passes over such a pair may stand still for good, as a fenced copy
+did whose reader had lost its position: so `handle` raises.
+"""
+
+
+class Unlisted(Exception):
+    """An event that no row and no entry of IGNORED names for the state. The message ends with the copy's story."""
 
 
 @dataclass(slots=True)
@@ -199,11 +229,14 @@ class Lifecycle:
     story: list[str] = field(default_factory=list)
 
     def handle(self, event: Event) -> tuple[Action, ...]:
-        """The actions to carry out now."""
+        """The actions to carry out now. Raises Unlisted, and changes nothing then."""
+        at = (self.state, type(event))
+        flags = event.flags if isinstance(event, Placed) else self.flags
+        transition = TRANSITIONS.get((*at, Goal.of(flags))) or TRANSITIONS.get((*at, None))
+        if transition is None and at not in IGNORED:
+            raise Unlisted(f"{self.unit}: {event} while {self.state.value}; before: {'; '.join(self.story[-10:])}")
         if isinstance(event, Placed):
             self.epoch, self.flags = event.epoch, event.flags
-        at = (self.state, type(event))
-        transition = TRANSITIONS.get((*at, Goal.of(self.flags))) or TRANSITIONS.get((*at, None))
         if transition is None:
             return ()
         before, (self.state, actions) = self.state, transition

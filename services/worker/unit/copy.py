@@ -166,7 +166,12 @@ class UnitCopy:
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def _handle(self, event: lifecycle.Event) -> None:
-        for action in self.core.handle(event):
+        """An event that the table does not list ends the copy, with its story as the cause."""
+        try:
+            actions = self.core.handle(event)
+        except lifecycle.Unlisted as error:
+            actions = self.core.handle(lifecycle.Broke(str(error)))
+        for action in actions:
             self._guard(partial(_DO[action], self))
 
     def _deploy(self) -> None:
@@ -177,6 +182,7 @@ class UnitCopy:
         self._run(lambda: warm_up(self._layout), lambda _: self._handle(lifecycle.Deployed()))
 
     def _restore(self) -> None:
+        self._attempt += 1  # of two restores the later one counts
         partition = Partition(self._job.topics.checkpoints, self._layout.unit.partition)
         image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
         known = self._job.progress.get(self._layout.unit.name)

@@ -120,3 +120,57 @@ def test_every_transition_leads_to_a_state_that_reports_itself() -> None:
         assert isinstance(state, State)
         assert isinstance(next_state, State)
         assert all(isinstance(action, Action) for action in actions), (state, event)
+
+
+EVENTS = life.Event.__args__
+FINAL = (State.ENDED, State.FAILED, State.CLOSED)
+OUTPUTS = (life.Opened, life.OutputFenced, life.OutputIndefinite)
+ANSWERS = (life.StillCommits, life.CommitsNoMore)
+CANNOT_COME = {
+    State.NEW: {*EVENTS} - {life.Placed},
+    State.DEPLOYING: {life.Restored, life.Finished, *OUTPUTS, *ANSWERS},
+    State.DEPLOYED: {life.Deployed, life.Restored, life.Finished, *OUTPUTS, *ANSWERS},
+    State.RESTORING: {life.Deployed, *OUTPUTS, *ANSWERS},
+    State.SUSPENDED: {life.Deployed, life.Restored, *OUTPUTS, *ANSWERS},
+    State.RUNNING: {life.Deployed, life.Restored, *ANSWERS},
+    State.FENCED: {life.Deployed, life.Restored, life.Opened, life.Finished},
+    State.FENCED_LOST: {life.Deployed, life.Restored, life.Finished, *OUTPUTS},
+    State.ENDED: set(),
+    State.FAILED: set(),
+    State.CLOSED: {life.Placed, life.Unplaced},
+}
+"""An answer comes once to whoever asked, and to nobody who has closed what it asked with."""
+
+ONE_OF_EACH: dict[type, life.Event] = {
+    type(event): event
+    for event in (
+        life.Placed(2, PRIMARY), life.Unplaced(), life.Deployed(), life.Restored(1), life.Opened(), life.Finished(),
+        life.OutputFenced(), life.OutputIndefinite(), life.InputBroken("a gap"), life.StillCommits(),
+        life.CommitsNoMore(), life.Broke("a cause"),
+    )
+}  # fmt: skip
+
+
+def test_every_event_in_every_state_has_a_row_or_a_reason_to_be_ignored_or_cannot_come() -> None:
+    goals = (None, *life.Goal)
+    for state in State:
+        for event in EVENTS:
+            rows = [goal for goal in goals if (state, event, goal) in TRANSITIONS]
+            whole = None in rows or set(rows) == set(life.Goal)
+            ways = [whole, (state, event) in life.IGNORED, event in CANNOT_COME[state]]
+            assert sum(ways) == 1, f"{state.value}, {event.__name__}: {rows}"
+
+
+@pytest.mark.parametrize("state", State)
+def test_what_cannot_come_raises_with_the_story_and_changes_nothing(state: State) -> None:
+    for event in CANNOT_COME[state]:
+        core = Lifecycle("u", state, epoch=1, flags=HOT, error="?", story=["u: what was before"])
+        with pytest.raises(life.Unlisted, match="what was before"):
+            core.handle(ONE_OF_EACH[event])
+        assert (core.state, core.epoch, core.flags) == (state, 1, HOT)
+
+
+def test_operators_that_could_not_be_loaded_for_now_are_loaded_again() -> None:
+    core = after(life.Placed(1, PRIMARY))
+    assert core.handle(life.InputBroken("Kafka was away")) == (A.DEPLOY,)
+    assert core.state is State.DEPLOYING
