@@ -1,11 +1,11 @@
-"""Which copies each unit has, with which flags: the records of `assignments`.
+"""Which copies each unit has, with which flags, and the goal of each job: the records of `assignments`.
 
 Source: PROTOCOL 1 and 8; the flags are MECHANISMS section 4.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -93,27 +93,73 @@ class Standing(msgspec.Struct, frozen=True):
     change: Change
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """The state of every unit after all records below `upto`: a fact, so any process may append it."""
+RUN: Literal["run"] = "run"
+STOP: Literal["stop"] = "stop"
+GoalKind = Literal["run", "stop"]
+
+JobName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
+Generation = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,18}-[0-9a-f]{6}\Z")]
+
+
+class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the controller wants of one generation of a job: that its units run, or that none has a copy any more.
+
+    The first goal of a generation counts until the first `stop`, which is final.
+    asked: offset in `jobs.submit` of the command that asked for the stop; -1 for a goal that no command asked for.
+    """
+
+    job: JobName
+    generation: Generation
+    kind: GoalKind
+    reason: str = ""
+    asked: Whole = -1
+
+    @property
+    def job_key(self) -> str:
+        """`<job>@<generation>`, the first part of the key of each unit."""
+        return f"{self.job}@{self.generation}"
+
+    @property
+    def well_formed(self) -> bool:
+        """A stop names a command, which comes after the job itself in `jobs.submit`."""
+        return self.kind == RUN or self.asked > int(self.generation.partition("-")[0])
+
+
+class GoalStanding(msgspec.Struct, frozen=True):
+    """The goal of a job that counts, and the offset of its record."""
+
+    offset: Count
+    goal: Goal
+
+
+class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of every unit and every goal after all records below `upto`: a fact, so any process may append it."""
 
     upto: Count
     units: tuple[Standing, ...]
+    goals: tuple[GoalStanding, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One record: changes that are each valid or not on their own, or none and a snapshot.
+    """One record: changes that are each valid or not on their own, or goals, or a snapshot.
 
-    A reader that knows no snapshots finds no changes in such a record, and goes on.
+    A reader that knows no snapshots and no goals finds no changes in such a record, and goes on.
     """
 
     author: str
     time_ms: Whole
     changes: tuple[Change, ...]
     snapshot: Snapshot | None = None
+    goals: tuple[Goal, ...] = ()
 
 
 def unit_key(job: str, generation: str, unit: str) -> str:
     return f"{job}@{generation}/{unit}"
+
+
+def job_key_of(key: str) -> str:
+    """`<job>@<generation>` of a unit's key."""
+    return key.partition("/")[0]
 
 
 def split_unit_key(key: str) -> tuple[str, str, str]:

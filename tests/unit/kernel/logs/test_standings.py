@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import assignments
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Snapshot, Standing
+from schemas.assignments import (
+    PRIMARY,
+    RUN,
+    STOP,
+    Assignment,
+    Change,
+    Copy,
+    Flags,
+    Goal,
+    GoalStanding,
+    Snapshot,
+    Standing,
+)
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.logs.standings import KEPT_CHANGES, Standings, base_of, begun, plausible
 from services.log.assignments import FIRST_STRETCH, LAST_STRETCH, read_standings
@@ -23,7 +36,13 @@ UNITS = ["j@0-a/s-0", "j@0-a/t-0", "k@1-b/s-0"]
 
 changes = st.builds(Change, st.sampled_from(UNITS), st.integers(0, 6), st.sampled_from([*COPIES, *BAD]))
 """Many are invalid: epochs that do not follow, copies that nobody could carry out."""
-histories = st.lists(st.lists(changes, min_size=1, max_size=3), max_size=40)
+goals = st.builds(
+    Goal, st.sampled_from("jk"), st.sampled_from(["0-aaaaaa", "1-bbbbbb"]), st.sampled_from([RUN, STOP]),
+    asked=st.integers(-1, 4),
+)  # fmt: skip
+"""Some stops name no command that could have asked for them."""
+entries = st.one_of(changes, changes, goals)
+histories = st.lists(st.lists(entries, min_size=1, max_size=3), max_size=40)
 
 
 def fold(records: Sequence[Assignment], standings: Standings | None = None) -> Standings:
@@ -33,8 +52,16 @@ def fold(records: Sequence[Assignment], standings: Standings | None = None) -> S
     return standings
 
 
-def recorded(history: Sequence[Sequence[Change]]) -> list[Assignment]:
-    return [Assignment("a", 0, tuple(each)) for each in history]
+def recorded(history: Sequence[Sequence[Change | Goal]]) -> list[Assignment]:
+    return [
+        Assignment(
+            "a",
+            0,
+            tuple(one for one in each if isinstance(one, Change)),
+            goals=tuple(one for one in each if isinstance(one, Goal)),
+        )
+        for each in history
+    ]
 
 
 def placed(epoch: int, unit: str = UNITS[0]) -> Assignment:
@@ -55,7 +82,7 @@ def logged(*records: Assignment | bytes) -> MemoryLog:
 
 @given(histories, st.data())
 def test_folded_from_a_snapshot_units_stand_as_folded_from_the_start(
-    history: list[list[Change]], data: st.DataObject
+    history: list[list[Change | Goal]], data: st.DataObject
 ) -> None:
     records = recorded(history)
     upto = data.draw(st.integers(0, len(records)))
@@ -65,7 +92,7 @@ def test_folded_from_a_snapshot_units_stand_as_folded_from_the_start(
 
 @given(histories, st.data())
 def test_a_true_snapshot_of_any_moment_agrees_and_a_changed_one_differs(
-    history: list[list[Change]], data: st.DataObject
+    history: list[list[Change | Goal]], data: st.DataObject
 ) -> None:
     records = recorded(history)
     upto = data.draw(st.integers(0, len(records)))
@@ -74,9 +101,12 @@ def test_a_true_snapshot_of_any_moment_agrees_and_a_changed_one_differs(
     for number, one in enumerate(snapshot.units):
         later = msgspec.structs.replace(one.change, epoch=one.change.epoch + 1)
         units = (*snapshot.units[:number], Standing(one.offset, later), *snapshot.units[number + 1 :])
-        assert standings.check(len(records), Snapshot(upto, units)) is False
+        assert standings.check(len(records), Snapshot(upto, units, snapshot.goals)) is False
         fewer = snapshot.units[:number] + snapshot.units[number + 1 :]
-        assert standings.check(len(records), Snapshot(upto, fewer)) is False
+        assert standings.check(len(records), Snapshot(upto, fewer, snapshot.goals)) is False
+    for number in range(len(snapshot.goals)):
+        none = snapshot.goals[:number] + snapshot.goals[number + 1 :]
+        assert standings.check(len(records), Snapshot(upto, snapshot.units, none)) is False
 
 
 def test_records_below_the_snapshot_change_nothing() -> None:
@@ -114,6 +144,46 @@ def test_the_last_snapshot_but_one_is_begun_with_and_the_last_compared() -> None
     assert begun([(6, stated(second))], first) is not None
     forged = Snapshot(5, (Standing(1, Change(UNITS[0], 9)),))
     assert begun([(6, stated(forged))], first) is None
+
+
+def test_the_first_goal_counts_until_the_first_stop_which_is_final() -> None:
+    run, other = (Goal("j", "0-aaaaaa", RUN, reason) for reason in ("", "again"))
+    stop, late = (Goal("j", "0-aaaaaa", STOP, reason, asked=3) for reason in ("cancelled", "drained"))
+    standings = Standings()
+    seen = []
+    for offset, goal in enumerate((run, other, stop, late, run)):
+        standings.read(offset, Assignment("c", 0, (), goals=(goal,)))
+        seen.append(standings.goal(goal.job_key))
+    first, last = GoalStanding(0, run), GoalStanding(2, stop)
+    assert seen == [first, first, last, last, last]
+
+
+def test_a_stop_without_a_command_behind_its_job_is_none() -> None:
+    standings = Standings()
+    for offset, asked in enumerate((-1, 3, 7)):
+        standings.read(offset, Assignment("c", 0, (), goals=(Goal("j", "7-aaaaaa", STOP, asked=asked),)))
+    assert standings.goal("j@7-aaaaaa") is None
+
+
+def test_a_snapshot_with_a_goal_that_cannot_be_is_no_beginning() -> None:
+    run, stop = Goal("j", "0-aaaaaa", RUN), Goal("j", "0-aaaaaa", STOP)
+    assert plausible(Snapshot(4, (), (GoalStanding(3, run),)), 4)
+    assert not plausible(Snapshot(3, (), (GoalStanding(3, run),)), 4)
+    assert not plausible(Snapshot(4, (), (GoalStanding(3, stop),)), 4)
+    assert not plausible(Snapshot(4, (), (GoalStanding(3, run), GoalStanding(2, run))), 4)
+
+
+def test_a_snapshot_of_before_there_were_goals_is_read() -> None:
+    former = b'{"author":"r","time_ms":0,"changes":[],"snapshot":{"upto":9,"units":[]}}'
+    assert assignments.decode(former).snapshot == Snapshot(9, ())
+    assert b"goals" not in assignments.encode(stated(Snapshot(9, ())))
+
+
+@pytest.mark.parametrize("wrong", ["", "j@1", "j/1", "j k"])
+def test_a_goal_of_no_job_that_can_be_is_malformed(wrong: str) -> None:
+    record = assignments.encode(Assignment("c", 0, (), goals=(Goal(wrong, "0-aaaaaa", RUN),)))
+    with pytest.raises(msgspec.DecodeError):
+        assignments.decode(record)
 
 
 # -- in a log ---------------------------------------------------------------------------------------------------------
