@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 LOOP_US = 50_000
-"""A longer pause between two turns of the loop does not count; the shell must turn more often than that."""
+"""A longer pause between two turns of a recovery replica does not count; its shell must turn more often than that."""
 
 OUTAGE_US, RECONNECT_US = 800_000, 1_600_000
 """A broker that was away for so long was started again (a slower one keeps its connections), and clients come back one
@@ -29,10 +29,12 @@ class Attention:
     """A clock driven by `advance` and `echo`.
 
     echo_us: interval at which the replica sends itself a heartbeat, well below the least grace; None: it sends none.
+    loop_us: a longer pause between two turns does not count.
     resumed: attentive times at which outages of the broker were over, in order; the oldest are forgotten.
     """
 
     echo_us: int | None = None
+    loop_us: int = LOOP_US
     attentive_us: int = 0
     resumed: deque[int] = field(default_factory=lambda: deque(maxlen=OUTAGES))
     _turned_us: int | None = None
@@ -43,7 +45,7 @@ class Attention:
 
     def advance(self, now_us: int) -> None:
         """Before all else in every turn. Time counts up to when the next echo is due."""
-        late = self._turned_us is None or now_us - self._turned_us > LOOP_US
+        late = self._turned_us is None or now_us - self._turned_us > self.loop_us
         self._turned_us = max(now_us, self._turned_us or now_us)
         if late:
             self._counted_us, self._echoed_us = max(now_us, self._counted_us), None

@@ -40,6 +40,15 @@ ABSENT_US = 60_000_000
 ALIVE_MISSES = 3
 """After more misses a worker gets no new copies."""
 
+REPORT_US, REPORT_BEATS = 2_000_000, 10
+"""Silent for longer than both, a worker gives no sign of life, and what it last reported no longer counts."""
+
+HISTORY_BEATS = 5
+"""So long after the start counts what a worker reported before it, though nobody has heard that worker since."""
+
+LISTENED_BEATS = 2
+"""So long after the start every worker that lives was heard, and may get copies."""
+
 
 @dataclass(slots=True)
 class Pulse:
@@ -81,6 +90,8 @@ class Detector:
         self._pulses: dict[str, Pulse] = {}
         self.false_switches: Counter[str] = Counter()
         self.clashes: dict[str, tuple[Heartbeat, Heartbeat]] = {}
+        self._report_us = max(REPORT_US, REPORT_BEATS * beat_us)
+        self._began_us = 0
         self.stirred_us = 0
         """Attentive time at which a worker last came, went, or was heard again after a stall."""
 
@@ -88,6 +99,7 @@ class Detector:
 
     def begin(self) -> None:
         """Records read so far are history: from now on silence counts."""
+        self._began_us = self._now_us
         for pulse in self._pulses.values():
             pulse.heard_us, pulse.fresh, pulse.row = self._now_us, False, ()
 
@@ -210,6 +222,26 @@ class Detector:
         pulse = self._of(worker, incarnation)
         return None if pulse is None or pulse.exited else pulse.reports.get(unit)
 
+    def newest(self, worker: str) -> Pulse | None:
+        """The newest incarnation of that worker."""
+        return self._pulses.get(worker)
+
+    def heard(self, worker: str, incarnation: str) -> bool:
+        """It gives signs of life, so that what it last reported counts."""
+        pulse = self._of(worker, incarnation)
+        return pulse is not None and self._heard(pulse)
+
+    def reports(self, unit: str) -> Iterator[tuple[str, CopyState]]:
+        """What workers that give signs of life say of their copies of a unit, by the name of the worker."""
+        for pulse in self._pulses.values():
+            if unit in pulse.reports and self._heard(pulse):
+                yield pulse.worker, pulse.reports[unit]
+
+    @property
+    def listened(self) -> bool:
+        """Whether every worker that lives was heard since the start; before that the first one heard seems the only."""
+        return self._now_us - self._began_us >= LISTENED_BEATS * self._beat_us
+
     def alive(self) -> Iterator[Heartbeat]:
         """The last heartbeats of workers that can take copies, by name."""
         for _, pulse in sorted(self._pulses.items()):
@@ -234,6 +266,10 @@ class Detector:
     def _of(self, worker: str, incarnation: str) -> Pulse | None:
         pulse = self._pulses.get(worker)
         return pulse if pulse is not None and pulse.incarnation == incarnation else None
+
+    def _heard(self, pulse: Pulse) -> bool:
+        limit_us = self._report_us if pulse.fresh else HISTORY_BEATS * self._beat_us
+        return pulse.beat is not None and not pulse.exited and self._silent_us(pulse) <= limit_us
 
     def _misses(self, pulse: Pulse) -> int:
         """The n-th heartbeat is missed once n intervals and the grace are over."""
