@@ -1,7 +1,7 @@
 """Runs a job to its end in this process: the same cores as on a cluster, on a log in memory and a clock of its own.
 
-One controller and one worker take turns; nothing waits, nothing blocks, and the clock advances by one millisecond a
-turn, so the same input always gives the same output. Source: JOBS `try`.
+One controller, one recovery replica and one worker take turns; nothing waits, nothing blocks, and the clock advances by
+one millisecond a turn, so the same input always gives the same output. Source: JOBS `try`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.state.image import MemoryImage
 from services.kernel.versions import library_versions
 from services.log.memory import MemoryLog
+from services.recovery.polling import Polling as RecoveryPolling
 from services.worker.host.blocking import Inline
 from services.worker.process.loop import Identity, Worker
 
 BEAT_EVERY_TURNS = 20
+RECOVER_EVERY_TURNS = 5
 MAX_IDLE_TURNS = 100_000
 _WORKER = Identity("local", "local-1", slots=1024)
 T = TypeVar("T")
@@ -88,6 +90,9 @@ class LocalRun:
             allow=allow,
         )
         self._controller = Polling(conductor, self._log, self._time_ms)
+        self._recovery = RecoveryPolling(
+            "local-recovery", self._log, self._cluster, BEAT_EVERY_TURNS, now_us=lambda: self._turns * 1000
+        )
         self._worker = Worker(
             _WORKER,
             self._log,
@@ -155,6 +160,8 @@ class LocalRun:
         if self._turns % BEAT_EVERY_TURNS == 1:
             self._beat()
         self._controller.turn()
+        if self._turns % RECOVER_EVERY_TURNS == 0:
+            self._recovery.turn()
         return self._worker.turn()
 
     def _beat(self) -> None:

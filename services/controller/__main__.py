@@ -71,7 +71,7 @@ async def run(settings: ControllerSettings) -> int:
     kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
     assigned = Partition(topics.assignments, 0)
     standings = read_standings(log, assigned)
-    conductor.begin(standings.assigned)
+    conductor.begin(standings)
     begins = log.offsets(kinds, "start") | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
     begins[assigned] = standings.next
     backlog = Backlog.of(log, kinds, begins)

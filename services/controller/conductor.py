@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from schemas import assignments, cuts, events, heartbeats, plans, progress
+from schemas.assignments import Assignment
 from schemas.cuts import Control
 from schemas.events import Event
 from schemas.plans import Plan, Skip
@@ -26,8 +27,8 @@ from services.controller.counts import counts_of
 from services.controller.ends import ends_of_sources, starts_anew
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.logs.admitted import decode as decode_decision
-from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.refusals import Refusals
+from services.kernel.logs.standings import Standings
 from services.kernel.planning.layout import commit_logs, data_topics
 from services.log.durability import Durability
 from services.log.protocol import Log
@@ -93,9 +94,9 @@ class Conductor:
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
-    def begin(self, assigned: Assigned) -> None:
-        """Assignments are fed from where units stand so."""
-        self._handle(happened.AssignmentsBegun(assigned), self._time_ms())
+    def begin(self, standings: Standings) -> None:
+        """Assignments are fed from where units and goals stand so."""
+        self._handle(happened.AssignmentsBegun(standings), self._time_ms())
 
     def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
         """A record of a cluster topic; a malformed one is counted, told of once, and skipped."""
@@ -224,13 +225,14 @@ class Conductor:
 
     def _append(
         self,
-        action: do.AppendDecision | do.AppendAssignment | do.AppendControl | do.PublishStatus | do.Tell,
+        action: do.AppendDecision | do.AppendGoal | do.AppendControl | do.PublishStatus | do.Tell,
     ) -> None:
         match action:
             case do.AppendDecision(decision):
                 self._appending.append(action, Partition(self.cluster.plans, 0), plans.encode(decision))
-            case do.AppendAssignment(record):
-                self._appending.append(action, Partition(self.cluster.assignments, 0), assignments.encode(record))
+            case do.AppendGoal(goal):
+                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), goals=(goal,)))
+                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
             case do.AppendControl(plan, kind, offset, start):
                 where = Partition(self._names(plan).cuts, 0)
                 ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
@@ -268,7 +270,7 @@ def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened
             decision = decode_decision(value)
             return None if isinstance(decision, Skip) else happened.DecisionRead(decision)
         case Kind.ASSIGNMENTS:
-            return happened.AssignmentRead(assignments.decode(value))
+            return happened.AssignmentRead(assignments.decode(value), offset)
         case Kind.HEARTBEATS:
             record = heartbeats.decode(value)
             return None if isinstance(record, heartbeats.Echo) else happened.BeatRead(record)

@@ -36,9 +36,11 @@ def _read(log: Log, where: Partition, units: set[str]) -> Iterator[Progress]:
 
 
 def _published(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
+    """The last that says any: a controller that starts publishes a status before it knows them."""
     last = Counts()
     for message in log.scan(Partition(cluster.status, 0)):
         with suppress(msgspec.DecodeError):
             status = plans.decode_status(message.value() or b"")
-            last = counted(status) if status.generation == plan.generation else last
+            known = counted(status)
+            last = known if status.generation == plan.generation and known != Counts() else last
     return last

@@ -33,7 +33,7 @@ class Polling:
         self._reader = log.reader("controller")
         assigned = Partition(conductor.cluster.assignments, 0)
         standings = read_standings(log, assigned)
-        conductor.begin(standings.assigned)
+        conductor.begin(standings)
         self.decided = standings.next
         self._reader.assign(log.offsets(self._kinds, "start") | {assigned: standings.next})
 

@@ -82,7 +82,7 @@ class Replica:
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
         self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us)
-        self.core.observe(Began(begun or Standings()), now_us())
+        self.core.observe(Began(Standings() if begun is None else begun), now_us())
         self._snapshots = Snapshotting(name, snapshot_every)
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
@@ -181,10 +181,20 @@ class Replica:
                 self._moves_ms.setdefault(change.unit, record.time_ms)
             else:
                 self._moves_ms.pop(change.unit, None)
+        self._tell_unexplained()
         if record.snapshot is not None:  # none follows from another: replicas would answer each other for ever
             self._check(record.snapshot, offset)
         elif self.core.acting and self._snapshots.due(self.core.standings):
             self._write_snapshot()
+
+    def _tell_unexplained(self) -> None:
+        """Records that no row of a unit's table makes are another version's, or somebody's mistake."""
+        for change, why in self.core.unexplained:
+            job, _, unit = split_unit_key(change.unit)
+            _log.warning("unexplained", unit=change.unit, epoch=change.epoch, why=why, reason=change.reason)
+            detail = f"{why} ({change.reason})" if change.reason else why
+            self._tell(Happened(_now_ms(), "unexplained", job, unit, change.epoch, detail=detail))
+        self.core.unexplained.clear()
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)
@@ -264,7 +274,12 @@ class Replica:
         failed = None if before is None or not follows_failure(change) else before.committer
         if failed is not None and failed.worker in self._signs_ms:  # else it was never heard
             phases["detection"] = float(max(now_ms - self._signs_ms[failed.worker], 0))
-        self._tell(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+        if not change.copies:
+            self._tell(Happened(now_ms, "unplaced", job, unit, change.epoch, detail=change.reason))
+        elif before is None or not before.copies:
+            self._tell(Happened(now_ms, "placed", job, unit, change.epoch, change.copies[0].worker, change.reason))
+        else:
+            self._tell(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
         kind = move_kind(before, change)
         if kind is not None:
             since_ms = self._moves_ms.get(change.unit, now_ms)

@@ -1,4 +1,4 @@
-"""The controller process on a real broker: jobs are decided, placed and taken down by records alone."""
+"""The controller process on a real broker: jobs are decided, run and taken down by records alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BEAT_S = 0.1
 
 
 class Site:
-    """Controllers of one cluster, and a worker that is nothing but heartbeats."""
+    """Controllers of one cluster, a recovery replica, and a worker that is nothing but heartbeats."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.cluster = ClusterTopics(f"site{secrets.token_hex(3)}")
@@ -63,9 +63,14 @@ class Site:
         self._sequence = 0
 
     def start_controller(self, *program: str) -> subprocess.Popen[bytes]:
+        """program: in place of the controller's. The first controller comes with the recovery replica."""
+        if not self.processes:
+            self._start("-m", "services.recovery")
+        return self._start(*(program or ("-m", "services.controller")))
+
+    def _start(self, *program: str) -> subprocess.Popen[bytes]:
         settings = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.cluster.prefix}
-        command = [sys.executable, *(program or ("-m", "services.controller"))]
-        process = subprocess.Popen(command, env={**os.environ, **settings})
+        process = subprocess.Popen([sys.executable, *program], env={**os.environ, **settings})
         self.processes.append(process)
         return process
 

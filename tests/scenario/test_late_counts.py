@@ -10,6 +10,7 @@ from services.audit.replaying import replay
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
+from services.recovery.polling import Polling as RecoveryPolling
 from services.view.cluster import ClusterView
 from services.view.losses import losses
 from tests.scenario.test_idle_sources import JOB, visits
@@ -86,7 +87,7 @@ def test_they_are_known_after_the_job_has_ended_and_its_topics_are_gone() -> Non
 
 
 def cancel_and_drain(cluster: MemoryCluster) -> None:
-    """What `holdfast cancel --drain` asks for, done by a controller; returns when the job has ended."""
+    """What `holdfast cancel --drain` asks for, done by a controller and recovery; returns when the job has ended."""
     clock = lambda: cluster.day_ms + cluster.now_ms  # noqa: E731
     core = Controller("controller")
     polling = Polling(Conductor(cluster.log, cluster.cluster, core, clock, versions={}), cluster.log, clock)
@@ -94,8 +95,11 @@ def cancel_and_drain(cluster: MemoryCluster) -> None:
     for record in ({"name": ""}, {"command": "drain", "job": cluster.plan.job}):
         appender.append(submit, msgspec.json.encode(record))
 
+    recovery = RecoveryPolling("recovery", cluster.log, cluster.cluster, 100, lambda: cluster.now_ms * 1000)
+
     def ended() -> bool:
         polling.turn()
+        recovery.turn()
         job = core.jobs.get(GENERATION)
         return job is not None and job.settled
 

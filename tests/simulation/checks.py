@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats, plans
-from schemas.assignments import Change, split_unit_key, unit_key
+from schemas.assignments import Change, job_key_of, split_unit_key, unit_key
 from schemas.checkpoints import Anchor, Marker
 from schemas.cuts import NO_WATERMARK, Control, Cut
 from schemas.frames import FLAG_END, Header, unpack
@@ -63,7 +63,7 @@ def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
     found: list[str] = list(cluster.images.wrong)
-    for checker in (_assignments, _moves, _balance, _copies, _frames, _deliveries, _asked_to_end):
+    for checker in (_assignments, _stopped, _moves, _balance, _copies, _frames, _deliveries, _asked_to_end):
         found += checker(cluster.broker.written)
     found += _snapshots(cluster)
     found += _takeovers(cluster, generations)
@@ -105,6 +105,21 @@ def _assignments(written: list[Written]) -> Iterator[str]:
                     switching.check_invariants(change)
                 except AssertionError as error:
                     yield f"assignment: {error}"
+
+
+def _stopped(written: list[Written]) -> Iterator[str]:
+    """No unit of a job whose end was decided gets a copy again: its topics are gone."""
+    ended: set[str] = set()
+    assigned = Assigned()
+    for one in written:
+        if one.partition.topic == TOPICS.plans:
+            decision = plans.decode(one.value)
+            if isinstance(decision, Ended):
+                ended.add(f"{decision.job}@{decision.generation}")
+        if one.partition.topic == TOPICS.assignments:
+            for change in assigned.read(assignments.decode(one.value)):
+                if change.copies and job_key_of(change.unit) in ended:
+                    yield f"stopped: {change.unit}#{change.epoch} has copies after the end of its job ({change.reason})"
 
 
 def _snapshots(cluster: Cluster) -> Iterator[str]:

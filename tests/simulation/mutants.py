@@ -17,14 +17,13 @@ import msgspec
 from msgspec import structs
 
 from schemas import delivered
-from schemas.assignments import Assignment, Change, Snapshot, Standing
+from schemas.assignments import Assignment, Change, Goal, GoalStanding, Snapshot, Standing
 from schemas.checkpoints import Anchor, CutsSnapshot, Entry, Marker, unpack
 from schemas.frames import HEADER_BYTES
 from schemas.frames import unpack as unpack_frame
 from schemas.heartbeats import Exit
 from schemas.topics import Partition
 from services.controller import ends
-from services.controller.core import steps
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import Indefinite
 from services.kernel.liveness.detector import Detector
@@ -37,6 +36,7 @@ from services.kernel.state.keyed import StateTable
 from services.log import assignments
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk
+from services.recovery.core.job.wants import Wants
 from services.recovery.core.placement.balancing import _Load
 from services.recovery.core.unit import moving, switching
 from services.recovery.core.unit.situation import Situation
@@ -529,7 +529,8 @@ def any_epoch_valid(true: Any, self: Assigned, record: Any) -> list[Any]:
 @_method(Standings, "snapshot")
 def snapshot_upto_one_too_high(true: Any, self: Standings) -> Snapshot:
     """A snapshot claims the next record, too."""
-    return Snapshot(self.next + 1, true(self).units)
+    made: Snapshot = true(self)
+    return Snapshot(self.next + 1, made.units, made.goals)
 
 
 def snapshot_of_invalid_changes() -> AbstractContextManager[object]:
@@ -544,9 +545,23 @@ def snapshot_of_invalid_changes() -> AbstractContextManager[object]:
     def snapshot(self: Standings) -> Snapshot:
         made: Snapshot = true_snapshot(self)
         units = tuple(proposed.get((id(self), one.change.unit), one) for one in made.units)
-        return Snapshot(made.upto, units)
+        return Snapshot(made.upto, units, made.goals)
 
     return mock.patch.multiple(Standings, read=read, snapshot=snapshot)
+
+
+@_method(Standings, "snapshot")
+def snapshot_without_goals(true: Any, self: Standings) -> Snapshot:
+    """A snapshot holds units alone: who begins with it does not know what is wanted of their jobs."""
+    made: Snapshot = true(self)
+    return Snapshot(made.upto, made.units)
+
+
+@_method(Standings, "_read_goal")
+def last_goal_wins(true: Any, self: Standings, offset: int, goal: Goal) -> None:
+    """A stop is not final: what is stated behind it counts."""
+    self._before.append((offset, goal.job_key, self._goals.get(goal.job_key)))
+    self._goals[goal.job_key] = GoalStanding(offset, goal)
 
 
 def snapshot_taken_for_the_present() -> AbstractContextManager[object]:
@@ -650,10 +665,11 @@ def any_position_believed(true: Any, self: Positions, message: Any) -> Any:
         return true(self, message)
 
 
-@_method(steps, "_to_stop")
-def unplaced_ends_a_job(true: Any, job: Any, assigning: Any) -> bool:
-    """An assignment without copies ends its job, whatever its author."""
-    return bool(true(job, assigning)) or assigning.unplaced_by(job) is not None
+@_method(Wants, "of")
+def unplaced_ends_a_unit(true: Any, self: Wants, unit: str, standings: Standings) -> Any:
+    """An assignment without copies ends its unit, whoever wrote it, and whatever is wanted of the job."""
+    change = standings.assigned.of(unit)
+    return None if change is not None and not change.copies else true(self, unit, standings)
 
 
 @_method(CheckpointLog, "read")
@@ -693,6 +709,7 @@ MUTANTS: tuple[tuple[Bug, int], ...] = (
     (records_below_the_range, 21),
     (snapshot_upto_one_too_high, 1),
     (snapshot_of_invalid_changes, 1),
+    (snapshot_without_goals, 1),
     (snapshot_taken_for_the_present, 21),
     (last_cut_wins, 45),
     (duplicates_taken, 45),
@@ -715,7 +732,8 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (tables_not_waited_for, 12, "table"),
     (taken_by_two_owners, 0, "growth"),
     (any_position_believed, 0, "strangers"),
-    (unplaced_ends_a_job, 0, "strangers"),
+    (unplaced_ends_a_unit, 0, "strangers"),
+    (last_goal_wins, 0, "lives"),
     (any_anchor_believed, 7, "strangers"),
     (joined_in_the_middle, 0, "growth"),
     (new_partitions_ignored, 0, "growth"),

@@ -302,7 +302,7 @@ class ControllerProcess(Process):
             self.link, self._topics, self.core, self.time_ms, versions=VERSIONS, allow=["tests.simulation"]
         )
         self._polling = Polling(conductor, self.link, self.time_ms)
-        self.began(self._polling.decided, self.core.assigning.assigned)
+        self.began(self._polling.decided, self.core.goals.standings.assigned)
 
     def turn(self) -> int:
         assert self.core is not None

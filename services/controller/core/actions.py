@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas import events
-from schemas.assignments import Assignment, split_unit_key
+from schemas.assignments import Goal
 from schemas.decided import Id
 from schemas.plans import Decision, Plan, Status
 
@@ -34,10 +34,10 @@ class CreateTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class AppendAssignment:
-    """Propose on `assignments`."""
+class AppendGoal:
+    """State on `assignments` what is wanted of a job."""
 
-    record: Assignment
+    goal: Goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Tell:
 
 
 Action = (
-    Draft | AppendDecision | CreateTopics | AppendAssignment | AppendControl | FenceIds | DeleteTopics | PublishStatus
+    Draft | AppendDecision | CreateTopics | AppendGoal | AppendControl | FenceIds | DeleteTopics | PublishStatus
     | Tell
 )  # fmt: skip
 
@@ -96,8 +96,8 @@ def generation_of(action: Action) -> str | None:
             return action.generation
         case AppendDecision():
             return action.decision.generation
-        case AppendAssignment():
-            return split_unit_key(action.record.changes[0].unit)[1]
+        case AppendGoal():
+            return action.goal.generation
         case CreateTopics() | AppendControl() | FenceIds() | DeleteTopics():
             return action.plan.generation
         case PublishStatus():

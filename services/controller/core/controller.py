@@ -1,13 +1,14 @@
-"""The controller: folds what the logs say of jobs, assignments and workers, and takes every job one step on.
+"""The controller: folds what the logs say of jobs, goals and workers, and takes every job one step on.
 
-Source: PROTOCOL 0, 1, 3, 8 and 9. Any number of replicas may run: each acts only on what it reads back as valid, and
-every action is harmless when another did it, too. What a job does next is a function of the logs, so a new controller
-goes on where the last one stopped. The transition table of a job is in life.py.
+Source: PROTOCOL 0, 1, 3, 8 and 9. The controller states whether a job is to run; recovery places its units and takes
+them down. Any number of replicas may run: each acts only on what it reads back as valid, and every action is harmless
+when another did it, too. What a job does next is a function of the logs, so a new controller goes on where the last one
+stopped. The transition table of a job is in life.py.
 """
 
 from __future__ import annotations
 
-from schemas.assignments import Assignment, Change
+from schemas.assignments import RUN, STOP, GoalKind
 from schemas.commands import Command
 from schemas.events import Event as Told
 from schemas.plans import Decision, Plan, Rejection
@@ -15,13 +16,12 @@ from schemas.topics import generation
 from services.controller.core import commanding, status, steps, telling
 from services.controller.core.actions import (
     Action,
-    AppendAssignment,
     AppendControl,
+    AppendGoal,
     PublishStatus,
     Tell,
     generation_of,
 )
-from services.controller.core.assigning import Assigning
 from services.controller.core.commanding import Asked
 from services.controller.core.events import (
     AssignmentRead,
@@ -40,9 +40,11 @@ from services.controller.core.events import (
     Ticked,
 )
 from services.controller.core.fleet import Fleet
+from services.controller.core.goals import Goals
 from services.controller.core.job import Job
 from services.controller.core.life import PLACED, Deed, Life, Phase, Step
 from services.controller.core.submission import BadCommand, NamedJob, parse
+from services.controller.core.waiting import waiting
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.counting import counted
 from services.kernel.logs.decided import Author
@@ -70,8 +72,8 @@ class Controller:
         self.name = name
         self.acting = False
         self.jobs: dict[str, Job] = {}
-        self.fleet = Fleet(beat_ms)
-        self.assigning = Assigning(self.fleet)
+        self.fleet = Fleet(beat_ms * 1000)
+        self.goals = Goals()
         self._admitted = Admitted()
         self._author = Author(name)
         self._commands: list[Asked] = []
@@ -79,6 +81,7 @@ class Controller:
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
         """What to carry out now. now_ms: time of day; of records read before CaughtUp, their own."""
+        self.fleet.advance(now_ms)
         if self._take(event, now_ms) and self.acting:
             self._advance(now_ms)
         actions, self._actions = self._actions, []
@@ -100,15 +103,15 @@ class Controller:
         """Folds the event; False if nothing can follow from it before the next tick."""
         match event:
             case BeatRead():
-                return self.fleet.read(event.record, now_ms)
+                return self.fleet.read(event.record)
             case Submitted():
                 self._submitted(event, now_ms)
             case DecisionRead():
                 self._decided(event.decision, now_ms)
             case AssignmentsBegun():
-                self.assigning.assigned = event.assigned
+                self.goals.standings = event.standings
             case AssignmentRead():
-                self._assigned(event.record, now_ms)
+                self.goals.read(event.record, event.offset)
             case ProgressRead():
                 return self._progressed(event)
             case CaughtUp():
@@ -126,7 +129,6 @@ class Controller:
         return True
 
     def _submitted(self, event: Submitted, now_ms: int) -> None:
-        self.assigning.heard = max(self.assigning.heard, event.offset)
         match parse(event.value):
             case NamedJob(name):
                 g = generation(event.offset, event.timestamp_ms, event.value)
@@ -158,12 +160,6 @@ class Controller:
         if self.acting and self._author.wrote(decision.id):
             self._tell(telling.decided(decision, now_ms))
 
-    def _assigned(self, record: Assignment, now_ms: int) -> None:
-        valid = self.assigning.read(record)
-        if self.acting and record.author == self.name:
-            for change in valid:
-                self._tell(telling.assigned(change, now_ms))
-
     def _progressed(self, event: ProgressRead) -> bool:
         """Only ends matter: a job that drains tells of its progress many times a second."""
         job, unit = self.jobs.get(event.generation), event.progress.unit
@@ -177,7 +173,7 @@ class Controller:
         self.acting = True
         self.fleet.begin()
         for job in self.jobs.values():
-            job.was_up = self.assigning.all_placed(job)
+            job.was_up = self.goals.all_placed(job)
 
     # -- what became of actions ---------------------------------------------------------------------------------------
 
@@ -222,8 +218,8 @@ class Controller:
             job.published, job.published_ms = None, now_ms
             return
         job.retry_ms, job.trouble = now_ms + RETRY_MS, event.cause
-        if isinstance(action, AppendAssignment):
-            self.assigning.withdraw(action.record.changes)
+        if isinstance(action, AppendGoal):
+            self.goals.withdraw(action.goal)
         elif job.asked is action:
             job.failed = action
         elif isinstance(action, AppendControl):
@@ -236,13 +232,12 @@ class Controller:
         for job in self.jobs.values():
             if job.settled:
                 continue
-            waiting = ""
             if job.retry_ms is None or now_ms >= job.retry_ms:
                 self._again(job)
-                while (step := steps.due(job, self.jobs.values(), self.assigning, now_ms)) is not None:
+                while (step := steps.due(job, self.jobs.values(), self.goals, self.fleet)) is not None:
                     self._step(job, step)
-                waiting = self._keep_placed(job, now_ms)
-            self._publish(job, waiting, now_ms)
+                self._keep_going(job, now_ms)
+            self._publish(job, now_ms)
 
     def _again(self, job: Job) -> None:
         """Asks again for what failed, if it is still wanted."""
@@ -254,24 +249,25 @@ class Controller:
         changed, deed = job.life.handle(step)
         if changed:
             job.trouble = ""
-            job.asked = None if deed is None else steps.action(job, deed, self._author, self.assigning)
+            job.asked = None if deed is None else steps.action(job, deed, self._author, self.goals)
             if job.asked is not None:
                 self._actions.append(job.asked)
 
-    def _keep_placed(self, job: Job, now_ms: int) -> str:
-        """Proposes the changes that are due; returns why a unit has no place."""
-        changes: tuple[Change, ...] = ()
-        waiting = ""
+    def _keep_going(self, job: Job, now_ms: int) -> None:
+        """What a phase asks for over and over, until the logs have it."""
         if job.life.phase in PLACED:
             self._control(job)
             self._drain_again(job, now_ms)
-            changes, waiting = self.assigning.placements(job, now_ms)
+            self._state(job, RUN)
         elif job.life.phase is Phase.STOPPING:
-            changes = self.assigning.removals(job, steps.reason(job, self.assigning))
-        if changes:
-            self.assigning.propose(changes)
-            self._actions.append(AppendAssignment(Assignment(self.name, now_ms, changes)))
-        return waiting
+            self._state(job, STOP)
+
+    def _state(self, job: Job, kind: GoalKind) -> None:
+        """States the goal, unless the log has it."""
+        goal = self.goals.missing(job, kind, steps.reason(job, self.goals))
+        if goal is not None:
+            self.goals.propose(goal)
+            self._actions.append(AppendGoal(goal))
 
     def _control(self, job: Job) -> None:
         """Appends the last pause or resume; the cut log takes it once."""
@@ -286,7 +282,7 @@ class Controller:
             job.drained_ms = now_ms
         elif now_ms - job.drained_ms >= DRAIN_AGAIN_MS:
             job.drained_ms = now_ms
-            self._actions.append(steps.action(job, Deed.DRAIN, self._author, self.assigning))
+            self._actions.append(steps.action(job, Deed.DRAIN, self._author, self.goals))
 
     def _command(self, now_ms: int) -> None:
         """Notes each command at the job it concerns, once that job is decided."""
@@ -306,8 +302,10 @@ class Controller:
         names = sorted(plan.job for plan in self._admitted.running().values())
         return f"running: {', '.join(names)}" if names else "no job is running"
 
-    def _publish(self, job: Job, waiting: str, now_ms: int) -> None:
-        new = status.status(job, self.assigning.assigned, self.fleet, waiting, now_ms)
+    def _publish(self, job: Job, now_ms: int) -> None:
+        assigned = self.goals.standings.assigned
+        why = waiting(job, assigned, self.fleet) if job.life.phase in PLACED else ""
+        new = status.status(job, assigned, self.fleet, why, now_ms)
         job.was_up |= new.state == "running"
         if status.due(new, job, now_ms):
             job.published, job.published_ms = new, now_ms

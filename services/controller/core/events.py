@@ -9,7 +9,7 @@ from schemas.heartbeats import HeartbeatRecord
 from schemas.plans import Counts, Decision, Plan, Problem
 from schemas.progress import Progress
 from services.controller.core.actions import Action
-from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.standings import Standings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,17 @@ class DecisionRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsBegun:
-    """Who runs which unit where the controller begins to read `assignments`; before any other event."""
+    """How units and goals stand where the controller begins to read `assignments`; before any other event."""
 
-    assigned: Assigned
+    standings: Standings
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRead:
-    """A record of `assignments`; each change in it is valid or not."""
+    """A record of `assignments` at an offset; each change and each goal in it is valid or not."""
 
     record: Assignment
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.decided import Id
@@ -12,7 +11,6 @@ from schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
 from services.controller.core.actions import Action
 from services.controller.core.life import OVER, UNDECIDED, Life
 
-FAIL_STOP_S = 30.0
 SETTLED = ("ended", "rejected")
 
 
@@ -97,11 +95,6 @@ class Job:
     @property
     def all_ran_out(self) -> bool:
         return bool(self.units) and self.ran_out >= set(self.units.values())
-
-    @property
-    def fail_stop_ms(self) -> float:
-        tolerance: dict[str, Any] = (self.plan.spec.get("fault_tolerance") if self.plan else None) or {}
-        return float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1000
 
     def admit(self, plan: Plan) -> None:
         self.plan = plan

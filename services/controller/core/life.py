@@ -42,8 +42,8 @@ class Step(Enum):
     PLACED = "every unit has a copy"
     DRAIN_ASKED = "it is to run out"
     RAN_OUT = "every unit has processed its end"
-    STOP_ASKED = "it is cancelled, or drains and somebody has unplaced it"
-    STOPPED = "no unit is placed, and no living worker reports a copy"
+    STOP_ASKED = "it is cancelled, or drains and somebody has stopped it"
+    STOPPED = "every unit is unplaced, and no worker that answers reports a copy"
     FENCED = "no holder of its transactional ids can write any more"
     DELETED = "its topics are gone"
     END_READ = "its end was read back as valid"
@@ -69,7 +69,7 @@ TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
     (_P.ADMITTED, _S.CLEARED): (_P.CREATING, _D.CREATE),
     (_P.ADMITTED, _S.STOP_ASKED): (_P.STOPPING, None),
     (_P.CREATING, _S.CREATED): (_P.PLACING, None),
-    # Units are placed and placed anew in all of PLACING, RUNNING and DRAINING: see controller.py.
+    # Its goal is to run in all of PLACING, RUNNING and DRAINING, and to stop in STOPPING: see controller.py.
     (_P.PLACING, _S.PLACED): (_P.RUNNING, None),
     (_P.PLACING, _S.STOP_ASKED): (_P.STOPPING, None),
     (_P.RUNNING, _S.DRAIN_ASKED): (_P.DRAINING, _D.DRAIN),
@@ -97,7 +97,7 @@ TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
 
 UNDECIDED = frozenset({_P.SUBMITTED, _P.DRAFTING, _P.DECIDING})
 PLACED = frozenset({_P.PLACING, _P.RUNNING, _P.DRAINING})
-"""Units are to have copies."""
+"""Its goal is to run: units are to have copies."""
 OVER = frozenset({_P.ENDED, _P.REJECTED})
 
 STORY_LINES = 100

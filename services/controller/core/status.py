@@ -49,9 +49,9 @@ def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int
     """The status of a job now. waiting: why a unit has no place."""
     stopping = job.life.phase in (_P.STOPPING, _P.FENCING, _P.DELETING, _P.ENDING)
     live = job.life.phase in (_P.PLACING, _P.RUNNING, _P.DRAINING)
-    available = sum(_up(unit, assigned, fleet, now_ms) for unit in job.units) if live else 0
-    failure = _failure(job, assigned, fleet, now_ms) if live else ""
-    stopped, waits = _halted(job, assigned, fleet, now_ms) if live else ("", "")
+    available = sum(_up(unit, assigned, fleet) for unit in job.units) if live else 0
+    failure = _failure(job, assigned, fleet) if live else ""
+    stopped, waits = _halted(job, assigned, fleet) if live else ("", "")
     return Status(
         job=job.name,
         generation=job.generation,
@@ -97,35 +97,34 @@ def _state(job: Job, available: int, failure: str, stopped: str, waits: str, sto
     return "running" if job.was_up or available == len(job.units) else "starting"
 
 
-def _up(unit: str, assigned: Assigned, fleet: Fleet, now_ms: int) -> bool:
+def _up(unit: str, assigned: Assigned, fleet: Fleet) -> bool:
     change = assigned.of(unit)
     if change is None:
         return False
     for copy in change.copies:
-        seen = fleet.living(copy.worker, copy.incarnation, now_ms)
-        state = seen.copies.get(unit) if seen is not None else None
+        state = fleet.report(copy, unit)
         if state is not None and state.epoch == change.epoch and state.state in UP:
             return True
     return False
 
 
-def _halted(job: Job, assigned: Assigned, fleet: Fleet, now_ms: int) -> tuple[str, str]:
+def _halted(job: Job, assigned: Assigned, fleet: Fleet) -> tuple[str, str]:
     """Why the job goes on only when a person says so, and for what it waits that is not there."""
     reports = [
         copy
         for unit in job.units
-        for _, copy in fleet.reports(unit, now_ms)
+        for _, copy in fleet.reports(unit)
         if copy.epoch == assigned.epoch(unit) and copy.state in UP
     ]
     waits = "; ".join(dict.fromkeys(copy.waits for copy in reports if copy.waits))
     return next((copy.stopped for copy in reports if copy.stopped), ""), waits
 
 
-def _failure(job: Job, assigned: Assigned, fleet: Fleet, now_ms: int) -> str:
+def _failure(job: Job, assigned: Assigned, fleet: Fleet) -> str:
     """The cause of the first unit that has failed where it is placed now."""
     for unit, name in job.units.items():
         epoch = assigned.epoch(unit)
-        for seen, copy in fleet.reports(unit, now_ms):
+        for worker, copy in fleet.reports(unit):
             if copy.state == "failed" and copy.epoch == epoch:
-                return f"{name} on {seen.worker}: {copy.error or 'no cause given'}"
+                return f"{name} on {worker}: {copy.error or 'no cause given'}"
     return ""

@@ -16,7 +16,8 @@ from services.controller.core.actions import (
     Draft,
     FenceIds,
 )
-from services.controller.core.assigning import Assigning
+from services.controller.core.fleet import Fleet
+from services.controller.core.goals import Goals
 from services.controller.core.job import Job
 from services.controller.core.life import PLACED, Deed, Phase, Step
 from services.kernel.logs.decided import Author
@@ -29,22 +30,22 @@ AFTER: dict[type[Action], Step] = {
 """The step that follows when an action is done; proposals count only once they are read back."""
 
 
-def due(job: Job, jobs: Iterable[Job], assigning: Assigning, now_ms: int) -> Step | None:
+def due(job: Job, jobs: Iterable[Job], goals: Goals, fleet: Fleet) -> Step | None:
     """The step that the logs call for, or None."""
     phase = job.life.phase
     if phase is Phase.SUBMITTED:
         return Step.TURN_CAME if job.value is not None and _has_turn(job, jobs) else None
     if phase is Phase.ADMITTED:
-        return Step.STOP_ASKED if _to_stop(job, assigning) else Step.CLEARED
-    if phase in PLACED and _to_stop(job, assigning):
+        return Step.STOP_ASKED if _to_stop(job, goals) else Step.CLEARED
+    if phase in PLACED and _to_stop(job, goals):
         return Step.STOP_ASKED
-    if phase is Phase.PLACING and assigning.all_placed(job):
+    if phase is Phase.PLACING and goals.all_placed(job):
         return Step.PLACED
     if phase is Phase.RUNNING and job.drain_offset is not None:
         return Step.DRAIN_ASKED
     if phase is Phase.DRAINING and job.all_ran_out:
         return Step.RAN_OUT
-    if phase is Phase.STOPPING and assigning.all_gone(job, now_ms):
+    if phase is Phase.STOPPING and goals.all_stopped(job) and not _reported(job, fleet):
         return Step.STOPPED
     return None
 
@@ -54,19 +55,25 @@ def _has_turn(job: Job, jobs: Iterable[Job]) -> bool:
     return not any(other.undecided and other.name == job.name and other.offset < job.offset for other in jobs)
 
 
-def _to_stop(job: Job, assigning: Assigning) -> bool:
-    """What `assignments` says is not enough: a record there that takes units from a job can be anybody's mistake."""
+def _to_stop(job: Job, goals: Goals) -> bool:
+    """What `assignments` says is not enough: a record there that ends a job can be anybody's mistake."""
     if job.cancel_offset is not None:
         return True
-    return job.drain_offset is not None and assigning.all_unplaced(job)
+    return job.drain_offset is not None and (goals.stop(job) is not None or goals.taken_down(job))
 
 
-def reason(job: Job, assigning: Assigning) -> str:
-    """Why the job ends, as the replica that unplaced it said."""
-    return assigning.unplaced_by(job) or ("drained" if job.all_ran_out else "cancelled")
+def _reported(job: Job, fleet: Fleet) -> bool:
+    """Some worker that answers still has a copy."""
+    return any(True for unit in job.units for _ in fleet.reports(unit))
 
 
-def action(job: Job, deed: Deed, author: Author, assigning: Assigning) -> Action:
+def reason(job: Job, goals: Goals) -> str:
+    """Why the job ends, as the replica that stopped it said."""
+    stop = goals.stop(job)
+    return stop.reason if stop is not None else "drained" if job.all_ran_out else "cancelled"
+
+
+def action(job: Job, deed: Deed, author: Author, goals: Goals) -> Action:
     """What to carry out for a deed."""
     if deed is Deed.DRAFT:
         return Draft(job.generation, author.next(), job.value or b"")
@@ -85,6 +92,6 @@ def action(job: Job, deed: Deed, author: Author, assigning: Assigning) -> Action
         case Deed.DELETE:
             return DeleteTopics(job.plan)
         case Deed.PROPOSE_END:
-            why = reason(job, assigning)
+            why = reason(job, goals)
             end = Ended(job.name, job.generation, author.next(), job.plan.id, why, **asdict(job.counts))
             return AppendDecision(end)

@@ -1,8 +1,7 @@
-"""What the controller writes to `events`: decisions and placements of its own, and commands that it refuses."""
+"""What the controller writes to `events`: decisions of its own, and commands that it refuses."""
 
 from __future__ import annotations
 
-from schemas.assignments import Change, split_unit_key
 from schemas.commands import Command
 from schemas.events import Event
 from schemas.plans import Decision, Plan, Rejection
@@ -14,19 +13,6 @@ def decided(decision: Decision, now_ms: int) -> Event:
     if isinstance(decision, Rejection):
         return Event(now_ms, "job-rejected", job=decision.job, detail="; ".join(map(str, decision.problems)))
     return Event(now_ms, "job-ended", job=decision.job, detail=decision.reason)
-
-
-def assigned(change: Change, now_ms: int) -> Event:
-    job, _, unit = split_unit_key(change.unit)
-    return Event(
-        now_ms,
-        "placed" if change.copies else "unplaced",
-        job=job,
-        unit=unit,
-        epoch=change.epoch,
-        worker=change.copies[0].worker if change.copies else "",
-        detail=change.reason,
-    )
 
 
 def refused(command: Command, cause: str, now_ms: int) -> Event:

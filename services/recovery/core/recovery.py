@@ -1,4 +1,4 @@
-"""Recovery: folds what the logs say of plans, assignments and workers, and proposes the assignments that are due.
+"""Recovery: folds what the logs say of plans, goals, copies and workers, and proposes the assignments that are due.
 
 Source: PROTOCOL 0.1, 5, 8 and 13. Any number of replicas run at once. Each proposes what it holds due and takes only
 what it reads back as valid for decided, so where units stand is a function of the logs; what differs between replicas
@@ -7,22 +7,24 @@ is how long they have not heard of a worker. The table of one unit is in switchi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
-from schemas.assignments import Assignment, Change, Copy
+from schemas.assignments import Assignment, Change, Copy, Standing
 from schemas.heartbeats import Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Ended, Plan
 from services.kernel.liveness.attention import LOOP_US, Attention
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.standings import Standings
-from services.kernel.placing import Candidate, Room
+from services.recovery.core.job.wants import Wants
 from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
+from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import Covering
 from services.recovery.core.unit.schemes import SCHEMES
-from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.situation import Situation, unexplained
 from services.recovery.core.unit.terms import Asked, AskedMove, Terms, terms
 
 BEAT_US = 100_000
@@ -118,6 +120,9 @@ class Recovery:
         self.assigned = self.standings.assigned
         self.acting = False
         self.story: list[str] = []
+        self.unexplained: list[tuple[Change, str]] = []
+        """Valid changes that no row of a unit's table makes, and why, until told."""
+        self._wants = Wants()
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
         self._asked: dict[str, Asked] = {}
@@ -156,7 +161,7 @@ class Recovery:
             case CaughtUp():
                 self.detector.begin()
                 self.acting, self._stirred_us = True, self._attention.attentive_us
-                return self._propose(self._units())
+                return self._propose(self._all_units())
             case Withdrawn(changes):
                 return self._withdraw(changes)
 
@@ -166,7 +171,7 @@ class Recovery:
         if now_us < min(self._due_us, self._swept_us + SWEEP_US):
             return []
         self._swept_us = now_us
-        changes = self._propose(self._units()) + self._relieve()
+        changes = self._propose(self._all_units()) + self._relieve()
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
         self._due_us = now_us + min(waits, default=SWEEP_US)
         return changes
@@ -220,6 +225,8 @@ class Recovery:
             self._accuse(before[change.unit], change)
             self._tell(switching.story_line(before[change.unit], change))
             before[change.unit] = change
+            if self.acting and (why := unexplained(change)):
+                self.unexplained.append((change, why))
             self._changed_us[change.unit] = self._now_us
             self._stirred_us = self._attention.attentive_us
             self._note_relief(change)
@@ -230,7 +237,8 @@ class Recovery:
             for copy in change.copies:
                 self.detector.expect(copy.worker, copy.incarnation)
         self._due_us = min(self._due_us, self._now_us)
-        return [change.unit for change in valid]
+        concerned = (unit for goal in record.goals for unit in self._wants.units(goal.job_key))
+        return [*(change.unit for change in valid), *concerned]
 
     def _note_relief(self, change: Change) -> None:
         if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
@@ -251,12 +259,16 @@ class Recovery:
         if isinstance(decision, Plan):
             made = terms(decision)
             self._terms |= made
+            self._wants.admit(decision)
             for unit, each in made.items():
                 self._ask(unit, each.asked)
             return list(made)
         if isinstance(decision, Ended):
             plan = self._admitted.plan(decision.generation)
-            for unit in terms(plan) if plan is not None else ():
+            if plan is None:
+                return []
+            self._wants.end(plan)
+            for unit in terms(plan):
                 for known in (
                     self._terms, self._asked, self._changed_us, self._proposed, self._moves, self._relieved_us,
                 ):  # fmt: skip
@@ -290,31 +302,35 @@ class Recovery:
     # -- proposing ----------------------------------------------------------------------------------------------------
 
     def _propose(self, units: Iterable[str]) -> list[Change]:
-        """What is due for these units; each is asked for once until it is read back."""
+        """What is due for these units, in this order; each is asked for once until it is read back."""
         if not self.acting:
             return []
-        changes = []
+        changes: list[Change] = []
+        rooms: dict[object, Room] = {}
         for unit in units:
             situation = self._situation(unit)
             if situation is None or unit in self._proposed:
                 continue
-            change = switching.next_change(situation, self._room_for(situation))
+            change = switching.next_change(situation, partial(self._room, situation.terms, rooms))
             if change is not None:
                 self._proposed[unit] = change
                 changes.append(change)
+                for room in rooms.values():
+                    _leave(room, situation.change)
+                    _enter(room, change)
         return changes
 
     def _situation(self, unit: str) -> Situation | None:
-        standing, known = self.standings.of_unit(unit), self._terms.get(unit)
-        change = None if standing is None else standing.change
-        most = 2 if change is None or change.arriving is None else 3
-        if standing is None or change is None or known is None or not 1 <= len(change.copies) <= most:
-            return None  # Unplaced is final; more copies are the doing of a version that knows why.
+        """None: no plan that runs names the unit."""
+        known = self._terms.get(unit)
+        if known is None:
+            return None
+        standing = self.standings.of_unit(unit) or Standing(-1, Change(unit, 0))
         move, relief = self._moves.get(unit), self._relief
         return Situation(
-            change,
+            standing.change,
             offset=standing.offset,
-            age_us=self._now_us - self._changed_us[unit],
+            age_us=self._now_us - self._changed_us.get(unit, self._now_us),
             terms=known,
             asked=self._asked[unit],
             detector=self.detector,
@@ -322,21 +338,22 @@ class Recovery:
             asked_move=move,
             asked_move_age_us=0 if move is None else self._now_us - move.since_us,
             relief=relief.worker if relief is not None and relief.unit == unit else "",
+            want=self._wants.of(unit, self.standings),
         )
 
-    def _room_for(self, situation: Situation) -> Callable[[], Room]:
-        """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold."""
+    def _room(self, terms: Terms, rooms: dict[object, Room]) -> Room:
+        """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold.
 
-        def room() -> Room:
-            hosts = [b for b in self.detector.alive() if b.hosts == situation.terms.host and not b.leaving]
-            fitting = [beat for beat in hosts if situation.terms.fits(beat.versions)]
-            made = Room((_candidate(beat) for beat in fitting), self.detector.zones())
-            for unit, change in {**self.assigned.units(), **self._proposed}.items():
-                for index, copy in enumerate(change.copies):
-                    made.hold(unit, copy.worker, backs=change.copies[0].worker if index else "")
-            return made
-
-        return room
+        rooms: those that are known already in this turn, by kind and versions.
+        """
+        kind = terms.host, tuple(sorted(terms.versions.items()))
+        if kind not in rooms:
+            hosts = [b for b in self.detector.alive() if b.hosts == terms.host and not b.leaving]
+            fitting = [beat for beat in hosts if terms.fits(beat.versions)]
+            rooms[kind] = Room((_candidate(beat) for beat in fitting), self.detector.zones())
+            for change in {**self.assigned.units(), **self._proposed}.values():
+                _enter(rooms[kind], change)
+        return rooms[kind]
 
     # -- balance ------------------------------------------------------------------------------------------------------
 
@@ -373,14 +390,19 @@ class Recovery:
     def _placement(self, unit: str, beats: list[Heartbeat]) -> Placement:
         situation = self._situation(unit)
         copies = [copy.worker for copy in self.assigned.units()[unit].copies]
-        if situation is None or situation.terms.host or situation.over:
+        if situation is None or situation.terms.host or situation.over or situation.crowded:
             return Placement(unit, copies[0], tuple(copies[1:]))
         since_us = self._now_us - self._relieved_us.get(unit, -situation.terms.rebalance_us)
         fits = frozenset(beat.worker for beat in beats if situation.terms.fits(beat.versions))
         rested = since_us >= situation.terms.rebalance_us
         return Placement(unit, copies[0], tuple(copies[1:]), fits if rested else frozenset())
 
+    def _all_units(self) -> list[str]:
+        """Those first that are not as their jobs want them, in the order in which they go."""
+        return [*self._wants.unmet(self.standings), *self._units()]
+
     def _units(self) -> list[str]:
+        """Those that have copies."""
         return sorted(unit for unit, change in self.assigned.units().items() if change.copies)
 
     def _units_on(self, worker: str) -> list[str]:
@@ -403,3 +425,13 @@ def _run_of(copy: Copy | None) -> tuple[str, str] | None:
 
 def _candidate(beat: Heartbeat) -> Candidate:
     return Candidate(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1))
+
+
+def _enter(room: Room, change: Change) -> None:
+    for index, copy in enumerate(change.copies):
+        room.hold(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
+
+
+def _leave(room: Room, change: Change) -> None:
+    for index, copy in enumerate(change.copies):
+        room.release(change.unit, copy.worker, backs=change.copies[0].worker if index else "")

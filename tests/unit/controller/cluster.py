@@ -1,4 +1,4 @@
-"""Controllers and pretended workers on a log in memory: a test tells a history and reads what was decided.
+"""Controllers, recovery and pretended workers on a log in memory: a test tells a history and reads what was decided.
 
 Nothing waits: the clock goes on when a test says so.
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from schemas import assignments, cuts, events, heartbeats, plans, progress
-from schemas.assignments import Change
+from schemas.assignments import Change, Goal
 from schemas.cuts import CutRecord
 from schemas.events import Event
 from schemas.heartbeats import CopyState, Exit, Heartbeat
@@ -28,11 +28,14 @@ from services.controller.polling import Polling
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.assigned import Assigned
 from services.log.memory import MemoryLog
+from services.recovery.polling import Polling as Recovery
 
 T = TypeVar("T")
 
 VERSIONS = {"holdfast": "test"}
 BEAT_MS = 100
+TURN_MS = 20
+"""Recovery takes longer pauses between its turns for a process that stood still."""
 CLUSTER = ClusterTopics("t")
 
 
@@ -109,9 +112,9 @@ class _Tempered(Conductor):
 
 
 class Cluster:
-    """A log with the user's topics on it, replicas of the controller, and workers that do as they are told."""
+    """A log with the user's topics on it, replicas of the controller and of recovery, and obedient workers."""
 
-    def __init__(self, replicas: int = 1) -> None:
+    def __init__(self, replicas: int = 1, recoveries: int = 1) -> None:
         self.now_ms = 1_700_000_000_000
         self.log = MemoryLog(self.time_ms)
         self.log.create(CLUSTER.specs())
@@ -119,8 +122,11 @@ class Cluster:
         self._appender = self.log.appender("test")
         self.replicas: dict[str, Replica] = {}
         self.workers: dict[str, Worker] = {}
+        self.recoveries: dict[str, Recovery] = {}
         for number in range(replicas):
             self.start_replica(f"c{number}")
+        for number in range(recoveries):
+            self.start_recovery(f"r{number}")
 
     def time_ms(self) -> int:
         return self.now_ms
@@ -130,6 +136,10 @@ class Cluster:
     def start_replica(self, name: str, temper: Temper | None = None) -> Replica:
         self.replicas[name] = Replica(name, self, temper)
         return self.replicas[name]
+
+    def start_recovery(self, name: str) -> Recovery:
+        self.recoveries[name] = Recovery(name, self.log, CLUSTER, BEAT_MS, lambda: self.now_ms * 1000)
+        return self.recoveries[name]
 
     def start(self, name: str, incarnation: str = "", **more: Any) -> Worker:
         worker = Worker(self, name, incarnation or f"{self.now_ms}", **more)
@@ -145,8 +155,19 @@ class Cluster:
 
     def settle(self) -> None:
         """Turns until nothing is read any more; the clock stands still. A crashed replica is started anew."""
-        while any([self._turn(name, replica) for name, replica in list(self.replicas.items())]):
+        while any(
+            [
+                *[self._turn(name, replica) for name, replica in list(self.replicas.items())],
+                *[self._recover(one) for one in self.recoveries.values()],
+            ]
+        ):
             pass
+
+    @staticmethod
+    def _recover(recovery: Recovery) -> bool:
+        came = recovery.turn()
+        recovery.replica.core.check_invariants()
+        return came
 
     def _turn(self, name: str, replica: Replica) -> bool:
         try:
@@ -157,11 +178,12 @@ class Cluster:
             return True
 
     def pass_s(self, seconds: float) -> None:
-        """Heartbeats go out, controllers turn."""
-        for _ in range(int(seconds * 1000 / BEAT_MS)):
-            self.now_ms += BEAT_MS
-            for worker in self.workers.values():
-                worker.beat()
+        """Heartbeats go out, controllers and recovery turn."""
+        for turn in range(round(seconds * 1000 / TURN_MS)):
+            self.now_ms += TURN_MS
+            if (turn + 1) % (BEAT_MS // TURN_MS) == 0:
+                for worker in self.workers.values():
+                    worker.beat()
             self.settle()
 
     # -- what a user does ---------------------------------------------------------------------------------------------
@@ -204,16 +226,17 @@ class Cluster:
         assigned = Assigned()
         return [c for r in self.read(CLUSTER.assignments, assignments.decode) for c in assigned.read(r)]
 
-    def proposed(self) -> list[Change]:
-        """Valid or not."""
-        return [c for record in self.read(CLUSTER.assignments, assignments.decode) for c in record.changes]
-
     def placed(self) -> dict[str, str]:
         """Worker/incarnation by unit."""
         return {
             change.unit.split("/")[1]: "".join(f"{c.worker}/{c.incarnation}" for c in change.copies)
             for change in self.changes()
         }
+
+    def goals(self, name: str = "job") -> list[Goal]:
+        """As they were stated, valid or not."""
+        records = self.read(CLUSTER.assignments, assignments.decode)
+        return [goal for record in records for goal in record.goals if goal.job == name]
 
     def statuses(self, name: str = "job") -> list[Status]:
         return [status for status in self.read(CLUSTER.status, plans.decode_status) if status.job == name]

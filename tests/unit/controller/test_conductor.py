@@ -92,7 +92,7 @@ def test_malformed_records_are_counted_and_skipped() -> None:
             cluster.append(topic, record)
     cluster.submit(job())
     cluster.start("w1")
-    cluster.pass_s(0.3)
+    cluster.pass_s(0.8)
     assert cluster.replicas["c0"].conductor.refusals.counts == {
         CLUSTER.plans: 4,
         CLUSTER.assignments: 4,
@@ -114,7 +114,7 @@ def test_what_a_replay_reads_outlives_a_job_that_keeps_its_cuts(keep: bool) -> N
     cluster = Cluster()
     cluster.submit(job(keep_cuts=keep))
     cluster.start("w1")
-    cluster.pass_s(0.3)
+    cluster.pass_s(0.8)
     recorded = cluster.names().recorded
     assert recorded < set(cluster.job_topics())
     cluster.command("cancel")

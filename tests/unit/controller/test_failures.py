@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.assignments import Change
-from services.controller.core.actions import Action, AppendAssignment, CreateTopics, Draft
+from services.controller.core.actions import Action, AppendGoal, CreateTopics, Draft
 from tests.unit.controller.cluster import Cluster, Temper, job
 
 
@@ -14,11 +14,14 @@ def running(**settings: Any) -> Cluster:
     cluster = Cluster()
     cluster.start("w1", "1")
     cluster.start("w2", "1")
-    cluster.pass_s(0.1)
-    cluster.submit(job(fault_tolerance=settings))
     cluster.pass_s(0.3)
+    cluster.submit(job(fault_tolerance=settings))
+    cluster.pass_s(0.5)
     assert sorted(set(cluster.placed().values())) == ["w1/1", "w2/1"]
     return cluster
+
+
+PLACED_ANEW = "the primary is gone: placed anew from the checkpoint log"
 
 
 def since(cluster: Cluster, epoch: int = 1) -> list[Change]:
@@ -33,8 +36,10 @@ def test_a_worker_that_returns_gets_its_units_back_at_once() -> None:
     assert cluster.statuses()[-1].available == 2
     assert cluster.statuses()[-1].error == "no sign of life from w1"
     cluster.start("w1", "2")
-    cluster.pass_s(0.6)
-    assert {(c.copies[0].incarnation, c.reason) for c in since(cluster)} == {("2", "worker w1 returned")}
+    cluster.pass_s(1)
+    assert {(c.copies[0].incarnation, c.reason) for c in since(cluster)} == {
+        ("2", f"{PLACED_ANEW} (worker w1 returned)")
+    }
     assert len(since(cluster)) == 2
     assert (cluster.statuses()[-1].state, cluster.statuses()[-1].available) == ("running", 4)
     assert cluster.statuses()[-1].error == ""
@@ -44,7 +49,7 @@ def test_a_worker_that_returns_without_an_exit_notice_gets_its_units_back_too() 
     cluster = running()
     cluster.kill("w1")
     cluster.start("w1", "2")
-    cluster.pass_s(0.1)
+    cluster.pass_s(0.2)
     assert {c.copies[0].incarnation for c in since(cluster)} == {"2"}
 
 
@@ -65,8 +70,10 @@ def test_the_units_of_a_worker_that_stays_silent_move_after_the_fail_stop_time_o
     cluster.kill("w1")
     cluster.pass_s(4.5)
     assert since(cluster) == []
-    cluster.pass_s(1)
-    assert {(c.copies[0].worker, c.reason) for c in since(cluster)} == {("w2", "worker w1 silent for 5.0 s")}
+    cluster.pass_s(1.5)
+    assert {(c.copies[0].worker, c.reason) for c in since(cluster)} == {
+        ("w2", f"{PLACED_ANEW} (worker w1 silent for 5.0 s)")
+    }
     assert cluster.statuses()[-1].available == 4
 
 
@@ -82,7 +89,7 @@ def test_the_time_out_is_thirty_seconds_unless_the_job_says_otherwise() -> None:
 def test_a_worker_back_after_its_units_moved_gets_none_of_them() -> None:
     cluster = running(fail_stop_timeout_s=1)
     cluster.kill("w1")
-    cluster.pass_s(1.2)
+    cluster.pass_s(1.4)
     cluster.start("w1", "2")
     cluster.pass_s(1)
     assert set(cluster.placed().values()) == {"w2/1"}
@@ -92,7 +99,7 @@ def test_with_no_worker_left_everything_waits_and_the_first_to_come_back_gets_it
     cluster = running(fail_stop_timeout_s=5)
     cluster.kill("w1")
     cluster.kill("w2")
-    cluster.pass_s(10)
+    cluster.pass_s(3)
     assert since(cluster) == []
     assert cluster.statuses()[-1].available == 0
     assert cluster.statuses()[-1].error.startswith("no sign of life from w1, w2; no worker is alive")
@@ -114,22 +121,45 @@ def test_an_outage_of_the_broker_moves_no_unit() -> None:
     assert since(cluster) == []
 
 
-def test_a_controller_that_starts_anew_knows_for_how_long_a_worker_was_silent() -> None:
+def test_for_a_recovery_replica_that_starts_anew_a_worker_is_silent_from_then_on() -> None:
     cluster = running(fail_stop_timeout_s=5)
     cluster.kill("w1")
     cluster.pass_s(4)
-    del cluster.replicas["c0"]
+    cluster.replicas.clear()
+    cluster.recoveries.clear()
     cluster.start_replica("c1")
+    cluster.start_recovery("r1")
     cluster.settle()
     assert cluster.statuses()[-1].state == "running"
+    cluster.pass_s(4.5)
     assert since(cluster) == []
-    cluster.pass_s(1.5)
+    cluster.pass_s(1)
     assert {c.copies[0].worker for c in since(cluster)} == {"w2"}
+
+
+def test_the_units_of_a_silent_worker_move_though_no_controller_runs() -> None:
+    cluster = running(fail_stop_timeout_s=1)
+    cluster.replicas.clear()
+    cluster.kill("w1")
+    cluster.pass_s(1.5)
+    assert set(cluster.placed().values()) == {"w2/1"}
+
+
+def test_without_recovery_nothing_is_placed_and_the_first_replica_places_it() -> None:
+    cluster = Cluster(recoveries=0)
+    cluster.start("w1")
+    cluster.submit(job())
+    cluster.pass_s(1)
+    assert cluster.changes() == []
+    assert cluster.states()[-1] == "starting"
+    cluster.start_recovery("r0")
+    cluster.pass_s(1)
+    assert cluster.states()[-1] == "running"
 
 
 def test_a_failed_action_is_done_again_and_meanwhile_the_status_says_why() -> None:
     cluster = Cluster(0)
-    failing: dict[type[Action], int] = {Draft: 2, CreateTopics: 2, AppendAssignment: 2}
+    failing: dict[type[Action], int] = {Draft: 2, CreateTopics: 2, AppendGoal: 2}
 
     def fails(action: Action) -> bool:
         failing[type(action)] = failing.get(type(action), 0) - 1
@@ -152,4 +182,5 @@ def test_a_job_found_submitted_at_the_start_is_starting_until_its_copies_run() -
     cluster.start_replica("c0")
     cluster.start("w1").state = "restoring"
     cluster.pass_s(1)
+    assert all(cluster.placed().values())
     assert cluster.states() == ["accepted", "starting"]

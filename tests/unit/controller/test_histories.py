@@ -20,7 +20,7 @@ def running(replicas: int = 1) -> Cluster:
     cluster = Cluster(replicas)
     cluster.start("w1")
     cluster.start("w2")
-    cluster.pass_s(0.2)
+    cluster.pass_s(0.3)
     cluster.submit(job())
     cluster.pass_s(0.6)
     assert cluster.statuses()[-1].state == "running"
@@ -89,7 +89,7 @@ def test_a_name_in_use_is_refused_beside_the_other_problems_and_free_again_when_
     assert [p.path for p in rejection.problems] == ["name", "batch_interval_ms"]
     assert "running already" in rejection.problems[0].message
     cluster.command("cancel")
-    cluster.pass_s(0.3)
+    cluster.pass_s(0.5)
     cluster.submit(job())
     cluster.pass_s(0.3)
     assert [type(d) for d in cluster.decisions()] == [Plan, Rejection, Ended, Plan]
@@ -103,6 +103,17 @@ def test_two_records_of_one_name_at_once_are_decided_in_their_order() -> None:
     assert [type(d) for d in cluster.decisions()] == [Plan, Rejection]
 
 
+def test_a_unit_is_placed_by_its_table_at_once_with_the_scheme_that_the_job_asks_for() -> None:
+    cluster = Cluster()
+    cluster.start("w1")
+    cluster.pass_s(0.3)
+    cluster.submit(job(fault_tolerance={"default": {"scheme": "hybrid"}}))
+    cluster.pass_s(0.5)
+    assert {(change.epoch, change.scheme, change.reason) for change in cluster.changes()} == {
+        (1, "hybrid", "its job is to run: placed")
+    }
+
+
 # -- waiting, running, failing ----------------------------------------------------------------------------------------
 
 
@@ -114,7 +125,7 @@ def test_a_job_waits_for_a_first_worker_and_says_so() -> None:
     assert cluster.statuses()[-1].state == "starting"
     assert cluster.statuses()[-1].error == "no worker is alive: start one with `holdfast up --workers N`"
     cluster.start("w1")
-    cluster.pass_s(0.3)
+    cluster.pass_s(0.6)
     assert cluster.statuses()[-1].state == "running"
     assert cluster.statuses()[-1].error == ""
 
@@ -169,7 +180,12 @@ def test_cancel_unplaces_every_unit_waits_until_no_copy_is_left_fences_deletes_a
         f"job@{g}: ending --end_read--> ended",
     ]
     assert cluster.job_topics() == []
-    assert {change.reason for change in cluster.changes() if not change.copies} == {"cancelled"}
+    unplaced = {(change.reason, change.asked) for change in cluster.changes() if not change.copies}
+    assert unplaced == {("its job is to stop: unplaced (cancelled)", 1)}
+    assert [(goal.kind, goal.reason, goal.asked) for goal in cluster.goals()] == [
+        ("run", "", -1),
+        ("stop", "cancelled", 1),
+    ]
     end = cluster.decisions()[-1]
     assert isinstance(end, Ended)
     assert end.reason == "cancelled"
@@ -290,6 +306,7 @@ SCHEMES_ARE = (
 
 def test_commands_that_cannot_be_followed_are_answered() -> None:
     cluster = running()
+    generation = cluster.plan().generation
     cluster.command("cancel", "nobody")
     cluster.command("scheme", unit="n-7", scheme="hybrid")
     cluster.command("scheme", unit="n-0", scheme="hybird")
@@ -301,7 +318,7 @@ def test_commands_that_cannot_be_followed_are_answered() -> None:
         Event(cluster.now_ms, "command-refused", job=job, unit=unit, detail=detail)
         for job, unit, detail in (
             ("nobody", "", "cancel: no such job; running: job"),
-            ("job", "n-7", "scheme: job@0-8f3215 has no unit 'n-7': one of n-0, n-1, s-0, s-1"),
+            ("job", "n-7", f"scheme: job@{generation} has no unit 'n-7': one of n-0, n-1, s-0, s-1"),
             ("job", "n-0", SCHEMES_ARE),
             ("job", "", "unknown command 'stop': one of cancel, pause, resume, drain, scheme, move"),
             ("", "", "Object missing required field `job`"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy
+from schemas.assignments import PRIMARY, RUN, STOP, Assignment, Change, Copy, Goal, GoalKind
 from schemas.commands import Command, encode
 from schemas.decided import Id
 from schemas.heartbeats import Heartbeat
@@ -51,7 +51,7 @@ class Core:
     def __init__(self) -> None:
         self.core = Controller("mine")
         self.asked: list[do.Action] = []
-        self._epoch = 0
+        self._epoch = self._read = 0
         self.offset = 0
 
     def handle(self, *events: happened.Event) -> Core:
@@ -77,7 +77,15 @@ class Core:
     def assign(self, *copies: Copy, asked: int = -1) -> Core:
         self._epoch += 1
         changes = tuple(Change(unit, self._epoch, copies, reason="cancelled", asked=asked) for unit in UNITS)
-        return self.handle(happened.AssignmentRead(Assignment("other", 0, changes)))
+        return self._assigned(Assignment("other", 0, changes))
+
+    def state(self, kind: GoalKind, asked: int = -1) -> Core:
+        """Somebody states a goal."""
+        return self._assigned(Assignment("other", 0, (), goals=(Goal("job", G, kind, "cancelled", asked),)))
+
+    def _assigned(self, record: Assignment) -> Core:
+        self._read += 1
+        return self.handle(happened.AssignmentRead(record, self._read - 1))
 
     def command(self, command: str) -> Core:
         self.offset += 1
@@ -105,7 +113,7 @@ def at(phase: Phase) -> Core:
         (P.RUNNING, lambda: core.assign(Copy("w", "1", PRIMARY))),
         (P.DRAINING, lambda: core.command("drain")),
         (P.STOPPING, lambda: core.command("cancel")),
-        (P.FENCING, lambda: core.assign()),
+        (P.FENCING, lambda: core.state(STOP, asked=core.offset).assign()),
         (P.DELETING, lambda: core.done(do.FenceIds)),
         (P.ENDING, lambda: core.done(do.DeleteTopics)),
     ]
@@ -138,7 +146,7 @@ def cause(core: Core, step: Step) -> Core:
         case S.STOP_ASKED:
             return core.command("cancel").handle(happened.CaughtUp())
         case S.STOPPED:
-            return core.assign()
+            return core.state(STOP, asked=core.offset).assign()
         case S.FENCED:
             return core.done(do.FenceIds)
         case S.DELETED:
@@ -160,14 +168,49 @@ def test_every_row_of_the_table_is_taken(phase: Phase, step: Step) -> None:
 
 
 @pytest.mark.parametrize("phase", [P.PLACING, P.RUNNING, P.DRAINING])
-def test_a_job_that_another_replica_takes_down_is_taken_down_here_too_once_the_command_is_read(phase: Phase) -> None:
+def test_a_job_that_another_replica_stops_is_stopped_here_too_once_the_command_is_read(phase: Phase) -> None:
     core = at(phase)
-    core.assign(asked=3)
+    core.state(STOP, asked=3).assign(asked=3)
     assert core.phase is (P.FENCING if phase is P.DRAINING else phase)
-    assert not any(isinstance(action, do.AppendAssignment) for action in core.asked), "it waits for the command"
+    assert not goals(core), "it waits for the command"
     while core.offset < 3:
         core.command("cancel")
     assert core.phase is P.FENCING
+
+
+def goals(core: Core) -> list[Goal]:
+    """Asked for with the last event."""
+    return [action.goal for action in core.asked if isinstance(action, do.AppendGoal)]
+
+
+def test_a_goal_is_stated_once_and_again_if_it_was_not_appended() -> None:
+    core = at(P.PLACING)
+    (goal,) = goals(core)
+    assert (goal.job_key, goal.kind, goal.asked) == (f"job@{G}", RUN, -1)
+    assert not goals(core.handle(happened.Ticked()))
+    core.handle(happened.Failed(do.AppendGoal(goal), "the broker does not answer"))
+    core.core.jobs[G].retry_ms = 0
+    assert goals(core.handle(happened.Ticked())) == [goal]
+    core.state(RUN)
+    assert not goals(core.handle(happened.Ticked()))
+
+
+def test_a_stop_names_the_command_that_asked_for_it() -> None:
+    core = at(P.RUNNING).command("cancel")
+    assert goals(core) == [Goal("job", G, STOP, "cancelled", core.offset)]
+
+
+def test_a_job_is_over_only_when_every_unit_was_left_without_copies_behind_the_stop() -> None:
+    core = at(P.RUNNING).assign().command("cancel")
+    core.state(STOP, asked=core.offset)
+    assert core.phase is P.STOPPING, "a replica that has not read the stop may place them again"
+    assert core.assign().phase is P.FENCING
+
+
+def test_a_job_that_a_controller_without_goals_took_down_ends_here() -> None:
+    core = at(P.DRAINING).assign(asked=1)
+    assert core.phase is P.STOPPING
+    assert [goal.kind for goal in goals(core)] == [STOP]
 
 
 @pytest.mark.parametrize("phase", [phase for phase in P if phase not in (P.ENDED, P.REJECTED)], ids=lambda p: p.value)

@@ -66,14 +66,14 @@ ENDS = [("drain", "drained"), ("cancel", "cancelled")]
 
 
 @pytest.mark.parametrize(("end", "reason"), ENDS)
-def test_replicas_that_all_propose_agree_on_one_plan_one_placement_and_one_end(end: str, reason: str) -> None:
+def test_replicas_that_all_propose_agree_on_one_plan_one_goal_and_one_end(end: str, reason: str) -> None:
     cluster = Cluster(0)
     for name in ("c0", "c1", "c2"):
         cluster.start_replica(name, Temper(late=lambda _: True))
     one_life(cluster, end)
     check_over(cluster, reason)
     assert len(cluster.values(CLUSTER.plans)) == 6, "all three proposed both decisions"
-    assert len(cluster.changes()) < len(cluster.proposed()), "they competed for units, too"
+    assert [goal.kind for goal in cluster.goals()] == ["run"] * 3 + ["stop"] * 3, "and all stated both goals"
     for replica in cluster.replicas.values():
         assert [job.life.phase for job in replica.core.jobs.values()] == [Phase.ENDED]
 
@@ -96,7 +96,7 @@ SLOW = [
     actions.Draft,
     actions.AppendDecision,
     actions.CreateTopics,
-    actions.AppendAssignment,
+    actions.AppendGoal,
     actions.AppendControl,
     actions.FenceIds,
     actions.DeleteTopics,

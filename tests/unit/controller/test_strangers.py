@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from schemas import assignments, plans
-from schemas.assignments import Assignment, Change
+from schemas.assignments import Assignment, Change, Goal
 from schemas.plans import Ended
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 
@@ -17,7 +17,7 @@ def running(replicas: int = 1) -> Cluster:
     cluster = Cluster(replicas)
     cluster.submit(job())
     cluster.start("w1")
-    cluster.pass_s(0.5)
+    cluster.pass_s(0.8)
     assert cluster.states()[-1] == "running"
     return cluster
 
@@ -35,7 +35,7 @@ def unplace(cluster: Cluster, asked: int = -1, count: int = 3) -> None:
 def test_an_empty_assignment_alone_ends_no_job(replicas: int, asked: int, count: int) -> None:
     cluster = running(replicas)
     unplace(cluster, asked, count)
-    cluster.pass_s(40 if asked > 0 else 1)
+    cluster.pass_s(1)
     assert not any(isinstance(decision, Ended) for decision in cluster.decisions())
     assert cluster.states()[-1] == "running"
     assert all(cluster.placed().values()), "every unit has a place again"
@@ -63,6 +63,72 @@ def test_a_controller_started_anew_takes_an_unplaced_job_for_running_unless_some
     cluster.command("cancel")
     cluster.pass_s(1)
     assert cluster.states()[-1] == "ended"
+
+
+def stop(cluster: Cluster, asked: int, **named: str) -> None:
+    plan = cluster.plan()
+    goal = Goal(**{"job": plan.job, "generation": plan.generation, **named}, kind="stop", reason="mistake", asked=asked)
+    cluster.append(CLUSTER.assignments, assignments.encode(Assignment("somebody", 0, (), goals=(goal,))))
+
+
+def test_a_stop_that_names_no_command_stops_no_job() -> None:
+    cluster = running()
+    for asked in (-1, 0):
+        stop(cluster, asked)
+    stop(cluster, 5, generation="7-abcdef")
+    stop(cluster, 5, job="other")
+    cluster.pass_s(1)
+    assert cluster.states()[-1] == "running"
+    assert all(cluster.placed().values())
+
+
+def test_a_run_that_somebody_states_after_the_stop_starts_nothing() -> None:
+    cluster = running()
+    cluster.workers["w1"].stubborn = True
+    cluster.command("cancel")
+    cluster.pass_s(0.5)
+    plan = cluster.plan()
+    again = Goal(plan.job, plan.generation, "run")
+    cluster.append(CLUSTER.assignments, assignments.encode(Assignment("somebody", 0, (), goals=(again,))))
+    cluster.pass_s(0.5)
+    assert not any(cluster.placed().values())
+    cluster.workers["w1"].stubborn = False
+    cluster.pass_s(0.5)
+    assert cluster.states()[-1] == "ended"
+
+
+def test_a_job_that_a_controller_without_goals_has_placed_runs() -> None:
+    """A log of a former version: no goal is in it, and one unit lost its place for no reason."""
+    former = running()
+    cluster = Cluster(0, 0)
+    for topic in (CLUSTER.submit, CLUSTER.plans):
+        for value in former.values(topic):
+            cluster.append(topic, value)
+    changes = tuple(former.changes())
+    cluster.append(CLUSTER.assignments, assignments.encode(Assignment("former", 0, changes)))
+    unplace(cluster, count=1)
+    worker = former.workers["w1"]
+    cluster.start("w1", worker.incarnation)
+    cluster.start_recovery("r0")
+    cluster.pass_s(1)
+    assert cluster.goals() == []
+    assert [change.epoch for change in cluster.changes()] == [*(change.epoch for change in changes), 2, 3]
+    assert all(cluster.placed().values())
+
+
+def test_a_unit_that_a_controller_without_goals_took_down_for_a_command_stays_so() -> None:
+    former = running()
+    cluster = Cluster(0, 0)
+    for topic in (CLUSTER.submit, CLUSTER.plans):
+        for value in former.values(topic):
+            cluster.append(topic, value)
+    record = Assignment("former", 0, tuple(former.changes()))
+    cluster.append(CLUSTER.assignments, assignments.encode(record))
+    unplace(cluster, asked=1, count=2)
+    cluster.start("w1", former.workers["w1"].incarnation)
+    cluster.start_recovery("r0")
+    cluster.pass_s(1)
+    assert sorted(map(bool, cluster.placed().values())) == [False, False, True, True]
 
 
 def damaged(cluster: Cluster, **changes: Any) -> bytes:
@@ -108,8 +174,8 @@ def test_a_plan_that_does_not_fit_together_is_refused_and_told_of(wrong: dict[st
     cluster.append(CLUSTER.plans, damaged(cluster, **wrong))
     cluster.pass_s(1)
     assert [plan.job for plan in cluster.decisions()] == ["job"]
-    (event,) = (event for event in cluster.events() if event.kind == "record-refused")
-    assert (event.topic, event.partition, event.offset) == (CLUSTER.plans, 0, offset)
+    told = [event for event in cluster.events() if event.kind == "record-refused"]
+    assert [(one.topic, one.partition, one.offset) for one in told] == [(CLUSTER.plans, 0, offset)] * 2, "and recovery"
     assert cluster.states()[-1] == "running"
     cluster.start_replica("c1")
     cluster.pass_s(1)

@@ -126,7 +126,35 @@ def ask(scheme: str) -> Callable[[World], None]:
     return lambda world: world.ask(scheme)
 
 
+def unplaced() -> World:
+    """No unit has ever had a place."""
+    workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
+    return World(*workers).run(0.3)
+
+
+def to_run(world: World) -> None:
+    world.goal("run")
+
+
+def to_stop(world: World) -> None:
+    world.goal("stop", asked=11, reason="cancelled")
+
+
+def rob(world: World) -> None:
+    """Somebody takes the place of the unit from it."""
+    last = world.change()
+    world.append("stranger", [type(last)(last.unit, last.epoch + 1, reason="a mistake")])
+
+
 ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
+    (T.UNPLACED, S.WANTED): after(unplaced, to_run),
+    (T.UNPLACED, S.UNASKED): after(cluster, to_run, rob),
+    (T.UNPLACED, S.UNWANTED): after(unplaced, to_stop),
+    (T.ALONE, S.UNWANTED): after(lambda: cluster("passive"), to_stop),
+    (T.NORMAL, S.UNWANTED): after(cluster, to_stop),
+    (T.SWITCHED, S.UNWANTED): after(switched, to_stop),
+    (T.ROLLING_BACK, S.UNWANTED): after(rolling_back, to_stop),
+    (T.MOVING, S.UNWANTED): after(moving, to_stop),
     (T.ALONE, S.PRIMARY_GONE): after(lambda: cluster("passive"), kill("w1")),
     (T.ALONE, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stall("w1")),
     (T.ALONE, S.PRIMARY_LEAVING): after(lambda: cluster("none"), leave("w1")),
@@ -189,8 +217,8 @@ def test_every_row_of_the_table_is_taken_and_the_unit_is_protected_again(before:
     taken = [
         (stance(was), stance(change))
         for unit in world.units
-        for was, change in pairwise([one for one in world.history if one.unit == unit])
-        if change.reason.partition(" (")[0] == reason
+        for was, change in pairwise([None, *(one for one in world.history if one.unit == unit)])
+        if change is not None and change.reason.partition(" (")[0] == reason
     ]
     assert (before, leads_to) in taken, "\n".join(world.story)
     world.heal().settle()
@@ -287,7 +315,8 @@ def test_both_copies_killed_together_are_placed_anew_from_the_checkpoint_log() -
     world.run(0.1)
     assert story(world) == [
         "u-0#4: normal -> alone (hybrid): w2 in charge; the primary is gone: the secondary takes its place",
-        "u-0#5: alone -> alone (hybrid): w3 in charge; the primary is gone: placed anew from the checkpoint log",
+        "u-0#5: alone -> alone (hybrid): w3 in charge; "
+        "the primary is gone: placed anew from the checkpoint log (worker w2 ended)",
     ]
     world.restart("w2")
     world.settle()
@@ -385,7 +414,8 @@ def test_none_waits_for_its_worker_to_return() -> None:
     world.restart("w1")
     world.settle()
     assert world.story[1:] == [
-        "u-0#2: alone -> alone (none): w1 in charge; the primary is gone: placed anew from the checkpoint log"
+        "u-0#2: alone -> alone (none): w1 in charge; "
+        "the primary is gone: placed anew from the checkpoint log (worker w1 returned)"
     ]
 
 
@@ -478,8 +508,10 @@ def test_when_all_copies_that_told_of_the_end_are_gone_another_one_tells_it() ->
     world.kill("w1")
     world.kill("w2")
     world.run(2)
-    assert story(world) == ["u-0#4: normal -> alone (hybrid): w3 in charge; "
-                            "both copies are gone: placed anew from the checkpoint log"]  # fmt: skip
+    assert story(world) == [
+        "u-0#4: normal -> alone (hybrid): w3 in charge; "
+        "both copies are gone: placed anew from the checkpoint log (worker w1 ended, worker w2 ended)"
+    ]
     assert world.workers["w3"].copies[UNIT].state == "ended"
 
 

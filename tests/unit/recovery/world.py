@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, unit_key
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, unit_key
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
 from schemas.plans import Plan, UnitPlan
@@ -194,7 +194,7 @@ class World:
     # -- what tests do ------------------------------------------------------------------------------------------------
 
     def start(self, **where: str) -> World:
-        """Places each unit as the controller does: one copy, scheme none; on the first worker or the one named."""
+        """Places each unit by hand, one copy, scheme none; on the first worker or the one named. No goal is stated."""
         self.run(0.3)
         first = next(iter(self.workers.values()))
         places = {
@@ -275,6 +275,10 @@ class World:
         """A user asks for it."""
         self._ask(MoveAsked(unit, worker, 10 + len(self.asked)))
 
+    def goal(self, kind: GoalKind, asked: int = -1, reason: str = "") -> None:
+        """A controller states what is wanted of the job."""
+        self.append("controller", (), [Goal(self.plan.job, self.plan.generation, kind, reason, asked)])
+
     def leave(self, name: str) -> None:
         """The worker is asked to stop; its next heartbeat says so."""
         self.workers[name].leaving = True
@@ -317,9 +321,9 @@ class World:
     def publish(self, record: HeartbeatRecord) -> None:
         self.beats.append(record)
 
-    def append(self, author: str, changes: Iterable[Change]) -> None:
+    def append(self, author: str, changes: Iterable[Change], goals: Iterable[Goal] = ()) -> None:
         """One record; what is valid in it is checked."""
-        record = Assignment(author, self.now_us // 1000, tuple(changes))
+        record = Assignment(author, self.now_us // 1000, tuple(changes), goals=tuple(goals))
         before = self.checked.units()
         for change in self.checked.read(record):
             if author != "stranger":

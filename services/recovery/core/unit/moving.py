@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from schemas.assignments import PRIMARY, Copy
 from schemas.heartbeats import Heartbeat
-from services.kernel.placing import Candidate, Room
+from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.core.unit.situation import Situation
 
@@ -21,7 +21,7 @@ Rooms = Callable[[], Room]
 """Asked only by a move that looks for a worker: it costs a look at all units."""
 
 
-def in_charge(copy: Copy | Candidate) -> Copy:
+def in_charge(copy: Copy | Candidate | Heartbeat) -> Copy:
     return Copy(copy.worker, copy.incarnation, PRIMARY)
 
 
@@ -48,7 +48,7 @@ def _destination(s: Situation, rooms: Rooms) -> Copy | Candidate | Heartbeat | N
         return s.host(wanted)
     standby = (copy for copy in s.others if s.ready(copy) and not s.leaving(copy))
     without = [copy.worker for copy in s.change.copies]
-    return next(standby, None) or rooms().take_primary(s.change.unit, without)
+    return next(standby, None) or rooms().for_primary(s.change.unit, without)
 
 
 def hand_over(s: Situation, rooms: Rooms) -> Copies:

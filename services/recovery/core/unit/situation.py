@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from schemas.assignments import Change, Copy, Flags
+from schemas.assignments import PRIMARY, Change, Copy, Flags
 from schemas.heartbeats import CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
 from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
 from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
-from services.recovery.core.unit.terms import Asked, AskedMove, Terms
+from services.recovery.core.unit.terms import Asked, AskedMove, Terms, Want
 
 CALM_US = 1_000_000
 """A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""
@@ -33,6 +34,17 @@ class Stance(Enum):
     MOVING = "moving"
 
 
+MOST: Mapping[Stance, int] = {
+    Stance.UNPLACED: 0,
+    Stance.ALONE: 1,
+    Stance.NORMAL: 2,
+    Stance.SWITCHED: 2,
+    Stance.ROLLING_BACK: 2,
+    Stance.MOVING: 3,
+}
+"""Copies that the records of the table give a unit at most, by the stance that they lead to."""
+
+
 def stance(change: Change | None) -> Stance:
     """By the flags alone, so that every replica says the same."""
     if change is None or not change.copies:
@@ -45,6 +57,24 @@ def stance(change: Change | None) -> Stance:
     if primary.commit:
         return Stance.NORMAL
     return Stance.ROLLING_BACK if primary.process else Stance.SWITCHED
+
+
+def odd_copies(change: Change) -> str:
+    """Why no row of the table gives a unit these copies; empty if one may."""
+    most = MOST[stance(change)]
+    if len(change.copies) > most:
+        return f"{len(change.copies)} copies, and a unit that is {stance(change).value} has at most {most}"
+    for copy in change.copies:
+        known = copy.flags == PRIMARY if copy.flags.commit else Rung.of(copy.flags) is not None
+        if not known:
+            return f"{copy.worker} has flags of no scheme: {copy.flags}"
+    return ""
+
+
+def unexplained(change: Change) -> str:
+    """What no row of the table gives in a record; empty if a row may have made it."""
+    unknown = f"there is no scheme '{change.scheme}'" if change.scheme not in SCHEMES else ""
+    return odd_copies(change) or unknown
 
 
 _SERVES: dict[str, tuple[str, ...]] = {
@@ -61,7 +91,7 @@ class Situation:
 
     offset: of the change in `assignments`. age_us: since this replica read it. asked: the scheme asked for last.
     asked_move: the move asked for last, and for how long this replica knows of it. relief: the worker to which balance
-    wants the unit moved.
+    wants the unit moved. want: what its job wants of it.
     """
 
     change: Change
@@ -74,6 +104,7 @@ class Situation:
     asked_move: AskedMove | None = None
     asked_move_age_us: int = 0
     relief: str = ""
+    want: Want | None = None
 
     @property
     def stance(self) -> Stance:
@@ -111,6 +142,29 @@ class Situation:
         """All copies but the primary."""
         return self.change.copies[1:]
 
+    # -- what its job wants -------------------------------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> bool:
+        """It is to have copies, has none, and every worker that could take one was heard."""
+        return self.want is not None and self.want.placed and not self.change.copies and self.detector.listened
+
+    @property
+    def new(self) -> bool:
+        """No record has ever named it."""
+        return self.change.epoch == 0
+
+    @property
+    def unwanted(self) -> bool:
+        """Its job stops, and no record behind that goal has taken its copies."""
+        want = self.want
+        return want is not None and not want.placed and (bool(self.change.copies) or want.undone(self.offset))
+
+    @property
+    def crowded(self) -> bool:
+        """It has more copies than the table has rows for: the doing of a version that knows why."""
+        return len(self.change.copies) > MOST[self.stance]
+
     # -- what the detector says of a copy -----------------------------------------------------------------------------
 
     def report(self, copy: Copy) -> CopyState | None:
@@ -130,7 +184,24 @@ class Situation:
 
     def returned(self, copy: Copy) -> bool:
         """A later incarnation of its worker lives."""
-        return any(b.worker == copy.worker and b.incarnation > copy.incarnation for b in self.detector.alive())
+        return self.successor(copy) is not None
+
+    def successor(self, copy: Copy) -> Heartbeat | None:
+        """The later incarnation of its worker, if that lives."""
+        alive = (beat for beat in self.detector.alive() if beat.worker == copy.worker)
+        return next((beat for beat in alive if beat.incarnation > copy.incarnation), None)
+
+    @property
+    def loss(self) -> str:
+        """What happened to the workers that held its copies, for the reason of a record that places the unit anew."""
+        return ", ".join(self._loss(copy) for copy in self.change.copies)
+
+    def _loss(self, copy: Copy) -> str:
+        if self.misses is None and self.returned(copy):
+            return f"worker {copy.worker} returned"
+        if self.misses is not None and self.detector.ended(copy.worker, copy.incarnation):
+            return f"worker {copy.worker} ended"
+        return f"worker {copy.worker} silent for {max(self.detector.silent_us(copy.worker), 0) / 1_000_000:.1f} s"
 
     def silent(self, copy: Copy) -> bool:
         """Suspected, but perhaps not gone."""
@@ -191,8 +262,8 @@ class Situation:
 
     @property
     def protected(self) -> bool:
-        """The copies are where the scheme wants them, and answer; what has ended needs none."""
-        if self.over:
+        """The copies are where the scheme wants them, and answer; what has ended needs none, a crowd is left alone."""
+        if self.over or self.crowded:
             return True
         if self.stance is Stance.ALONE:
             return self.target is Rung.ABSENT and self.ready(self.primary)
@@ -204,6 +275,8 @@ class Situation:
     @property
     def at_rest(self) -> bool:
         """Nothing is under way, and nothing is asked for."""
+        if self.crowded:
+            return True
         return self.protected and self.stance is not Stance.MOVING and not self.another_asked and self.move_due is None
 
     # -- the unit moves -----------------------------------------------------------------------------------------------

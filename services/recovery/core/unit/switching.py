@@ -1,4 +1,4 @@
-"""The state machine of one unit's copies: who is in charge, who stands by, and what follows when one falls silent.
+"""The state machine of one unit's copies: its start, who is in charge, what follows when one falls silent, its end.
 
 Source: MECHANISMS H3 (for `hybrid`; the other schemes take other rows of the same table), PROTOCOL 8. To change what
 happens, change one row of TRANSITIONS. A record is proposed and counts once it is read back: where a unit stands is a
@@ -12,20 +12,22 @@ from enum import Enum
 
 import msgspec
 
-from schemas.assignments import PRIMARY, Change, Copy
-from schemas.heartbeats import Heartbeat
+from schemas.assignments import Change, Copy
 from services.recovery.core.unit import moving
 from services.recovery.core.unit.changing import next_step
 from services.recovery.core.unit.moving import Copies, Rooms
 from services.recovery.core.unit.moving import in_charge as _in_charge
 from services.recovery.core.unit.moving import with_flags as _with
 from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import Situation, Stance, stance
+from services.recovery.core.unit.situation import Situation, Stance, odd_copies, stance
 
 
 class Sign(Enum):
     """What the log, the detector or the reports say of a unit; the value begins the reason of the record."""
 
+    UNWANTED = "its job is to stop"
+    WANTED = "its job is to run"
+    UNASKED = "it was unplaced, and nobody asked for the end of its job"
     BOTH_GONE = "both copies are gone"
     PRIMARY_GONE = "the primary is gone"
     SECONDARY_GONE = "the secondary is gone"
@@ -63,6 +65,9 @@ def _deputy_ready(s: Situation) -> bool:
 
 
 SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
+    Sign.UNWANTED: lambda s: s.unwanted,
+    Sign.WANTED: lambda s: s.wanted and s.new,
+    Sign.UNASKED: lambda s: s.wanted and not s.new,
     Sign.BOTH_GONE: lambda s: all(s.gone(copy) for copy in s.change.copies),
     Sign.PRIMARY_GONE: lambda s: s.gone(s.primary) if _two(s) else s.lost(s.primary),
     Sign.SECONDARY_GONE: lambda s: s.gone(s.secondary),
@@ -92,6 +97,8 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
 class Move(Enum):
     """What the next record does; the value ends its reason."""
 
+    START = "placed"
+    REMOVE = "unplaced"
     SWITCH = "the secondary takes over until the primary answers"
     RESUME = "both process"
     ROLL_BACK = "the primary is in charge again, the secondary suspended"
@@ -117,6 +124,9 @@ class Move(Enum):
 _T, _S, _M = Stance, Sign, Move
 
 TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
+    (_T.UNPLACED, _S.WANTED): (_T.ALONE, _M.START),
+    (_T.UNPLACED, _S.UNASKED): (_T.ALONE, _M.PLACE),
+    **{(each, _S.UNWANTED): (_T.UNPLACED, _M.REMOVE) for each in Stance},
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
     (_T.ALONE, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
@@ -161,11 +171,20 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.MOVING, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES_MOVING),
     (_T.MOVING, _S.MOVE_OVERDUE): (_T.NORMAL, _M.ABANDON),
 }
-"""(stance, sign) -> (next stance, what the record does). No row: nothing to do. UNPLACED is final."""
+"""(stance, sign) -> (next stance, what the record does). No row: nothing to do."""
 
 ROWS: Mapping[Stance, tuple[Sign, ...]] = {
     each: tuple(sign for sign in Sign if (each, sign) in TRANSITIONS) for each in Stance
 }
+
+
+def _start(s: Situation, rooms: Rooms) -> Copies | None:
+    chosen = rooms().for_primary(s.change.unit)
+    return None if chosen is None else (_in_charge(chosen),)
+
+
+def _remove(s: Situation, rooms: Rooms) -> Copies:
+    return ()
 
 
 def _take_over(s: Situation, rooms: Rooms) -> Copies:
@@ -193,7 +212,7 @@ def _let_go(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _add(s: Situation, rooms: Rooms) -> Copies | None:
-    chosen = rooms().take_secondary(s.change.unit, s.primary.worker)
+    chosen = rooms().for_secondary(s.change.unit, s.primary.worker)
     first = next_step(Rung.ABSENT, s.target)
     if chosen is None or first is None:
         return None
@@ -202,17 +221,12 @@ def _add(s: Situation, rooms: Rooms) -> Copies | None:
 
 def _place(s: Situation, rooms: Rooms) -> Copies | None:
     """Where its worker returned, if the scheme waits for that; else wherever there is room."""
-    if s.misses is None and (returned := _returned(s)) is not None:
-        return (Copy(returned.worker, returned.incarnation, PRIMARY),)
+    if s.change.copies and s.misses is None and (returned := s.successor(s.primary)) is not None:
+        return (_in_charge(returned),)
     named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
     silent = [beat.worker for beat in s.detector.alive() if (beat.worker, beat.incarnation) in named]
-    chosen = rooms().take_primary(s.change.unit, without=silent)
+    chosen = rooms().for_primary(s.change.unit, without=silent)
     return None if chosen is None else (_in_charge(chosen),)
-
-
-def _returned(s: Situation) -> Heartbeat | None:
-    alive = [beat for beat in s.detector.alive() if beat.worker == s.primary.worker]
-    return next((beat for beat in alive if beat.incarnation > s.primary.incarnation), None)
 
 
 def _adopt(s: Situation, rooms: Rooms) -> Copies:
@@ -229,6 +243,8 @@ def _step(s: Situation, rooms: Rooms) -> Copies:
 
 
 MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
+    _M.START: _start,
+    _M.REMOVE: _remove,
     _M.SWITCH: _take_over,
     _M.RESUME: _resume,
     _M.ROLL_BACK: _roll_back,
@@ -254,11 +270,10 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
 
 
 def next_change(situation: Situation, rooms: Rooms) -> Change | None:
-    """The record that is due for the unit, or None; no record moves what has ended."""
-    if situation.over:
-        return None
+    """The record that is due for the unit, or None; what has ended, and what no row explains, is only taken down."""
     before = situation.stance
-    sign = next((sign for sign in ROWS[before] if SIGNS[sign](situation)), None)
+    rows = (Sign.UNWANTED,) if situation.over or situation.crowded else ROWS[before]
+    sign = next((sign for sign in rows if SIGNS[sign](situation)), None)
     if sign is None:
         return None
     after, move = TRANSITIONS[before, sign]
@@ -275,7 +290,7 @@ def move_kind(before: Change | None, after: Change) -> str | None:
     """The kind of event by which people hear of a move; None: the change is not part of one."""
     was = None if before is None else before.arriving
     if was is None:
-        refused = before is not None and after.moved != before.moved
+        refused = before is not None and after.moved > before.moved
         return "move-begins" if after.arriving is not None else "move-refused" if refused else None
     if after.arriving is not None:
         return None
@@ -284,22 +299,46 @@ def move_kind(before: Change | None, after: Change) -> str | None:
 
 
 def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
-    newest = situation.asked if move in (_M.ADOPT, _M.SETTLE) else None
-    answers = situation.move_due if sign in (_S.MOVE_ASKED, _S.MOVE_REFUSED) else None
-    why = f" ({situation.refusal})" if move is _M.REFUSE else ""
+    why = _why(situation, move)
+    scheme, asked = _asked(situation, move)
     change = msgspec.structs.replace(
         situation.change,
         epoch=situation.change.epoch + 1,
         copies=tuple(_known(copy, situation) for copy in copies),
-        reason=f"{sign.value}: {move.value}{why}",
-        scheme=situation.change.scheme if newest is None else newest.scheme,
-        asked=situation.change.asked if newest is None else newest.offset,
+        reason=f"{sign.value}: {move.value}" + (f" ({why})" if why else ""),
+        scheme=scheme,
+        asked=asked,
         moving=copies[-1].worker if after is _T.MOVING else "",
-        moved=situation.change.moved if answers is None else answers.offset,
+        moved=_answered(situation, sign),
     )
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
     return change
+
+
+def _why(s: Situation, move: Move) -> str:
+    """What the sign and the move do not say."""
+    if move is _M.REMOVE:
+        return "" if s.want is None else s.want.reason
+    if move is _M.REFUSE:
+        return s.refusal
+    return s.loss if move is _M.PLACE else ""
+
+
+def _asked(s: Situation, move: Move) -> tuple[str, int]:
+    """The scheme of the next record, and who asked for it; one that ends a unit names the command that ends its job."""
+    if move is _M.REMOVE:
+        return s.change.scheme, -1 if s.want is None else s.want.asked
+    newest = move in (_M.ADOPT, _M.SETTLE) or s.stance is _T.UNPLACED
+    return (s.asked.scheme, s.asked.offset) if newest else (s.change.scheme, s.change.asked)
+
+
+def _answered(s: Situation, sign: Sign) -> int:
+    """The last command `move` that is answered; what a record without copies says of that is not believed."""
+    if sign is _S.UNASKED:
+        return -1
+    answers = s.move_due if sign in (_S.MOVE_ASKED, _S.MOVE_REFUSED) else None
+    return s.change.moved if answers is None else answers.offset
 
 
 def _known(copy: Copy, situation: Situation) -> Copy:
@@ -318,12 +357,9 @@ def check_invariants(change: Change) -> None:
     """Raises AssertionError on a record that no row of the table makes."""
     where = f"{change.unit}#{change.epoch}"
     assert change.well_formed, f"{where}: not exactly one copy commits, or two share a worker"
-    most = 3 if change.arriving is not None else 2
-    assert len(change.copies) <= most, f"{where}: {len(change.copies)} copies"
+    odd = odd_copies(change)
+    assert not odd, f"{where}: {odd}"
     assert change.arriving is not None or not change.moving, f"{where}: it moves to a worker without a copy of it"
-    for copy in change.copies:
-        known = copy.flags == PRIMARY if copy.flags.commit else Rung.of(copy.flags) is not None
-        assert known, f"{where}: {copy.worker} has flags of no scheme: {copy.flags}"
 
 
 def story_line(before: Change | None, after: Change) -> str:

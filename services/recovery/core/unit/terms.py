@@ -1,6 +1,6 @@
-"""What a job asks for its units, as its plan says it.
+"""What a job asks for its units: as its plan says it, as users ask later, and whether it is to run at all.
 
-Source: JOBS "fault_tolerance".
+Source: JOBS "fault_tolerance", PROTOCOL 8.
 """
 
 from __future__ import annotations
@@ -32,6 +32,27 @@ class AskedMove:
     worker: str
     offset: int
     since_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Of one unit. placed: it is to have copies.
+
+    since: offset of the goal in `assignments`. reason and asked are those of the stop.
+    """
+
+    placed: bool
+    since: int = -1
+    reason: str = ""
+    asked: int = -1
+
+    def undone(self, offset: int) -> bool:
+        """Whether a record at this offset that leaves the unit without copies does not meet the stop.
+
+        What was taken from a unit before the goal, or never given to it, is taken once more behind the goal: then no
+        replica that has not read the goal can place the unit.
+        """
+        return not self.placed and offset < self.since
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Source: PROTOCOL 8 (slots are a soft limit), MECHANISMS H9. To change where copi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -20,23 +20,6 @@ class Candidate:
     incarnation: str
     zone: str
     slots: int
-
-
-def place(
-    units: Sequence[str], candidates: Iterable[Candidate], held: Mapping[str, Iterable[str]]
-) -> dict[str, Candidate]:
-    """A worker for each unit; none for any if there are no candidates.
-
-    Args:
-        units: keys `<job>@<generation>/<unit>`, placed in this order.
-        held: the units that each worker holds already, by worker.
-    """
-    room = Room(candidates)
-    for worker, keys in held.items():
-        for unit in keys:
-            room.hold(unit, worker)
-    places = {unit: room.take_primary(unit) for unit in units}
-    return {unit: chosen for unit, chosen in places.items() if chosen is not None}
 
 
 class Room:
@@ -56,31 +39,30 @@ class Room:
 
     def hold(self, unit: str, worker: str, backs: str = "") -> None:
         """The worker holds a copy; backs: where the unit's primary is, if the copy is its secondary."""
+        self._count(unit, worker, backs, 1)
+
+    def release(self, unit: str, worker: str, backs: str = "") -> None:
+        """The worker no longer holds the copy."""
+        self._count(unit, worker, backs, -1)
+
+    def _count(self, unit: str, worker: str, backs: str, copies: int) -> None:
         job = _job(unit)
-        self._load[worker] += 1
-        self._of_job[job, worker] += 1
+        self._load[worker] += copies
+        self._of_job[job, worker] += copies
         if worker in self._zones:
-            self._of_job_in_zone[job, self._zones[worker]] += 1
+            self._of_job_in_zone[job, self._zones[worker]] += copies
         if backs:
-            self._backed[worker, self._domain(backs)] += 1
+            self._backed[worker, self._domain(backs)] += copies
 
-    def take_primary(self, unit: str, without: Collection[str] = ()) -> Candidate | None:
-        """A place for the unit's only copy, not on the workers named."""
-        fitting = [candidate for candidate in self._candidates if candidate.worker not in without]
-        if not fitting:
-            return None
-        chosen = min(fitting, key=lambda candidate: self._as_primary(unit, candidate))
-        self.hold(unit, chosen.worker)
-        return chosen
+    def for_primary(self, unit: str, without: Collection[str] = ()) -> Candidate | None:
+        """A place for the unit's only copy, not on the workers named; whoever takes it calls `hold`."""
+        fitting = (candidate for candidate in self._candidates if candidate.worker not in without)
+        return min(fitting, key=lambda candidate: self._as_primary(unit, candidate), default=None)
 
-    def take_secondary(self, unit: str, primary: str) -> Candidate | None:
-        """A place for the unit's secondary, never on the worker of its primary."""
-        fitting = [candidate for candidate in self._candidates if candidate.worker != primary]
-        if not fitting:
-            return None
-        chosen = min(fitting, key=lambda candidate: self._as_secondary(unit, primary, candidate))
-        self.hold(unit, chosen.worker, backs=primary)
-        return chosen
+    def for_secondary(self, unit: str, primary: str) -> Candidate | None:
+        """A place for the unit's secondary, never on the worker of its primary; whoever takes it calls `hold`."""
+        fitting = (candidate for candidate in self._candidates if candidate.worker != primary)
+        return min(fitting, key=lambda candidate: self._as_secondary(unit, primary, candidate), default=None)
 
     def _as_primary(self, unit: str, candidate: Candidate) -> tuple[float, int, int, str]:
         """Share of its slots in use, units of the same job in its zone and on it, name."""

@@ -7,13 +7,29 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kernel.placing import Candidate, Room, place
+from services.recovery.core.placement.room import Candidate, Room
 
 UNITS = [f"job@1-abcdef/n-{index}" for index in range(4)]
 
 
 def worker(name: str, zone: str = "", slots: int = 8) -> Candidate:
     return Candidate(name, "1", zone, slots)
+
+
+def place(
+    units: list[str], workers: list[Candidate] | tuple[Candidate, ...], held: dict[str, list[str]]
+) -> dict[str, Candidate]:
+    """A worker for each unit, in this order; held: units that each worker holds already."""
+    room, places = Room(workers), {}
+    for name, keys in held.items():
+        for unit in keys:
+            room.hold(unit, name)
+    for unit in units:
+        chosen = room.for_primary(unit)
+        if chosen is not None:
+            places[unit] = chosen
+            room.hold(unit, chosen.worker)
+    return places
 
 
 def where(units: list[str], *workers: Candidate, held: dict[str, list[str]] | None = None) -> list[str]:
@@ -63,8 +79,13 @@ def test_every_unit_is_placed_evenly_and_the_order_of_workers_says_nothing(
 
 
 def backups(room: Room, *primaries: str) -> list[str]:
-    chosen = [room.take_secondary(unit, primary) for unit, primary in zip(UNITS, primaries, strict=False)]
-    return [candidate.worker if candidate is not None else "" for candidate in chosen]
+    found = []
+    for unit, primary in zip(UNITS, primaries, strict=False):
+        chosen = room.for_secondary(unit, primary)
+        found.append("" if chosen is None else chosen.worker)
+        if chosen is not None:
+            room.hold(unit, chosen.worker, backs=primary)
+    return found
 
 
 def test_a_secondary_is_never_on_its_primarys_worker() -> None:
@@ -97,3 +118,13 @@ def test_primaries_of_one_domain_do_not_share_a_secondary_where_avoidable() -> N
 def test_the_zone_of_a_dead_primary_counts_too() -> None:
     room = Room([worker("b", "x"), worker("c", "y")], {"a": "x"})
     assert backups(room, "a") == ["c"]
+
+
+def test_what_is_released_takes_no_room() -> None:
+    room = Room([worker("a", "x"), worker("b", "y")])
+    for hold in (room.hold, room.release):
+        hold(UNITS[0], "a")
+        hold(UNITS[0], "b", backs="a")
+        hold(UNITS[1], "a")
+    assert room.for_primary(UNITS[2]) == worker("a", "x")
+    assert backups(room, "a", "b") == ["b", "a"]

@@ -1,0 +1,1 @@
+"""A whole job: what it wants of its units, and in which order they go."""

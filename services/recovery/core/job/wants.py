@@ -1,0 +1,67 @@
+"""What jobs want of their units: copies, or none any more, and in which order the units go.
+
+Source: PROTOCOL 8. The controller states a goal for a whole job; here it becomes a want for each unit. How a unit gets
+there is the matter of its own table (unit/switching.py). A goal of a generation that no plan names is nobody's.
+"""
+
+from __future__ import annotations
+
+from schemas.assignments import RUN, job_key_of, unit_key
+from schemas.plans import Plan
+from services.kernel.logs.standings import Standings
+from services.recovery.core.unit.terms import Want
+
+
+class Wants:
+    """The jobs that run. Units go in the order in which the plan names them."""
+
+    def __init__(self) -> None:
+        self._units: dict[str, tuple[str, ...]] = {}
+
+    def admit(self, plan: Plan) -> None:
+        keys = [unit_key(plan.job, plan.generation, unit.name) for unit in plan.units]
+        self._units[f"{plan.job}@{plan.generation}"] = tuple(keys)
+
+    def end(self, plan: Plan) -> None:
+        self._units.pop(f"{plan.job}@{plan.generation}", None)
+
+    def units(self, job: str) -> tuple[str, ...]:
+        """Of `<job>@<generation>`, in order."""
+        return self._units.get(job, ())
+
+    def of(self, unit: str, standings: Standings) -> Want | None:
+        """None: nobody wants anything of the unit."""
+        job = job_key_of(unit)
+        if job not in self._units:
+            return None
+        standing = standings.goal(job)
+        if standing is None:
+            return self._without_goal(unit, standings)
+        if standing.goal.kind == RUN:
+            return Want(True, standing.offset)
+        return Want(False, standing.offset, standing.goal.reason, standing.goal.asked)
+
+    def _without_goal(self, unit: str, standings: Standings) -> Want | None:
+        """A controller of a former version wrote no goals: what it has placed is to run.
+
+        It also took units down itself, and its records named the command; such a unit stays without copies.
+        """
+        change = standings.assigned.of(unit)
+        if change is not None and not change.copies and change.asked >= 0:
+            return None
+        others = (standings.assigned.of(other) for other in self._units[job_key_of(unit)])
+        return Want(True) if any(other is not None and other.copies for other in others) else None
+
+    def unmet(self, standings: Standings) -> list[str]:
+        """Units that have no copies and are to have some, or the reverse, in the order in which they go."""
+        return [unit for units in self._units.values() for unit in units if self._unmet(unit, standings)]
+
+    def _unmet(self, unit: str, standings: Standings) -> bool:
+        want = self.of(unit, standings)
+        if want is None:
+            return False
+        standing = standings.of_unit(unit)
+        copies = standing is not None and bool(standing.change.copies)
+        if want.placed:
+            return not copies
+        return copies or want.undone(-1 if standing is None else standing.offset)

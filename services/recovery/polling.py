@@ -1,0 +1,84 @@
+"""Drives a replica by polling a Log's reader: for `holdfast try` and tests, where one thread does everything.
+
+Source: PROTOCOL 1: a replica reads plans and commands from the start, assignments from a snapshot on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import StateCorrupted
+from services.log.assignments import read_standings
+from services.log.backlog import Backlog
+from services.log.protocol import Log
+from services.recovery.core.snapshotting import EVERY
+from services.recovery.replica import ECHO_MS, Replica
+
+
+class Polling:
+    """One replica, and what it reads.
+
+    Args:
+        name: never used twice.
+        beat_ms: interval of the workers' heartbeats.
+        now_us: monotonic; `turn` is to be called at least every 50 ms of it.
+        calm_ms, snapshot_every: as of the replica.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        topics: ClusterTopics,
+        beat_ms: int,
+        now_us: Callable[[], int],
+        *,
+        calm_ms: float | None = None,
+        snapshot_every: int = EVERY,
+    ) -> None:
+        self._log, self._now_us = log, now_us
+        self._beats = Partition(topics.heartbeats, 0)
+        # Plans before the commands that concern them.
+        names = (topics.plans, topics.submit, topics.assignments, topics.heartbeats, topics.events)
+        kinds = [Partition(name, 0) for name in names]
+        assigned, happened = Partition(topics.assignments, 0), Partition(topics.events, 0)
+        standings = read_standings(log, assigned)
+        begins = log.offsets(kinds, "start") | {assigned: standings.next} | log.offsets([happened], "end")
+        self._reader = log.reader(name)
+        self._reader.assign(begins)
+        self.replica = Replica(
+            name,
+            topics,
+            log.appender(name),
+            Backlog.of(log, kinds, begins),
+            beat_ms,
+            now_us,
+            calm_ms=calm_ms,
+            begun=standings,
+            snapshot_every=snapshot_every,
+        )
+        self.replica.trimmed({})
+        self._echoed_us = now_us()
+
+    def turn(self) -> bool:
+        """Reads what is there, carries out what follows; True if anything was read."""
+        if self._now_us() - self._echoed_us >= ECHO_MS * 1000:
+            self._echoed_us = self._now_us()
+            self.replica.echo()
+        came = False
+        try:
+            chunks = self._reader.poll(0)
+        except StateCorrupted:
+            # Only heartbeats are deleted by age; what is gone no longer matters.
+            self._reader.assign(self._log.offsets([self._beats], "start"))
+            chunks = []
+        for chunk in chunks:
+            came |= bool(chunk.messages)
+            for message in chunk.messages:
+                self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())
+        self.replica.turn()
+        return came
+
+    def close(self) -> None:
+        self._reader.close()
