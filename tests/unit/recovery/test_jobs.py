@@ -37,7 +37,7 @@ def test_new_units_are_placed_in_the_order_of_the_plan_in_one_record_spread_over
     world.run(0.02)
     assert [names(record) for record in world.log[1:]] == [list(NAMES)]
     assert [change.copies[0].worker for change in world.history] == ["w1", "w2", "w1", "w2"]
-    assert world.story[0] == "z-0#1: unplaced -> alone (none): w1 in charge; its job is to run: placed"
+    assert world.story[0] == "z-0#1: unplaced -> alone (none): w1 leads; its job is to run: placed"
 
 
 def test_a_unit_gets_the_scheme_of_its_job_with_its_first_record() -> None:

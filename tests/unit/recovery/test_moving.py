@@ -20,10 +20,9 @@ def test_a_unit_moves_to_a_third_worker_while_both_its_copies_stay_until_the_new
     world = cluster()
     world.move("w3")
     assert story(world.run(1)) == [
-        "u-0#4: normal -> moving (hybrid): w1 in charge, w2 hot, w3 catching; "
-        "a move was asked for: a new copy catches up",
-        "u-0#5: moving -> normal (hybrid): w3 in charge, w2 hot; "
-        "the new copy has caught up: it is in charge, and another one stands by",
+        "u-0#4: normal -> moving (hybrid): w1 leads, w2 hot, w3 catching; a move was asked for: a new copy catches up",
+        "u-0#5: moving -> normal (hybrid): w3 leads, w2 hot; "
+        "the new copy has caught up: it leads, and another one stands by",
     ]
     assert world.unprotected() == []
 
@@ -32,9 +31,9 @@ def test_a_move_to_the_standby_changes_places() -> None:
     world = cluster()
     world.move("w2")
     assert story(world.run(1)) == [
-        "u-0#4: normal -> moving (hybrid): w1 in charge, w2 catching; a move was asked for: a new copy catches up",
-        "u-0#5: moving -> normal (hybrid): w2 in charge, w1 hot; "
-        "the new copy has caught up: it is in charge, and another one stands by",
+        "u-0#4: normal -> moving (hybrid): w1 leads, w2 catching; a move was asked for: a new copy catches up",
+        "u-0#5: moving -> normal (hybrid): w2 leads, w1 hot; "
+        "the new copy has caught up: it leads, and another one stands by",
     ]
 
 
@@ -46,10 +45,10 @@ def test_a_unit_with_one_copy_has_two_for_as_long_as_it_moves(scheme: str) -> No
     assert world.story[-2:] == [
         f"{one} ({scheme}): {two}"
         for one, two in (
-            ("u-0#{}: alone -> moving", "w1 in charge, w3 catching; a move was asked for: a new copy catches up"),
+            ("u-0#{}: alone -> moving", "w1 leads, w3 catching; a move was asked for: a new copy catches up"),
             (
                 "u-0#{}: moving -> alone",
-                "w3 in charge; the new copy has caught up and no other stays: it is in charge",
+                "w3 leads; the new copy has caught up and no other stays: it leads",
             ),
         )
         for one in [one.format(world.change().epoch - (1 if "alone ->" in one else 0))]
@@ -104,7 +103,7 @@ def test_a_move_that_cannot_be_made_is_answered_once_with_the_reason() -> None:
     assert story(world) == [], "perhaps it is about to be heard"
     world.run(5)
     assert story(world) == [
-        "u-0#4: normal -> normal (hybrid): w1 in charge, w2 hot; "
+        "u-0#4: normal -> normal (hybrid): w1 leads, w2 hot; "
         "a move was asked for that cannot be made: nothing moves (w9 does not answer)"
     ]
     world.move("w1")
@@ -167,10 +166,10 @@ def test_a_leaving_worker_hands_its_units_to_their_standbys_and_gets_no_new_ones
     world.leave("w1")
     world.run(3)
     assert story(world) == [
-        "u-0#4: normal -> moving (hybrid): w1 in charge, w2 catching; "
+        "u-0#4: normal -> moving (hybrid): w1 leads, w2 catching; "
         "the worker of the primary is leaving: a new copy catches up",
-        "u-0#5: moving -> alone (hybrid): w2 in charge; the new copy has caught up and no other stays: it is in charge",
-        "u-0#6: alone -> normal (hybrid): w2 in charge, w3 hot; there is no secondary: a new secondary",
+        "u-0#5: moving -> alone (hybrid): w2 leads; the new copy has caught up and no other stays: it leads",
+        "u-0#6: alone -> normal (hybrid): w2 leads, w3 hot; there is no secondary: a new secondary",
     ]
 
 
@@ -214,10 +213,9 @@ def test_a_spark_unit_moves_by_a_takeover_once_the_other_driver_stands_by() -> N
     world = World(*drivers, made=plan({"u-0": "passive-hot"}, host="spark"), calm_us=100_000).start().settle()
     world.move("w3")
     assert story(world.run(3)) == [
-        "u-0#4: normal -> moving (passive-hot): w1 in charge, w2 hot, w3 hot; "
-        "a move was asked for: a new copy catches up",
-        "u-0#5: moving -> normal (passive-hot): w3 in charge, w2 hot; "
-        "the new copy has caught up: it is in charge, and another one stands by",
+        "u-0#4: normal -> moving (passive-hot): w1 leads, w2 hot, w3 hot; a move was asked for: a new copy catches up",
+        "u-0#5: moving -> normal (passive-hot): w3 leads, w2 hot; "
+        "the new copy has caught up: it leads, and another one stands by",
     ]
 
 

@@ -234,9 +234,9 @@ def story(world: World) -> list[str]:
 
 def test_a_unit_is_protected_by_a_secondary_in_another_zone() -> None:
     assert cluster().story == [
-        "u-0#1: unplaced -> alone (none): w1 in charge; placed",
-        "u-0#2: alone -> alone (hybrid): w1 in charge; another scheme was asked for: the change begins",
-        "u-0#3: alone -> normal (hybrid): w1 in charge, w2 hot; there is no secondary: a new secondary",
+        "u-0#1: unplaced -> alone (none): w1 leads; placed",
+        "u-0#2: alone -> alone (hybrid): w1 leads; another scheme was asked for: the change begins",
+        "u-0#3: alone -> normal (hybrid): w1 leads, w2 hot; there is no secondary: a new secondary",
     ]
 
 
@@ -245,11 +245,11 @@ def test_first_miss_switch_the_primary_answers_rollback() -> None:
     world.stall("w1", False)
     world.settle()
     assert story(world) == [
-        "u-0#4: normal -> switched (hybrid): w1 hot, w2 in charge; "
+        "u-0#4: normal -> switched (hybrid): w1 hot, w2 leads; "
         "the primary is silent: the secondary takes over until the primary answers",
-        "u-0#5: switched -> rolling back (hybrid): w1 active, w2 in charge; the primary answers again: both process",
-        "u-0#6: rolling back -> normal (hybrid): w1 in charge, w2 hot; "
-        "the primary has caught up: the primary is in charge again, the secondary suspended",
+        "u-0#5: switched -> rolling back (hybrid): w1 active, w2 leads; the primary answers again: both process",
+        "u-0#6: rolling back -> normal (hybrid): w1 leads, w2 hot; "
+        "the primary has caught up: the primary leads again, the secondary is suspended",
     ]
 
 
@@ -265,8 +265,8 @@ def test_silent_past_the_fail_stop_time_out_the_secondary_is_promoted_and_a_new_
     assert len(story(world)) == 1, "nothing before the time-out of 3 s"
     world.run(2.0)
     assert story(world)[1:] == [
-        "u-0#5: switched -> alone (hybrid): w2 in charge; the primary is gone: the secondary takes its place",
-        "u-0#6: alone -> normal (hybrid): w2 in charge, w3 hot; there is no secondary: a new secondary",
+        "u-0#5: switched -> alone (hybrid): w2 leads; the primary is gone: the secondary takes its place",
+        "u-0#6: alone -> normal (hybrid): w2 leads, w3 hot; there is no secondary: a new secondary",
     ]
 
 
@@ -274,8 +274,8 @@ def test_the_secondary_dies_and_a_new_one_is_started() -> None:
     world = cluster()
     world.kill("w2")
     assert story(world.settle()) == [
-        "u-0#4: normal -> alone (hybrid): w1 in charge; the secondary is gone: the primary goes on alone",
-        "u-0#5: alone -> normal (hybrid): w1 in charge, w3 hot; there is no secondary: a new secondary",
+        "u-0#4: normal -> alone (hybrid): w1 leads; the secondary is gone: the primary goes on alone",
+        "u-0#5: alone -> normal (hybrid): w1 leads, w3 hot; there is no secondary: a new secondary",
     ]
 
 
@@ -314,14 +314,14 @@ def test_both_copies_killed_together_are_placed_anew_from_the_checkpoint_log() -
     world.kill("w2")
     world.run(0.1)
     assert story(world) == [
-        "u-0#4: normal -> alone (hybrid): w2 in charge; the primary is gone: the secondary takes its place",
-        "u-0#5: alone -> alone (hybrid): w3 in charge; "
+        "u-0#4: normal -> alone (hybrid): w2 leads; the primary is gone: the secondary takes its place",
+        "u-0#5: alone -> alone (hybrid): w3 leads; "
         "the primary is gone: placed anew from the checkpoint log (worker w2 ended)",
     ]
     world.restart("w2")
     world.settle()
     assert story(world)[2:] == [
-        "u-0#6: alone -> normal (hybrid): w3 in charge, w2 hot; there is no secondary: a new secondary"
+        "u-0#6: alone -> normal (hybrid): w3 leads, w2 hot; there is no secondary: a new secondary"
     ]
 
 
@@ -355,7 +355,7 @@ def test_a_new_incarnation_alone_says_that_the_old_one_is_gone() -> None:
     world.kill("w1", notice=False)
     world.restart("w1")
     world.run(0.15)
-    assert story(world)[0].startswith("u-0#4: normal -> alone (hybrid): w2 in charge; the primary is gone")
+    assert story(world)[0].startswith("u-0#4: normal -> alone (hybrid): w2 leads; the primary is gone")
 
 
 def test_a_secondary_that_is_not_ready_is_not_switched_to() -> None:
@@ -376,7 +376,7 @@ def test_suspicion_never_drops_a_secondary() -> None:
     world.run(2.5)
     assert story(world) == []
     world.run(1.0)
-    assert story(world)[0].startswith("u-0#4: normal -> alone (hybrid): w1 in charge; the secondary is gone")
+    assert story(world)[0].startswith("u-0#4: normal -> alone (hybrid): w1 leads; the secondary is gone")
 
 
 def test_while_both_are_silent_nothing_is_done() -> None:
@@ -414,7 +414,7 @@ def test_none_waits_for_its_worker_to_return() -> None:
     world.restart("w1")
     world.settle()
     assert world.story[1:] == [
-        "u-0#2: alone -> alone (none): w1 in charge; "
+        "u-0#2: alone -> alone (none): w1 leads; "
         "the primary is gone: placed anew from the checkpoint log (worker w1 returned)"
     ]
 
@@ -509,7 +509,7 @@ def test_when_all_copies_that_told_of_the_end_are_gone_another_one_tells_it() ->
     world.kill("w2")
     world.run(2)
     assert story(world) == [
-        "u-0#4: normal -> alone (hybrid): w3 in charge; "
+        "u-0#4: normal -> alone (hybrid): w3 leads; "
         "both copies are gone: placed anew from the checkpoint log (worker w1 ended, worker w2 ended)"
     ]
     assert world.workers["w3"].copies[UNIT].state == "ended"

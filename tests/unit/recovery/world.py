@@ -30,7 +30,7 @@ from services.recovery.core.unit.situation import Stance, stance
 STEP_US, BEAT_US, ECHO_US = 10_000, 100_000, 20_000
 DEPLOY_US, RESTORE_US, CHECKPOINT_US = 200_000, 100_000, 500_000
 CATCH_UP = 20
-"""Batches that a copy which is behind processes in a step; one in charge of a live stream does one."""
+"""Batches that a copy which is behind processes in a step; a leader at the end of a live stream does one."""
 
 G = "3-abcdef"
 UNIT = unit_key("job", G, "u-0")

@@ -1,7 +1,7 @@
 """A unit moves to another worker without an outage: the copies of each record on the way.
 
 Source: PROTOCOL 8. First record: a copy on the new worker processes beside the primary (BEGIN). Second record, once
-that copy has caught up: it is in charge (HAND_OVER), and the secondary, or else the old primary, stands by. Any failure
+that copy has caught up: it leads (HAND_OVER), and the secondary, or else the old primary, stands by. Any failure
 between the two leads back to the ordinary rows of switching.py. A Spark driver cannot process beside another one: the
 new copy stands by until the second record, which is a takeover.
 """

@@ -134,7 +134,7 @@ class Situation:
 
     @property
     def misses(self) -> int | None:
-        """How many heartbeats in a row a copy in charge may miss."""
+        """How many heartbeats in a row a leader may miss."""
         return self.terms.misses_of(self.scheme.name)
 
     @property

@@ -1,4 +1,4 @@
-"""The state machine of one unit's copies: its start, who is in charge, what follows when one falls silent, its end.
+"""The state machine of one unit's copies: its start, which copy leads, what follows when one falls silent, its end.
 
 Source: MECHANISMS H3 (for `hybrid`; the other schemes take other rows of the same table), PROTOCOL 8. To change what
 happens, change one row of TRANSITIONS. A record is proposed and counts once it is read back: where a unit stands is a
@@ -51,7 +51,7 @@ class Sign(Enum):
 
 
 FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
-"""Signs that the copy in charge has failed."""
+"""Signs that the leader has failed."""
 
 
 def _two(s: Situation) -> bool:
@@ -101,7 +101,7 @@ class Move(Enum):
     REMOVE = "unplaced"
     SWITCH = "the secondary takes over until the primary answers"
     RESUME = "both process"
-    ROLL_BACK = "the primary is in charge again, the secondary suspended"
+    ROLL_BACK = "the primary leads again, the secondary is suspended"
     SUSPEND = "it is suspended again"
     PROMOTE = "the secondary takes its place"
     CHANGE_PLACES = "the two change places"
@@ -113,8 +113,8 @@ class Move(Enum):
     STEP = "its flags change"
     BEGIN = "a new copy catches up"
     REFUSE = "nothing moves"
-    HAND_OVER = "it is in charge, and another one stands by"
-    HAND_OVER_ALONE = "it is in charge"
+    HAND_OVER = "it leads, and another one stands by"
+    HAND_OVER_ALONE = "it leads"
     ABANDON = "the unit stays where it is"
     SWITCH_MOVING = "another copy takes over until the primary answers"
     PROMOTE_MOVING = "another copy takes its place"
@@ -282,7 +282,7 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
 
 
 def follows_failure(change: Change) -> bool:
-    """Whether the copy in charge before it had failed."""
+    """Whether the leader before it had failed."""
     return any(change.reason.startswith(f"{sign.value}: ") for sign in FAILURES)
 
 
@@ -371,6 +371,6 @@ def story_line(before: Change | None, after: Change) -> str:
 
 def _role(copy: Copy) -> str:
     if copy.flags.commit:
-        return "in charge"
+        return "leads"
     rung = Rung.of(copy.flags)
     return "odd" if rung is None else rung.name.lower()
