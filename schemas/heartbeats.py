@@ -32,10 +32,10 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", omit_defaults=True):
     """Sent every heartbeat interval by a thread of its own.
 
-    loops counts turns of the worker's loop; decided is the offset of the last assignment it has read. cpu is the
-    process's CPU seconds so far, rss_bytes its resident memory. hosts: which units it takes, those of the kernel
-    or those of Spark (`spark`). host: of its supervisor, which its name begins with; address: machine and directory
-    it runs in, so that two workers of one name can be told apart.
+    decided is the offset of the last assignment it has read. cpu is the process's CPU seconds so far, rss_bytes its
+    resident memory. hosts: which units it takes, those of the kernel or those of Spark (`spark`). host: of its
+    supervisor, which its name begins with; address: machine and directory it runs in, so that two workers of one name
+    can be told apart.
     leaving: it was asked to stop, and ends once it commits for no unit any more. refused: so many records since its
     start, by topic.
     """
@@ -47,7 +47,6 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     pid: Count = 0
     zone: str = ""
     slots: Count = 0
-    loops: Count = 0
     decided: Whole = -1
     cpu: float = 0.0
     rss_bytes: Count = 0

@@ -54,12 +54,11 @@ class Identity(Protocol):
 
 
 class Host(Protocol):
-    """What sends heartbeats. turns: of its loop; decided: offset of the last assignment it has read.
+    """What sends heartbeats. decided: offset of the last assignment it has read.
 
     leaving: it was asked to stop. refusals: of records.
     """
 
-    turns: int
     decided: int
     leaving: bool
 
@@ -139,7 +138,6 @@ class HeartbeatThread:
             pid=os.getpid(),
             zone=identity.zone,
             slots=identity.slots,
-            loops=self._host.turns,
             decided=self._host.decided,
             cpu=cpu_seconds(),
             rss_bytes=resident_bytes(),

@@ -92,7 +92,7 @@ class Host:
         self.refusals = Refusals(self._tell, lambda: time.monotonic() * 1000, time_ms)
         self.leaving = False
         """A driver ends at once: to hand a query over is to start it elsewhere, as after its end."""
-        self.turns, self.decided = 0, standings.next - 1
+        self.decided = standings.next - 1
 
     def turn(self, timeout_s: float) -> None:
         """Reads what was decided and follows it.
@@ -100,7 +100,6 @@ class Host:
         Raises:
             RuntimeError: the session cannot be opened; the process should end and say so.
         """
-        self.turns += 1
         self._session.check()
         changed = [self._offer(chunk) for chunk in self._reader.poll(timeout_s)]
         if any(changed):

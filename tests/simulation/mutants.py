@@ -48,7 +48,8 @@ from services.worker.process.loop import Worker
 from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.position import Positions
 from services.worker.sources.cutter import Cutter
-from services.worker.sources.user_topic import SourceFeed, _Waiting
+from services.worker.sources.user_topic import SourceFeed
+from services.worker.sources.waiting import Waiting
 from services.worker.unit import copy, intake, trimmer
 from services.worker.unit.intake import Intake
 from services.worker.unit.kept import Kept
@@ -128,15 +129,15 @@ def jump_leaves_inputs(true: Any, self: InputPartition, batch: int, offset: int,
 def records_below_the_range() -> AbstractContextManager[object]:
     """What lies below the position is not dropped, and a batch is all that is held below its end."""
 
-    def offer(self: _Waiting, chunk: Chunk) -> None:
+    def offer(self: Waiting, chunk: Chunk) -> None:
         self.fetched = chunk.messages[0].offset() if chunk.messages else self.fetched
         true_offer(self, chunk)
 
-    def between(self: _Waiting, start: int, stop: int) -> slice:
+    def between(self: Waiting, start: int, stop: int) -> slice:
         return slice(0, bisect_left(sorted(self.offsets), stop))
 
-    true_offer = _Waiting.offer
-    return mock.patch.multiple(_Waiting, offer=offer, between=between)
+    true_offer = Waiting.offer
+    return mock.patch.multiple(Waiting, offer=offer, between=between)
 
 
 @_method(CutLog, "_cut")

@@ -205,7 +205,6 @@ class WorkerProcess(Process):
                 sequence=self._beats,
                 zone=self._zone,
                 slots=self._slots,
-                loops=self.worker.turns,
                 decided=self.worker.decided,
                 versions=VERSIONS,
                 copies=self.worker.copies(),

@@ -166,7 +166,7 @@ class DrivenCluster(MemoryCluster):
                 continue
             beat = Heartbeat(
                 who.worker, who.incarnation, self.now_ms, self._sequence, zone=who.worker, slots=who.slots,
-                loops=worker.turns, decided=worker.decided, versions=VERSIONS, copies=worker.copies(),
+                decided=worker.decided, versions=VERSIONS, copies=worker.copies(),
                 leaving=worker.leaving,
             )  # fmt: skip
             self._append(Partition(self.cluster.heartbeats, 0), heartbeats.encode(beat))

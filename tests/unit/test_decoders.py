@@ -50,7 +50,7 @@ HEARTBEAT = heartbeats.encode(
 ENTRIES = checkpoints.pack([(b"\x00\x01k", b"v"), (b"\x00\x01l", None)])
 PART = checkpoints.encode(checkpoints.Part(Id("a", 1), 0, False, ENTRIES))
 MARKER = checkpoints.encode(
-    checkpoints.Marker(Id("a", 2), None, 1, 0, 5, b"", None, ["t"], {"u": 7}, [checkpoints.Position("x", 0, 9)], 4)
+    checkpoints.Marker(Id("a", 2), None, 1, 0, 5, b"", None, ["t"], {"u": 7}, [checkpoints.Position("x", 0, 9)])
 )
 LETTER = dead_letters.encode(dead_letters.DeadLetter("o", "r", 1, raw=b"x"))
 FIRST = {"in": {0: 0}}
@@ -246,3 +246,12 @@ def test_a_record_of_a_source_is_a_row_or_refused(name: str, data: st.DataObject
     decoded = READERS[name].decode([*values, LINES[name]], [1] * (len(values) + 1))
     assert decoded.rows.height + len(decoded.refused) == len(values) + 1
     assert len(values) not in dict(decoded.refused), "the one that is whole is taken, whatever comes with it"
+
+
+def test_fields_that_are_gone_may_still_stand_in_old_records() -> None:
+    marker = checkpoints.Marker(Id("a", 2), None, 1, 0, 5, b"", None, ["t"], {"u": 7}, [])
+    old = msgspec.msgpack.decode(checkpoints.encode(marker)) | {"delivered": 5}
+    assert checkpoints.decode(msgspec.msgpack.encode(old)) == marker
+    beat = heartbeats.Heartbeat("w1", "1", 0, 1)
+    before = msgspec.json.decode(heartbeats.encode(beat)) | {"loops": 9}
+    assert heartbeats.decode(msgspec.json.encode(before)) == beat

@@ -1,4 +1,4 @@
-"""Which runs of a unit's checkpoint log count, where a restore begins, and what a copy does with a run it reads.
+"""Which runs of a unit's checkpoint log count, and where a restore begins.
 
 A run is valid iff it is complete, its prev is the last valid marker, its b is above that one's, and all its parts lie
 behind that marker. An anchor is valid iff it names a base that the log has had: a copy that trimmed to another
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part
 from schemas.decided import Id
@@ -23,21 +22,6 @@ class Run:
     marker: Marker
     offset: int
     parts: tuple[Part, ...]
-
-
-class Paste(Enum):
-    """What a copy at some batch does with a valid run."""
-
-    SKIP = "skip"
-    APPLY = "apply"
-    REBUILD = "rebuild"
-
-
-def paste_rule(marker: Marker, own_batch: int) -> Paste:
-    """The one paste rule for every copy."""
-    if marker.b <= own_batch:
-        return Paste.SKIP
-    return Paste.APPLY if marker.a <= own_batch else Paste.REBUILD
 
 
 @dataclass(slots=True)

@@ -271,7 +271,6 @@ class Checkpointer:
             tables=self._store.names,
             watermarks=moment.watermarks,
             positions=moment.positions,
-            delivered=moment.batch,
             cuts=moment.cuts,
             counts=moment.counts,
             ended=moment.ended,

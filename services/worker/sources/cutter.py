@@ -12,23 +12,22 @@ from functools import partial
 import msgspec
 
 from schemas import cuts
-from schemas.checkpoints import CutsSnapshot, Marker, TaskCuts
+from schemas.checkpoints import CutsSnapshot, Marker
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, Range, Replaced
 from schemas.events import Event
-from schemas.plans import REAL_TIME
 from schemas.topics import Partition
 from services.kernel.dataflow.closing import closing_us
 from services.kernel.dataflow.watermark import followed
 from services.kernel.errors import TopicChanged
 from services.kernel.logs.cuts import of_plan
-from services.kernel.planning.layout import TaskLayout, UnitLayout, spark_plan, task_name
+from services.kernel.planning.layout import UnitLayout
 from services.worker.core.cutting import REST_AFTER_MS, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
 from services.worker.core.restarts import Restarts
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sources.feed import Feed
-from services.worker.sources.recut import RecutFeed
+from services.worker.sources.feeds import feed_of, table_tasks
 from services.worker.sources.replaced import TopicGuard, gone, stopped
 from services.worker.sources.rows import RowsFeed
 from services.worker.sources.user_topic import SourceFeed
@@ -59,10 +58,10 @@ class Cutter:
         self._log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()))
         self._until = until
         self.rewired = False
-        self._tables = frozenset(_table_tasks(job))
+        self._tables = frozenset(table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
-            task.name: _feed(job, task, self._log.task(task.name), batch, around)
+            task.name: feed_of(job, task, self._log.task(task.name), batch, around)
             for task in layout.tasks
             if task.source is not None
         }
@@ -335,25 +334,3 @@ def _source(feed: Feed) -> str:
 def _topic(feed: Feed) -> str:
     assert feed.task.source is not None
     return feed.task.source.topic
-
-
-def _feed(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: Surroundings) -> Feed:
-    """Of a source, or of what a Spark driver commits."""
-    if task.operator.kind == "spark":
-        spark, topic = spark_plan(job.plan, task.operator.name), job.topics.commits(task.operator.name)
-
-        def refuse(partition: int, offset: int, cause: str) -> None:
-            around.refusals.refuse(Partition(topic, partition), offset, cause, job.plan.job)
-
-        if spark.mode == REAL_TIME:
-            return RowsFeed(task, state, batch, spark, refuse)
-        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0))
-    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name], around.clock_ms())
-
-
-def _table_tasks(job: JobView) -> list[str]:
-    """The source tasks of the job that bring tables."""
-    tables = {name for name, source in job.plan.spec["sources"].items() if source.get("table")}
-    return [
-        task_name(s.operator, index) for s in job.plan.sources if s.operator in tables for index in range(len(s.owners))
-    ]

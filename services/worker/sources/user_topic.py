@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,92 +19,13 @@ from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Ran
 from schemas.dead_letters import DeadLetter, of_record
 from schemas.topics import Partition
 from services.kernel.codecs.decoding import Decoded
-from services.kernel.dataflow.source_records import Key, SourceDecoder
+from services.kernel.dataflow.source_records import SourceDecoder
 from services.kernel.dataflow.unit import Fed
 from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """Records of one partition that are fetched and not yet processed. cut: the first offset that no cut names.
-
-    offsets, values, stamps: of the records, side by side. keys: of deletions in a table, by offset. end, met: the last
-    and the first end of the partition that the reader came to. bytes: about, so that it costs nothing to keep.
-    """
-
-    position: int
-    cut: int
-    fetched: int
-    table: bool = False
-    end: int = -1
-    met: int = -1
-    offsets: list[int] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    stamps: list[int] = field(default_factory=list)
-    keys: dict[int, Key] = field(default_factory=dict)
-    bytes: int = 0
-
-    def offer(self, chunk: Chunk) -> None:
-        offsets = [message.offset() for message in chunk.messages]
-        new = bisect_left(offsets, self.fetched)
-        if new < len(offsets):
-            messages = chunk.messages[new:] if new else chunk.messages
-            values = [message.value() for message in messages]
-            self.offsets += offsets[new:]
-            self.values += values
-            self.stamps += [message.timestamp()[1] for message in messages]
-            if self.table and None in values:
-                self.keys |= {message.offset(): message.key() for message in messages if message.value() is None}
-            self.bytes += _size(values)
-            self.fetched = offsets[-1] + 1
-        if chunk.end is not None:
-            self.end = max(self.end, chunk.end)
-            self.met = chunk.end if self.met < 0 else self.met
-
-    @property
-    def at_end(self) -> bool:
-        """The reader has met the end of the partition behind what it brought."""
-        return self.end >= self.fetched
-
-    @property
-    def uncut(self) -> int:
-        """Records that no cut names yet."""
-        return len(self.offsets) - bisect_left(self.offsets, self.cut)
-
-    def holds(self, stop: int) -> bool:
-        """Whether every record below `stop` is here."""
-        return self.fetched >= stop or self.end >= stop
-
-    def loaded(self, stop: int) -> bool:
-        """Whether the records below `stop` are all that there were when the reader first came to an end.
-
-        Not the newest end: of a partition that is written all the time it may never be reached.
-        """
-        return self.met >= 0 and bisect_left(self.offsets, self.met) <= bisect_left(self.offsets, stop)
-
-    def between(self, start: int, stop: int) -> slice:
-        return slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
-
-    def keys_of(self, some: slice) -> dict[int, Key]:
-        """Of the deletions in a slice of the records, by position in it."""
-        places = {offset: bisect_left(self.offsets, offset) for offset in self.keys}
-        return {at - some.start: self.keys[offset] for offset, at in places.items() if some.start <= at < some.stop}
-
-    def drop(self, stop: int) -> None:
-        gone = bisect_left(self.offsets, stop)
-        self.bytes -= self.bytes * gone // max(1, len(self.offsets))
-        del self.offsets[:gone], self.values[:gone], self.stamps[:gone]
-        if self.keys:
-            self.keys = {offset: key for offset, key in self.keys.items() if offset >= stop}
-        self.position = stop
-        self.fetched = max(self.fetched, stop)
-
-
-def _size(values: Iterable[bytes | None]) -> int:
-    return sum(map(len, filter(None, values)))
+from services.worker.sources.waiting import Waiting, size
 
 
 @dataclass(slots=True)
@@ -133,7 +54,7 @@ class SourceFeed:
         self.task = task
         self._lateness_us = int(float(params.get("allowed_lateness_s") or 0) * 1_000_000)
         self._decoder, self._table = SourceDecoder(task.operator, params), bool(params.get("table"))
-        self._waiting = {r.partition: _Waiting(r.stop, r.stop, r.stop, self._table) for r in state.ranges}
+        self._waiting = {r.partition: Waiting(r.stop, r.stop, r.stop, self._table) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
         self.idling = None if self._table else Idling(*after_ms, now_ms)
@@ -201,7 +122,7 @@ class SourceFeed:
 
     def _empty(self, positions: Iterable[tuple[int, int]]) -> None:
         self.lives += 1
-        self._waiting = {partition: _Waiting(at, at, at, self._table) for partition, at in positions}
+        self._waiting = {partition: Waiting(at, at, at, self._table) for partition, at in positions}
 
     def _holds(self, cut: Cut) -> bool:
         return all(self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
@@ -213,7 +134,7 @@ class SourceFeed:
         self.last_cut_ms = now_ms
         for r in cut.ranges:
             if r.partition not in self._waiting:
-                self._waiting[r.partition] = _Waiting(r.start, r.start, r.start, self._table)
+                self._waiting[r.partition] = Waiting(r.start, r.start, r.start, self._table)
             self._waiting[r.partition].cut = r.stop
             self._newest[r.partition] = r.newest_us
             if self.idling is not None and r.stop > r.start:
@@ -255,10 +176,10 @@ class SourceFeed:
         final = ends is not None and all(r.stop >= ends.get(r.partition, 0) for r in read.ranges)
         return read.ranges, final
 
-    def _stop(self, waiting: _Waiting, share: int, max_bytes: int, end: int | None) -> int:
+    def _stop(self, waiting: Waiting, share: int, max_bytes: int, end: int | None) -> int:
         offsets, first = waiting.offsets, bisect_left(waiting.offsets, waiting.cut)
         last = min(len(offsets), first + share)
-        while last - first > 1 and waiting.bytes > max_bytes and _size(waiting.values[first:last]) > max_bytes:
+        while last - first > 1 and waiting.bytes > max_bytes and size(waiting.values[first:last]) > max_bytes:
             last = first + (last - first) // 2
         stop = offsets[last - 1] + 1 if last > first else waiting.cut
         if end is None:

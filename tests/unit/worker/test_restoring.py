@@ -30,7 +30,7 @@ class Unit:
         self.batch += 1
         run = Id("w", self.batch)
         self._put(Part(run, 0, False, pack([(b"\0\0key", b"%d" % self.batch), (b"\0\0%d" % self.batch, b"")])))
-        self._put(Marker(run, self._last, 1, self.batch - 1, self.batch, b"", None, ["t"], {}, [], self.batch, None))
+        self._put(Marker(run, self._last, 1, self.batch - 1, self.batch, b"", None, ["t"], {}, [], None))
         self._last = run
 
     def _put(self, record: Part | Marker) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, decode, encode, pack, unpack
 from schemas.decided import Id
 from services.kernel.errors import StateCorrupted
-from services.kernel.logs.checkpoint_log import CheckpointLog, Paste, paste_rule, restore
+from services.kernel.logs.checkpoint_log import CheckpointLog, restore
 from services.kernel.logs.decided import Author
 from services.kernel.state.image import MemoryImage
 
@@ -23,7 +23,7 @@ def part(run: Id, index: int, entries: dict[bytes, bytes | None] | None = None, 
 def marker(
     id: Id, prev: Id | None, b: int, parts: int, a: int = 0, sweep: tuple[bytes, bytes | None] = EVERYTHING
 ) -> Marker:
-    return Marker(id, prev, parts, a, b, sweep[0], sweep[1], ["t"], {}, [], b)
+    return Marker(id, prev, parts, a, b, sweep[0], sweep[1], ["t"], {}, [])
 
 
 A1, A2, B1, B2 = Id("a", 1), Id("a", 2), Id("b", 1), Id("b", 2)
@@ -82,20 +82,6 @@ def test_a_sweep_with_a_hole_does_not_count() -> None:
     log = CheckpointLog()
     valid(log, [marker(A1, None, 1, 0, sweep=(b"", b"m")), marker(A2, A1, 2, 0, sweep=(b"p", None))])
     assert log.base is None
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "own", "expected"),
-    [
-        (4, 8, 8, Paste.SKIP),
-        (4, 8, 9, Paste.SKIP),
-        (4, 8, 4, Paste.APPLY),
-        (4, 8, 7, Paste.APPLY),
-        (4, 8, 3, Paste.REBUILD),
-    ],
-)
-def test_the_paste_rule(a: int, b: int, own: int, expected: Paste) -> None:
-    assert paste_rule(marker(A1, None, b, 0, a=a), own) is expected
 
 
 def test_records_survive_encoding() -> None:
@@ -158,9 +144,7 @@ class Unit:
         sweep: dict[bytes, bytes | None] = {k: v for k, v in slice_ if k not in delta}
         records: list[CheckpointRecord] = [part(run, 0, delta), part(run, 1, sweep, sweep=True)]
         records = records[1:] if lose else records
-        records.append(
-            Marker(run, fold.last_id, 2, self.image_b, self.batch, fold.cursor, stop, ["t"], {}, [], self.batch)
-        )
+        records.append(Marker(run, fold.last_id, 2, self.image_b, self.batch, fold.cursor, stop, ["t"], {}, []))
         for record in records:
             if fold.read(len(self.log), record) is not None:
                 self.image.apply(list(delta.items()))

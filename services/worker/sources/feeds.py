@@ -1,0 +1,41 @@
+"""Which feed a source task has: of a user's topic, or of what a Spark driver commits.
+
+Source: PROTOCOL 3 and 12.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from schemas.checkpoints import TaskCuts
+from schemas.plans import REAL_TIME
+from schemas.topics import Partition
+from services.kernel.planning.layout import TaskLayout, spark_plan, task_name
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sources.feed import Feed
+from services.worker.sources.recut import RecutFeed
+from services.worker.sources.rows import RowsFeed
+from services.worker.sources.user_topic import SourceFeed
+
+
+def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around: Surroundings) -> Feed:
+    """Of a source, or of what a Spark driver commits."""
+    if task.operator.kind == "spark":
+        spark, topic = spark_plan(job.plan, task.operator.name), job.topics.commits(task.operator.name)
+
+        def refuse(partition: int, offset: int, cause: str) -> None:
+            around.refusals.refuse(Partition(topic, partition), offset, cause, job.plan.job)
+
+        if spark.mode == REAL_TIME:
+            return RowsFeed(task, state, batch, spark, refuse)
+        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0))
+    return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name], around.clock_ms())
+
+
+def table_tasks(job: JobView) -> list[str]:
+    """The source tasks of the job that bring tables."""
+    tables = {name for name, source in job.plan.spec["sources"].items() if source.get("table")}
+    return [
+        task_name(s.operator, index) for s in job.plan.sources if s.operator in tables for index in range(len(s.owners))
+    ]

@@ -1,0 +1,94 @@
+"""Records of one partition of a user's topic, from when they are fetched until they are processed.
+
+Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from services.kernel.dataflow.source_records import Key
+from services.log.protocol import Chunk
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Records of one partition that are fetched and not yet processed. cut: the first offset that no cut names.
+
+    offsets, values, stamps: of the records, side by side. keys: of deletions in a table, by offset. end, met: the last
+    and the first end of the partition that the reader came to. bytes: about, so that it costs nothing to keep.
+    """
+
+    position: int
+    cut: int
+    fetched: int
+    table: bool = False
+    end: int = -1
+    met: int = -1
+    offsets: list[int] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+    keys: dict[int, Key] = field(default_factory=dict)
+    bytes: int = 0
+
+    def offer(self, chunk: Chunk) -> None:
+        offsets = [message.offset() for message in chunk.messages]
+        new = bisect_left(offsets, self.fetched)
+        if new < len(offsets):
+            messages = chunk.messages[new:] if new else chunk.messages
+            values = [message.value() for message in messages]
+            self.offsets += offsets[new:]
+            self.values += values
+            self.stamps += [message.timestamp()[1] for message in messages]
+            if self.table and None in values:
+                self.keys |= {message.offset(): message.key() for message in messages if message.value() is None}
+            self.bytes += size(values)
+            self.fetched = offsets[-1] + 1
+        if chunk.end is not None:
+            self.end = max(self.end, chunk.end)
+            self.met = chunk.end if self.met < 0 else self.met
+
+    @property
+    def at_end(self) -> bool:
+        """The reader has met the end of the partition behind what it brought."""
+        return self.end >= self.fetched
+
+    @property
+    def uncut(self) -> int:
+        """Records that no cut names yet."""
+        return len(self.offsets) - bisect_left(self.offsets, self.cut)
+
+    def holds(self, stop: int) -> bool:
+        """Whether every record below `stop` is here."""
+        return self.fetched >= stop or self.end >= stop
+
+    def loaded(self, stop: int) -> bool:
+        """Whether the records below `stop` are all that there were when the reader first came to an end.
+
+        Not the newest end: of a partition that is written all the time it may never be reached.
+        """
+        return self.met >= 0 and bisect_left(self.offsets, self.met) <= bisect_left(self.offsets, stop)
+
+    def between(self, start: int, stop: int) -> slice:
+        return slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
+
+    def keys_of(self, some: slice) -> dict[int, Key]:
+        """Of the deletions in a slice of the records, by position in it."""
+        places = {offset: bisect_left(self.offsets, offset) for offset in self.keys}
+        return {at - some.start: self.keys[offset] for offset, at in places.items() if some.start <= at < some.stop}
+
+    def drop(self, stop: int) -> None:
+        gone = bisect_left(self.offsets, stop)
+        self.bytes -= self.bytes * gone // max(1, len(self.offsets))
+        del self.offsets[:gone], self.values[:gone], self.stamps[:gone]
+        if self.keys:
+            self.keys = {offset: key for offset, key in self.keys.items() if offset >= stop}
+        self.position = stop
+        self.fetched = max(self.fetched, stop)
+
+
+def size(values: Iterable[bytes | None]) -> int:
+    """Bytes of these values."""
+    return sum(map(len, filter(None, values)))
