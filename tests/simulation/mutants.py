@@ -752,7 +752,7 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (blind_retry, 9, "takeovers"),
     (rows_in_doubt_forgotten, 9, "takeovers"),
     (unsent_frames_forgotten, 6, "unsent"),
-    (kept_too_short, 29, "unsent"),
+    (kept_too_short, 161, "unsent"),
     (handed_over_at_once, 0, "moves"),
     (standby_let_go_first, 2, "moves"),
     (balanced_to_and_fro, 3, "balance"),
