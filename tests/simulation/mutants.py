@@ -714,7 +714,7 @@ MUTANTS: tuple[tuple[Bug, int], ...] = (
     (snapshot_taken_for_the_present, 21),
     (last_cut_wins, 45),
     (duplicates_taken, 45),
-    (jump_leaves_inputs, 239),
+    (jump_leaves_inputs, 18),
 )
 """Each bug and the seed of a history that catches it."""
 
