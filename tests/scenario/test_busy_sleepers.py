@@ -6,7 +6,7 @@ import pytest
 
 from schemas.assignments import Flags
 from services.worker.process.loop import Worker
-from services.worker.unit import copy, intake
+from services.worker.unit import intake, receiving
 from services.worker.unit.copy import UnitCopy
 from tests.support.memory_cluster import MemoryCluster
 
@@ -68,7 +68,7 @@ def sleeper(worker: Worker) -> UnitCopy:
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> Busy:
     monkeypatch.setattr(intake, "ASLEEP_INPUT_BYTES", LIMIT)
-    monkeypatch.setattr(copy, "RETURN_MS", RETURN_MS)
+    monkeypatch.setattr(receiving, "RETURN_MS", RETURN_MS)
     return Busy()
 
 

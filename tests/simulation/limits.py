@@ -14,7 +14,7 @@ from services.kernel.state import keyed as state
 from services.worker.checkpoint import checkpointer, parts
 from services.worker.core import cutting
 from services.worker.sinks import delivery
-from services.worker.unit import copy, intake, outputs, trimmer
+from services.worker.unit import intake, outputs, receiving, trimmer
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (parts, "PART_BYTES", (50, 500, 512 * 1024)),
         (checkpointer, "SETTLED_ENTRIES", (1, 3, 1_000)),
         (intake, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
-        (copy, "RETURN_MS", (100, 1_000, 10_000)),
+        (receiving, "RETURN_MS", (100, 1_000, 10_000)),
     )
     with ExitStack() as stack:
         for module, name, values in drawn:

@@ -34,8 +34,9 @@ from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
-from services.worker.sinks.delivery import Delivery
-from services.worker.sinks.position import Positions, newest_cut
+from services.worker.sinks.position import newest_cut
+from services.worker.unit.opening import Opening
+from services.worker.unit.receiving import Receiving
 from services.worker.unit.running import Running
 from services.worker.unit.takeover import Takeover
 
@@ -44,8 +45,6 @@ PATIENT_MS = 1_000
 """A call that waited for so long without an answer says that Kafka is away, and nothing about the copy."""
 MISSING_MS = 10_000.0
 """How often a copy says that it waits for frames that Kafka has lost."""
-RETURN_MS = 10_000
-"""For so long a copy that sleeps stays away from an input that was too busy for it."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
 
 
@@ -59,10 +58,8 @@ class UnitCopy:
         self.running: Running | None = None
         self._rebuilt: Rebuilt | None = None
         self._image: Image | None = None
-        self._delivery: Delivery | None = None
-        self._holds = self._receiving = False
-        self._left: set[Partition] = set()
-        self._return_ms = math.inf
+        self._receiving = Receiving(self, around.data)
+        self._opening = Opening(job, layout, around, self._reached, self._delivery_failed)
         self._attempt = 0
         self._rebuilds = self._restored_batch = 0
         self._restored_from_ms = -math.inf
@@ -111,22 +108,19 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return math.inf
-        return min(running.turns.next_deadline, self._return_ms)
+        return min(running.turns.next_deadline, self._receiving.return_ms)
 
     def step(self, now_ms: float) -> bool:
         """One turn, which does nothing before something is due; True if a batch was processed."""
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False
-        if now_ms >= self._return_ms:
-            self._look_back(running, now_ms)
+        self._receiving.look_back(running, now_ms)
         due = running.turns.due(now_ms)
         if not due and self._takeover is None:
             return False
         worked = due and self._guard(lambda: running.step(now_ms))
-        if self._receiving:
-            self._rewire(running)
-            self._leave(running.overfed(), now_ms)
+        self._receiving.turned(running, now_ms)
         if worked:
             self._rebuilds = 0
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
@@ -139,15 +133,6 @@ class UnitCopy:
             running.tell_end()
             self._handle(lifecycle.Finished())
         return bool(worked)
-
-    def _rewire(self, running: Running) -> None:
-        """Partitions have joined, or a topic is another one."""
-        left, joined = running.intake.rewired()
-        if left:
-            self._around.data.remove(self, left)
-            self._left -= left
-        if joined:  # nothing joins in nearly every turn
-            self._around.data.add(self, joined)
 
     def report(self) -> CopyState:
         """For the heartbeat."""
@@ -223,89 +208,19 @@ class UnitCopy:
     def _receive(self) -> None:
         """Reads the inputs if the flags say so; they count from where the image stands."""
         assert self.running is not None
-        if self._receiving and not self.core.flags.receive:
-            self.running.intake.let_go()
-            self._around.data.remove(self)
-            self._stay()
-        elif self.core.flags.receive and not self._receiving:
-            self._around.data.add(self, self.running.intake.positions())
-            self.running.intake.rewired()
-        elif not self.running.asleep:
-            self._return()
-        self._receiving = self.core.flags.receive
-
-    def _leave(self, overfed: set[Partition], now_ms: float) -> None:
-        """What it sleeps beside is read by others, or by nobody: it goes on from the newest marker when it wakes, or
-        after a while.
-        """
-        if leaving := overfed - self._left:
-            self._around.data.remove(self, leaving)
-            self._left |= leaving
-            self._return_ms = now_ms + RETURN_MS
-
-    def _look_back(self, running: Running, now_ms: float) -> None:
-        """Returns, unless it still holds what it left with: then no checkpoint has come since."""
-        if running.overfed():
-            self._return_ms = now_ms + RETURN_MS
-        else:
-            self._return()
-
-    def _return(self) -> None:
-        """To the inputs that it left."""
-        assert self.running is not None
-        positions = self.running.intake.positions()
-        self._around.data.add(self, {partition: positions[partition] for partition in self._left & positions.keys()})
-        self._stay()
-
-    def _stay(self) -> None:
-        self._left.clear()
-        self._return_ms = math.inf
+        self._receiving.place(self.running, self.core.flags.receive)
 
     def _outputs(self) -> None:
         """With commit: holds the transactional id. Without: is connected, so that it could."""
-        if not self._layout.unit.delivers:
-            return
-        if not self.core.flags.commit:
-            if self._holds or self._delivery is None:
-                self._close_outputs()
-                self._delivery = self._new_delivery()
-                self._delivery.prepare()
-            return
-        self._delivery = self._delivery or self._new_delivery()
-        self._delivery.epoch = self.core.epoch
-        if not self._holds:
-            self._holds = True
-            self._delivery.open(lambda _: self._handle(lifecycle.Opened()))
-
-    def _new_delivery(self) -> Delivery:
-        unit = self._layout.unit
-        return Delivery(
-            self._around.log,
-            self._around.deliveries,
-            self._job.topics,
-            unit.name,
-            unit.partition,
-            self._positions(),
-            self._delivery_failed,
-            put_aside=self._job.plan.spec.get("on_error") != "fail",
-        )
-
-    def _positions(self) -> Positions:
-        unit, topics = self._layout.unit, self._job.topics
-        return Positions(
-            self._around.log,
-            unit.name,
-            Partition(topics.delivered, unit.partition),
-            Partition(topics.cuts, 0),
-            self._job.skipped.get(Partition(topics.delivered, unit.partition), frozenset()),
-            lambda: 0 if self.running is None else self.running.batch,
-            lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
-        )
+        self._opening.place(self.core.epoch, self.core.flags.commit, lambda: self._handle(lifecycle.Opened()))
 
     def _deliver(self) -> None:
         assert self.running is not None
-        assert self._delivery is not None
-        self.running.deliver_by(self._delivery)
+        assert self._opening.delivery is not None
+        self.running.deliver_by(self._opening.delivery)
+
+    def _reached(self) -> int:
+        return 0 if self.running is None else self.running.batch
 
     def _keep_rows(self) -> None:
         assert self.running is not None
@@ -315,20 +230,15 @@ class UnitCopy:
         self._attempt += 1
         if self._takeover is not None:
             self._takeover = Takeover(self._takeover.placed_ms)
-        self._around.data.remove(self)
+        self._receiving.close()
         self._around.control.remove(self)
-        self._receiving = False
-        self._stay()
         if self.running is not None:
             self.running.close()
             self._around.restores.run(self.running.forget, lambda _: None, self.key)
         self.running = None
 
     def _close_outputs(self) -> None:
-        self._holds = False
-        if self._delivery is not None:
-            self._delivery.close()
-            self._delivery = None
+        self._opening.close()
 
     def _read_decisions(self) -> None:
         def read() -> None:

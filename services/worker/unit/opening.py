@@ -1,0 +1,83 @@
+"""The outputs of one copy: prepared while it does not commit, opened when it does, closed when it is over.
+
+Source: PROTOCOL 8 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas.topics import Partition
+from services.kernel.planning.layout import UnitLayout
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sinks.delivery import Delivery
+from services.worker.sinks.position import Positions
+
+
+class Opening:
+    """Of one copy. delivery: None while the outputs are closed.
+
+    Args:
+        done: the batch that the copy has reached.
+        failed: called with what went wrong, once for each delivery.
+    """
+
+    def __init__(
+        self,
+        job: JobView,
+        layout: UnitLayout,
+        around: Surroundings,
+        done: Callable[[], int],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
+        self.delivery: Delivery | None = None
+        self._holds = False
+
+    def place(self, epoch: int, commit: bool, opened: Callable[[], None]) -> None:
+        """With commit: holds the transactional id, and says when. Without: is connected, so that it could."""
+        if not self._unit.delivers:
+            return
+        if not commit:
+            if self._holds or self.delivery is None:
+                self.close()
+                self.delivery = self._new_delivery()
+                self.delivery.prepare()
+            return
+        self.delivery = self.delivery or self._new_delivery()
+        self.delivery.epoch = epoch
+        if not self._holds:
+            self._holds = True
+            self.delivery.open(lambda _: opened())
+
+    def close(self) -> None:
+        """Drops the transactional producer."""
+        self._holds = False
+        if self.delivery is not None:
+            self.delivery.close()
+            self.delivery = None
+
+    def _new_delivery(self) -> Delivery:
+        return Delivery(
+            self._around.log,
+            self._around.deliveries,
+            self._job.topics,
+            self._unit.name,
+            self._unit.partition,
+            self._positions(),
+            self._failed,
+            put_aside=self._job.plan.spec.get("on_error") != "fail",
+        )
+
+    def _positions(self) -> Positions:
+        unit, topics = self._unit, self._job.topics
+        return Positions(
+            self._around.log,
+            unit.name,
+            Partition(topics.delivered, unit.partition),
+            Partition(topics.cuts, 0),
+            self._job.skipped.get(Partition(topics.delivered, unit.partition), frozenset()),
+            self._done,
+            lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
+        )
