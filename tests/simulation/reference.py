@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from schemas.frames import FLAG_END, Header, unpack
 from schemas.plans import Plan
 from schemas.topics import JobTopics, Partition
-from services.kernel.codecs.frames import FrameCodec
 from services.kernel.dataflow.replaying import Outcome, Replay, Taken
 from services.kernel.state.image import MemoryImage
 from tests.simulation.images import State, named
@@ -35,14 +34,10 @@ class Reference(Replay):
     def __init__(
         self, plan: Plan, topics: JobTopics, states: Mapping[tuple[str, int], State], max_frame_bytes: int
     ) -> None:
-        super().__init__(plan, topics)
-        self._states, self._max_frame_bytes = states, max_frame_bytes
+        super().__init__(plan, topics, max_frame_bytes)
+        self._states = states
         self.frames: dict[Frame, tuple[int, int, int, int]] = {}
         self.differ: list[tuple[str, int]] = []
-        for unit in self._units:
-            unit._codecs = {
-                name: FrameCodec(codec._rows.schema, self._max_frame_bytes) for name, codec in unit._codecs.items()
-            }
 
     def process(self, taken: Mapping[str, Taken]) -> list[Outcome]:
         outcomes = super().process(taken)

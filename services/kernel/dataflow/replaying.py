@@ -8,7 +8,7 @@ delivered.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import repeat
@@ -19,18 +19,17 @@ import polars as pl
 
 from schemas.cuts import END_WATERMARK, Cut, Range
 from schemas.dead_letters import DeadLetter, of_record
-from schemas.frames import FLAG_END
 from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.topics import JobTopics, Partition, generation_number
 from services.kernel.codecs.decoding import Decoded
 from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec, Sender
+from services.kernel.codecs.frames import MAX_FRAME_BYTES, FrameCodec
 from services.kernel.codecs.marked import AT, RowDecoder, RowReader, lanes
-from services.kernel.dataflow.merging import InputPartition
-from services.kernel.dataflow.routing import split
+from services.kernel.dataflow.inputs import Inputs
+from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.sink_records import sink_records
 from services.kernel.dataflow.source_records import Keys, SourceDecoder
-from services.kernel.dataflow.unit import Fed, Produced, Sent, Unit
+from services.kernel.dataflow.unit import Fed, Produced, Unit
 from services.kernel.errors import HoldfastError
 from services.kernel.logs.recut import Recut
 from services.kernel.operators.operator import TIME
@@ -97,14 +96,14 @@ class Replay:
         CodeUnavailable: a Python operator cannot be loaded here.
     """
 
-    def __init__(self, plan: Plan, topics: JobTopics) -> None:
+    def __init__(self, plan: Plan, topics: JobTopics, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         layouts = unit_layouts(plan, topics)
         number = generation_number(plan.generation)
-        self._units = [_ReplayedUnit(layouts[name], plan, number) for name in _in_order(layouts)]
-        self._readers: dict[Partition, list[InputPartition]] = defaultdict(list)
+        self._units = [_ReplayedUnit(layouts[name], plan, number, max_frame_bytes) for name in _in_order(layouts)]
+        self._readers: dict[Partition, list[Inputs]] = defaultdict(list)
         for unit in self._units:
-            for partition, source in unit.inputs.items():
-                self._readers[partition].append(source)
+            for partition in unit.inputs:
+                self._readers[partition].append(unit.inputs)
         self._appended: dict[Partition, int] = defaultdict(int)
         self.batch = 0
 
@@ -137,27 +136,22 @@ class Replay:
     def _append(self, partition: Partition, frame: bytes) -> None:
         """Carries frames between units, as Kafka does."""
         for reader in self._readers[partition]:
-            reader.offer(self._appended[partition], frame)
+            reader.offer(partition, [(self._appended[partition], frame)], self.batch)
         self._appended[partition] += 1
 
 
 class _ReplayedUnit:
     """One unit, its sources and its inputs."""
 
-    def __init__(self, layout: UnitLayout, plan: Plan, generation: int) -> None:
+    def __init__(self, layout: UnitLayout, plan: Plan, generation: int, max_frame_bytes: int) -> None:
         self.name = layout.unit.name
         self.batch = 0
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
         self._tasks = layout.tasks
         self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
-        self._senders = {task.name: Sender(task.index, generation, epoch=0) for task in layout.tasks}
-        self._codecs = {task.name: FrameCodec(stream_schema(task.operator.fields)) for task in layout.tasks}
-        self.inputs: dict[Partition, InputPartition] = {}
-        self._slots: dict[Partition, list[tuple[tuple[str, int], FrameCodec]]] = defaultdict(list)
-        for partition, slot, codec, writers in _remote_inputs(layout):
-            self.inputs.setdefault(partition, InputPartition(str(partition), writers, generation, 0, 0))
-            self._slots[partition].append((slot, codec))
+        self._frames = Frames(layout, generation, max_frame_bytes)
+        self.inputs = Inputs(layout, generation, None, _refused)
 
     @property
     def ended(self) -> bool:
@@ -168,11 +162,7 @@ class _ReplayedUnit:
         return [name for name, source in self._sources.items() if not source.ended]
 
     def ready(self, batch: int, taken: Mapping[str, Taken]) -> bool:
-        return (
-            not self.ended
-            and all(name in taken for name in self.awake)
-            and all(source.ready(batch) for source in self.inputs.values())
-        )
+        return not self.ended and all(name in taken for name in self.awake) and self.inputs.ready(batch)
 
     def process(self, batch: int, taken: Mapping[str, Taken], append: Callable[[Partition, bytes], None]) -> Outcome:
         outcome = Outcome(self.name)
@@ -181,9 +171,11 @@ class _ReplayedUnit:
         for name in self.awake:
             fed[name], refused = self._sources[name].take(taken[name])
             outcome.dead += refused
-        produced = self._unit.process(batch, fed, self._take_frames(batch))
-        for sent in produced.sent:
-            self._send(batch, sent, append)
+        frames = self.inputs.take(batch)
+        self.inputs.forget_hashes(batch)
+        produced = self._unit.process(batch, fed, frames)
+        for partition, frame in self._frames.encode(batch, produced.sent, epoch=0):
+            append(partition, frame)
         outcome.dead += produced.dead
         outcome.dropped += produced.dropped
         for task in self._tasks:
@@ -193,22 +185,6 @@ class _ReplayedUnit:
         if batch % SETTLE_EVERY == 0:
             self._settle()
         return outcome
-
-    def _take_frames(self, batch: int) -> dict[tuple[str, int], Fed]:
-        frames: dict[tuple[str, int], Fed] = {}
-        for partition, source in self.inputs.items():
-            assert source.ready(batch), f"{partition} has no batch {batch}: units run in topological order"
-            merged = source.take(batch)
-            source.forget_hashes(batch)
-            for slot, codec in self._slots[partition]:
-                frames[slot] = Fed(codec.decode(merged.payloads), merged.watermark)
-        return frames
-
-    def _send(self, batch: int, sent: Sent, append: Callable[[Partition, bytes], None]) -> None:
-        codec, sender = self._codecs[sent.task.name], self._senders[sent.task.name]
-        for target, rows in zip(sent.output.targets, split(sent.rows, sent.output), strict=True):
-            for frame in codec.encode(rows, sender, batch, sent.watermark, FLAG_END if sent.end else 0):
-                append(Partition(sent.output.topic, target), frame)
 
     def _settle(self) -> None:
         capture = self._store.capture()
@@ -331,12 +307,8 @@ def _deliver(batch: int, produced: Produced, outcome: Outcome) -> None:
         outcome.rows[task.operator.params["query"]] += sink_rows(task, rows, batch)
 
 
-def _remote_inputs(layout: UnitLayout) -> Iterator[tuple[Partition, tuple[str, int], FrameCodec, Sequence[int]]]:
-    for task in layout.tasks:
-        for slot, source in enumerate(task.inputs):
-            if isinstance(source, RemoteInput):
-                codec = FrameCodec(stream_schema(task.input_fields[slot]))
-                yield source.partition, (task.name, slot), codec, source.writers
+def _refused(partition: Partition, offset: int, cause: str) -> None:
+    raise AssertionError(f"{partition} at {offset}: a frame that was made here does not fit: {cause}")
 
 
 def _in_order(layouts: Mapping[str, UnitLayout]) -> list[str]:
@@ -347,7 +319,12 @@ def _in_order(layouts: Mapping[str, UnitLayout]) -> list[str]:
             for output in task.outputs:
                 writers[output.topic].add(name)
     before = {
-        name: {writer for partition, *_ in _remote_inputs(layout) for writer in writers[partition.topic]}
+        name: {writer for topic in _topics_read(layout) for writer in writers[topic]}
         for name, layout in layouts.items()
     }
     return list(TopologicalSorter(before).static_order())
+
+
+def _topics_read(layout: UnitLayout) -> set[str]:
+    sources = (source for task in layout.tasks for source in task.inputs)
+    return {source.partition.topic for source in sources if isinstance(source, RemoteInput)}

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from schemas.checkpoints import Marker
 from schemas.dead_letters import DeadLetter
 from schemas.topics import Partition
+from services.kernel.dataflow.inputs import Inputs
 from services.kernel.dataflow.unit import Fed
 from services.kernel.errors import StateCorrupted
 from services.kernel.planning.layout import UnitLayout
@@ -20,7 +21,6 @@ from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sources.cutter import Cutter
 from services.worker.sources.feed import Feed
-from services.worker.unit.inputs import Inputs
 
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 ASLEEP_INPUT_BYTES = 1024 * 1024
@@ -124,7 +124,8 @@ class Intake:
         """Takes frames, cuts or records; True if that may change what there is to do. batch: the last one done."""
         if chunk.partition in self.inputs:
             # What comes before the last writer's frame changes nothing.
-            return self.inputs.offer(chunk, batch + 1)
+            frames = ((message.offset(), message.value() or b"") for message in chunk.messages)
+            return self.inputs.offer(chunk.partition, frames, batch + 1)
         if self.cutter.reads(chunk.partition):
             for message in chunk.messages:
                 self.cutter.read(message.offset(), message.value() or b"", batch)

@@ -6,13 +6,10 @@ Source: PROTOCOL 2 and 6 (a marker for b follows the acknowledgement of every fr
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from schemas.frames import FLAG_END
 from schemas.topics import Partition
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.dataflow.routing import split
+from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.unit import Sent
 from services.kernel.planning.layout import UnitLayout
 from services.log.protocol import Appender
@@ -28,13 +25,7 @@ class Outbox:
         self, layout: UnitLayout, generation: int, epoch: int, appender: Appender, max_frame_bytes: int
     ) -> None:
         self._appender = appender
-        self._codecs: Mapping[str, FrameCodec] = {
-            task.name: FrameCodec(stream_schema(task.operator.fields), max_frame_bytes)
-            for task in layout.tasks
-            if task.outputs
-        }
-        self._writers = {task.name: task.index for task in layout.tasks}
-        self._generation = generation
+        self._frames = Frames(layout, generation, max_frame_bytes)
         self.epoch = epoch
         self._unacknowledged: OrderedDict[int, int] = OrderedDict()
         self.done = 0
@@ -42,13 +33,8 @@ class Outbox:
 
     def send(self, batch: int, sent: Sequence[Sent]) -> None:
         """Appends every frame of a batch: one, or several parts, to each target partition."""
-        for one in sent:
-            codec = self._codecs[one.task.name]
-            sender = Sender(self._writers[one.task.name], self._generation, self.epoch)
-            flags = FLAG_END if one.end else 0
-            for target, rows in zip(one.output.targets, split(one.rows, one.output), strict=True):
-                for frame in codec.encode(rows, sender, batch, one.watermark, flags):
-                    self.append(batch, Partition(one.output.topic, target), frame)
+        for partition, frame in self._frames.encode(batch, sent, self.epoch):
+            self.append(batch, partition, frame)
 
     def append(self, batch: int, partition: Partition, value: bytes, key: bytes | None = None) -> None:
         """Appends one record that must be acknowledged before a marker for `batch`."""

@@ -5,7 +5,7 @@ Source: PROTOCOL 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from schemas.checkpoints import Marker, Position
@@ -15,7 +15,6 @@ from services.kernel.codecs.frames import FrameCodec
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.dataflow.unit import Fed
 from services.kernel.planning.layout import RemoteInput, UnitLayout
-from services.log.protocol import Chunk
 
 
 class Inputs:
@@ -63,12 +62,18 @@ class Inputs:
     def __contains__(self, partition: Partition) -> bool:
         return partition in self._partitions
 
-    def offer(self, chunk: Chunk, batch: int) -> bool:
-        """Takes frames of one partition; True if all that this partition has to bring for the batch is here."""
-        partition = self._partitions[chunk.partition]
-        for message in chunk.messages:
-            partition.offer(message.offset(), message.value() or b"")
-        return partition.ready(batch)
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions)
+
+    def offer(self, partition: Partition, frames: Iterable[tuple[int, bytes]], batch: int) -> bool:
+        """Takes frames of one partition, each with its offset.
+
+        True if all that this partition has to bring for the batch is here.
+        """
+        source = self._partitions[partition]
+        for offset, frame in frames:
+            source.offer(offset, frame)
+        return source.ready(batch)
 
     def ready(self, batch: int) -> bool:
         return all(partition.ready(batch) for partition in self._partitions.values())

@@ -1,0 +1,39 @@
+"""What a unit sends to other units: the rows of its tasks as frames, one batch a frame or several parts.
+
+Source: PROTOCOL 2 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from schemas.frames import FLAG_END
+from schemas.topics import Partition
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import MAX_FRAME_BYTES, FrameCodec, Sender
+from services.kernel.dataflow.routing import split
+from services.kernel.dataflow.unit import Sent
+from services.kernel.planning.layout import UnitLayout
+
+
+class Frames:
+    """Encodes what one unit sends. generation: the number in its frames."""
+
+    def __init__(self, layout: UnitLayout, generation: int, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._codecs: Mapping[str, FrameCodec] = {
+            task.name: FrameCodec(stream_schema(task.operator.fields), max_frame_bytes)
+            for task in layout.tasks
+            if task.outputs
+        }
+        self._writers = {task.name: task.index for task in layout.tasks}
+        self._generation = generation
+
+    def encode(self, batch: int, sent: Sequence[Sent], epoch: int) -> Iterator[tuple[Partition, bytes]]:
+        """Every frame of a batch, with where it goes: one, or several parts, to each target partition."""
+        for one in sent:
+            codec = self._codecs[one.task.name]
+            sender = Sender(self._writers[one.task.name], self._generation, epoch)
+            flags = FLAG_END if one.end else 0
+            for target, rows in zip(one.output.targets, split(one.rows, one.output), strict=True):
+                for frame in codec.encode(rows, sender, batch, one.watermark, flags):
+                    yield Partition(one.output.topic, target), frame
