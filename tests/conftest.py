@@ -19,6 +19,13 @@ hypothesis_settings.register_profile("noisy", deadline=None, suppress_health_che
 hypothesis_settings.load_profile("noisy")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Who asks for the broker needs it, whether it says so or not: `-m "not kafka"` starts none."""
+    for item in items:
+        if "kafka" in getattr(item, "fixturenames", ()) and item.get_closest_marker("kafka") is None:
+            item.add_marker(pytest.mark.kafka)
+
+
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Bootstrap servers of one embedded broker for the whole session: give topics and groups names of their own."""
