@@ -1,6 +1,6 @@
 """Balance: which unit is handed to which worker while all is calm. Pure and deterministic.
 
-Source: issue "Nothing is lost on a real Kafka", 9: after many failovers one of four workers held all active units.
+Source: PROTOCOL 8. After many failovers one of four workers led all units.
 Every move strictly reduces first the copies beyond the workers' slots, then the imbalance of active units (the sum over
 the workers of their squared number per slot). Both are bounded below, so moves end, and none undoes another. All
 replicas compute the same move from the same records, so that at most one of their proposals is valid.
