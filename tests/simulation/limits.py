@@ -40,6 +40,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (checkpointer, "SETTLED_ENTRIES", (1, 3, 1_000)),
         (intake, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
         (receiving, "RETURN_MS", (100, 1_000, 10_000)),
+        (cutting, "MAX_LEAD_BYTES", (300, 3_000, 32 * 1024 * 1024)),
     )
     with ExitStack() as stack:
         for module, name, values in drawn:

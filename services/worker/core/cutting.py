@@ -6,7 +6,8 @@ Source: PROTOCOL 3. To change the rhythm of batches, change the reasons in `due`
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from enum import Enum
 
 IDLE_CUT_MS = 500
@@ -14,6 +15,7 @@ REST_AFTER_MS, REST_CUT_MS = 10_000.0, 4_000
 """A job without records for so long is cut so seldom, where nobody waits for time to pass (see core/idling.py)."""
 MAX_LEAD_BATCHES = 64
 MAX_LEAD_BYTES = 32 * 1024 * 1024
+"""How far a task's cuts may be ahead of the slowest unit of the job: the rest waits in the user's topic."""
 LOOK_MS = 2.0
 """How often one that is too far ahead looks whether the others have come nearer."""
 
@@ -31,11 +33,11 @@ class Rhythm:
 class Sight:
     """The state of a source task by which it decides whether to cut.
 
-    batch: its last valid cut; newest: the highest batch any source task has cut; slowest: the lowest batch that a unit
-    of the job has processed. records, bytes: waiting, uncut. last_ms: when its last cut was read back; stirred_ms: when
-    the last cut of the job that brings records was, or the copy became the leader. settled: nothing waits for time.
-    at_end: the drain's end offsets are reached by what waits. grown: partitions are to join. deciding: a proposal has
-    not been read back.
+    batch: its last valid cut; lead: bytes in its cuts that not every unit has processed; newest: the highest batch any
+    source task has cut; slowest: the lowest batch that a unit of the job has processed. records, bytes: waiting, uncut.
+    last_ms: when its last cut was read back; stirred_ms: when the last cut of the job that brings records was, or the
+    copy became the leader. settled: nothing waits for time. at_end: the drain's end offsets are reached by what waits.
+    grown: partitions are to join. deciding: a proposal has not been read back.
     """
 
     batch: int
@@ -52,6 +54,29 @@ class Sight:
     final: bool = False
     at_end: bool = False
     grown: bool = False
+    lead: int = 0
+
+    @property
+    def too_far_ahead(self) -> bool:
+        return self.batch - self.slowest >= MAX_LEAD_BATCHES or self.lead >= MAX_LEAD_BYTES
+
+
+@dataclass(slots=True)
+class Lead:
+    """How many bytes a task has cut that not every unit of the job has processed."""
+
+    bytes: int = 0
+    _cuts: deque[tuple[int, int]] = field(default_factory=deque)
+
+    def cut(self, batch: int, size: int) -> None:
+        self._cuts.append((batch, size))
+        self.bytes += size
+
+    def behind(self, slowest: int) -> int:
+        """The bytes in batches after `slowest`, the last that every unit has processed."""
+        while self._cuts and self._cuts[0][0] <= slowest:
+            self.bytes -= self._cuts.popleft()[1]
+        return self.bytes
 
 
 class Reason(Enum):
@@ -75,7 +100,7 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
     """Why to cut now, or None."""
     if sight.deciding or sight.paused or sight.final:
         return None
-    if sight.batch - sight.slowest >= MAX_LEAD_BATCHES:
+    if sight.too_far_ahead:
         return None
     since_ms = sight.now_ms - sight.last_ms
     if sight.newest > sight.batch:
@@ -95,7 +120,7 @@ def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
     """How long until time alone can make a cut due: for ever while one is on its way, or none may come."""
     if sight.deciding or sight.paused or sight.final:
         return math.inf
-    if sight.batch - sight.slowest >= MAX_LEAD_BATCHES:
+    if sight.too_far_ahead:
         return LOOK_MS
     if sight.grown:
         return 0.0

@@ -21,7 +21,7 @@ from services.kernel.dataflow.watermark import followed
 from services.kernel.errors import TopicChanged
 from services.kernel.logs.cuts import of_plan
 from services.kernel.planning.layout import UnitLayout
-from services.worker.core.cutting import REST_AFTER_MS, Sight, due, wait_ms
+from services.worker.core.cutting import REST_AFTER_MS, Lead, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
 from services.worker.core.restarts import Restarts
 from services.worker.host.job import JobView
@@ -71,6 +71,7 @@ class Cutter:
             if _source(feed) in self._log.replaced:
                 feed.stop(keep=False)
         self._restarts = Restarts()
+        self._leads = {name: Lead() for name in self.feeds}
         self._deciding: set[str] = set()
         self._asking: set[str] = set()
         self._ask_ms: dict[str, float] = {}
@@ -135,6 +136,7 @@ class Cutter:
         self._look(record, valid)
         if valid:
             self.rewired |= any(r.partition not in feed.positions() for r in record.ranges)
+            self._leads[record.task].cut(record.batch, feed.weight(record))
             feed.read_cut(record, self._around.clock_ms())
         if valid or self._around.author.wrote(record.id):
             self._deciding.discard(record.task)
@@ -202,6 +204,7 @@ class Cutter:
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
             grown=not held and bool(self._joining(feed, ends, now_ms)),
+            lead=self._leads[feed.task.name].behind(self._job.slowest),
         )
 
     def _joining(self, feed: Feed, ends: Mapping[int, int] | None, now_ms: float) -> tuple[Range, ...]:

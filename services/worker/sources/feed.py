@@ -57,6 +57,10 @@ class Feed(Protocol):
         """Takes a valid cut of this task, ours or another copy's, and the partitions that join with it."""
         ...
 
+    def weight(self, cut: Cut) -> int:
+        """Bytes, about, of the records that are here and that a cut names."""
+        ...
+
     def at_end(self, ends: Mapping[int, int]) -> bool:
         """Whether all that a drain asks for is here."""
         ...

@@ -89,6 +89,10 @@ class RecutFeed:
             self._drop(r.stop)
             self.ended = cut.final
 
+    def weight(self, cut: Cut) -> int:
+        (r,) = cut.ranges
+        return sum(one.bytes for one in self._waiting if r.start <= one.offset < r.stop)
+
     def at_end(self, ends: Mapping[int, int]) -> bool:
         """A drain ends when Spark says so: where, is not known when it begins."""
         return any(one.commit.final for one in self._uncut())

@@ -63,6 +63,9 @@ class _Lane:
         first, last = at.search_sorted(start), at.search_sorted(stop)
         return self.rows.slice(first, max(0, last - first))
 
+    def weight(self, start: int, stop: int) -> int:
+        return self.bytes * self.between(start, stop).height // max(1, self.rows.height)
+
     def drop(self, stop: int) -> None:
         before = self.rows.height
         self.rows = self.rows.filter(pl.col(AT) >= stop).rechunk()
@@ -146,6 +149,10 @@ class RowsFeed:
             self._cuts[cut.batch] = cut
         else:
             self._drop(cut)
+
+    def weight(self, cut: Cut) -> int:
+        lanes = [(self._lanes[r.partition], r) for r in cut.ranges if r.partition != DECISIONS]
+        return sum(lane.weight(r.start, r.stop) for lane, r in lanes)
 
     def at_end(self, ends: Mapping[int, int]) -> bool:
         """A drain ends where Spark says so: that is not known when it begins."""

@@ -149,6 +149,10 @@ class SourceFeed:
         if prepared is not None and prepared.ranges != cut.ranges:
             del self._prepared[cut.batch]
 
+    def weight(self, cut: Cut) -> int:
+        known = [r for r in cut.ranges if r.partition in self._waiting]
+        return sum(self._waiting[r.partition].weight(r.start, r.stop) for r in known)
+
     def at_end(self, ends: Mapping[int, int]) -> bool:
         """Whether everything below the drain's end offsets has been fetched."""
         return all(

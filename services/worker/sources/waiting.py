@@ -74,6 +74,11 @@ class Waiting:
     def between(self, start: int, stop: int) -> slice:
         return slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
 
+    def weight(self, start: int, stop: int) -> int:
+        """Bytes, about, of the records here between two offsets."""
+        count = bisect_left(self.offsets, stop) - bisect_left(self.offsets, start)
+        return self.bytes * count // max(1, len(self.offsets))
+
     def keys_of(self, some: slice) -> dict[int, Key]:
         """Of the deletions in a slice of the records, by position in it."""
         places = {offset: bisect_left(self.offsets, offset) for offset in self.keys}

@@ -11,8 +11,10 @@ from services.worker.core.cutting import (
     IDLE_CUT_MS,
     LOOK_MS,
     MAX_LEAD_BATCHES,
+    MAX_LEAD_BYTES,
     REST_AFTER_MS,
     REST_CUT_MS,
+    Lead,
     Reason,
     Rhythm,
     Sight,
@@ -39,6 +41,8 @@ QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, no
         ({"records": 100, "paused": True}, None),
         ({"newest": 9, "final": True}, None),
         ({"records": 100, "batch": 5 + MAX_LEAD_BATCHES, "newest": 5 + MAX_LEAD_BATCHES}, None),
+        ({"records": 100, "newest": 6, "lead": MAX_LEAD_BYTES}, None),
+        ({"records": 100, "lead": MAX_LEAD_BYTES - 1}, Reason.FULL),
     ],
 )
 def test_when_a_cut_is_due(change: dict[str, float], expected: Reason | None) -> None:
@@ -52,7 +56,14 @@ def test_how_long_until_time_alone_makes_a_cut_due() -> None:
 
 
 @pytest.mark.parametrize(
-    "held", [{"paused": True}, {"final": True}, {"deciding": True}, {"slowest": 5 - MAX_LEAD_BATCHES}]
+    "held",
+    [
+        {"paused": True},
+        {"final": True},
+        {"deciding": True},
+        {"slowest": 5 - MAX_LEAD_BATCHES},
+        {"lead": MAX_LEAD_BYTES},
+    ],
 )
 def test_one_that_may_not_cut_is_not_asked_again_at_once_because_data_wait(held: dict[str, Any]) -> None:
     """A paused job with records waiting kept its worker turning without rest."""
@@ -73,3 +84,12 @@ def test_a_settled_job_that_had_nothing_for_long_cuts_seldom_and_a_record_at_onc
 def test_while_somebody_may_wait_for_time_to_pass_it_is_cut_as_ever(change: dict[str, Any]) -> None:
     rest = replace(QUIET, settled=True, stirred_ms=0, last_ms=20_000, now_ms=20_000 + IDLE_CUT_MS)
     assert due(replace(rest, **change), RHYTHM) is Reason.IDLE
+
+
+def test_what_every_unit_has_processed_is_ahead_no_more() -> None:
+    lead = Lead()
+    for batch in (1, 2, 3):
+        lead.cut(batch, 10 * batch)
+    assert lead.behind(0) == 60
+    assert lead.behind(2) == 30
+    assert lead.behind(3) == lead.behind(9) == 0

@@ -62,6 +62,16 @@ def test_a_batch_is_exactly_the_records_its_cut_names() -> None:
     assert source.feed.records == 1
 
 
+def test_what_a_cut_weighs_are_the_bytes_of_its_records() -> None:
+    source = Source()
+    source.append(0, 1, 2, 3, 4)
+    source.append(1, 5)
+    source.fetch()
+    each = len(b'{"n": 1, "at": %d}' % T0)
+    cut = Cut("src-0", 1, (Range(0, 1, 3), Range(1, 0, 1)), NO_WATERMARK, Id("a", 1))
+    assert source.feed.weight(cut) == 3 * each
+
+
 def test_a_batch_waits_for_records_that_another_copy_had_already() -> None:
     source = Source()
     source.append(0, 1)
