@@ -711,7 +711,7 @@ MUTANTS: tuple[tuple[Bug, int], ...] = (
     (snapshot_upto_one_too_high, 1),
     (snapshot_of_invalid_changes, 1),
     (snapshot_without_goals, 1),
-    (snapshot_taken_for_the_present, 21),
+    (snapshot_taken_for_the_present, 16),
     (last_cut_wins, 45),
     (duplicates_taken, 45),
     (jump_leaves_inputs, 18),
