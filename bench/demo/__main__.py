@@ -216,7 +216,9 @@ class SparkDemo(Demo):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Runs a job on a year of flights, kills a worker, checks every row.")
+    parser = argparse.ArgumentParser(
+        prog="demo", description="Runs a job on a year of flights, kills a worker, checks every row."
+    )
     parser.add_argument("--workers", type=int, default=3)
     rates = f"default: {Demo.rate:,}; with --spark {SparkDemo.rate:,}"
     parser.add_argument("--rate", type=int, help=f"flights fed a second ({rates})")
