@@ -10,7 +10,7 @@ from collections.abc import Callable
 from schemas.topics import Partition
 from services.controller.conductor import Conductor, Kind
 from services.controller.watching import Watching
-from services.kernel.errors import StateCorrupted
+from services.log.aged import poll_aged
 from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
 
@@ -27,6 +27,7 @@ class Polling:
     def __init__(self, conductor: Conductor, log: Log, time_ms: Callable[[], int]) -> None:
         self._conductor, self._log, self._time_ms = conductor, log, time_ms
         self._kinds = conductor.topics()
+        self._beats = [partition for partition, kind in self._kinds.items() if kind is Kind.HEARTBEATS]
         self._watching = Watching(log)
         self._ticked_ms = 0
         self._behind: set[Partition] = set(self._kinds)
@@ -40,7 +41,7 @@ class Polling:
     def turn(self, timeout_s: float = 0.0) -> bool:
         """Reads what is there, carries out what follows; True if anything was read."""
         came = False
-        for chunk in self._poll(timeout_s):
+        for chunk in poll_aged(self._reader, self._log, self._beats, timeout_s):
             came |= bool(chunk.messages)
             self._feed(chunk)
         for record in self._watching.poll(self._conductor.progress_topics()):
@@ -65,15 +66,6 @@ class Polling:
         if now_ms - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now_ms
             self._conductor.tick(now_ms)
-
-    def _poll(self, timeout_s: float) -> list[Chunk]:
-        try:
-            return self._reader.poll(timeout_s)
-        except StateCorrupted:
-            # Only heartbeats are deleted by age; what is gone no longer matters.
-            beats = [partition for partition, kind in self._kinds.items() if kind is Kind.HEARTBEATS]
-            self._reader.assign(self._log.offsets(beats, "start"))
-            return []
 
     def _feed(self, chunk: Chunk) -> None:
         kind = self._kinds[chunk.partition]

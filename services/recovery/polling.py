@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import StateCorrupted
+from services.log.aged import poll_aged
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.log.protocol import Log
@@ -67,13 +67,7 @@ class Polling:
             self._echoed_us = self._now_us()
             self.replica.echo()
         came = False
-        try:
-            chunks = self._reader.poll(0)
-        except StateCorrupted:
-            # Only heartbeats are deleted by age; what is gone no longer matters.
-            self._reader.assign(self._log.offsets([self._beats], "start"))
-            chunks = []
-        for chunk in chunks:
+        for chunk in poll_aged(self._reader, self._log, [self._beats], 0):
             came |= bool(chunk.messages)
             for message in chunk.messages:
                 self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())

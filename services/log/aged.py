@@ -1,0 +1,22 @@
+"""Reading topics of which Kafka deletes old records by age while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from schemas.topics import Partition
+from services.kernel.errors import StateCorrupted
+from services.log.protocol import Chunk, Log, Reader
+
+
+def poll_aged(reader: Reader, log: Log, aged: Collection[Partition], timeout_s: float) -> list[Chunk]:
+    """As `reader.poll`; where records are gone, goes on at the start of `aged`: what is gone no longer matters.
+
+    Args:
+        aged: partitions whose records are deleted by age; of all others nothing is.
+    """
+    try:
+        return reader.poll(timeout_s)
+    except StateCorrupted:
+        reader.assign(log.offsets(aged, "start"))
+        return []
