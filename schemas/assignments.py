@@ -117,7 +117,7 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def job_key(self) -> str:
         """`<job>@<generation>`, the first part of the key of each unit."""
-        return f"{self.job}@{self.generation}"
+        return job_key(self.job, self.generation)
 
     @property
     def well_formed(self) -> bool:
@@ -153,8 +153,12 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     goals: tuple[Goal, ...] = ()
 
 
+def job_key(job: str, generation: str) -> str:
+    return f"{job}@{generation}"
+
+
 def unit_key(job: str, generation: str, unit: str) -> str:
-    return f"{job}@{generation}/{unit}"
+    return f"{job_key(job, generation)}/{unit}"
 
 
 def job_key_of(key: str) -> str:

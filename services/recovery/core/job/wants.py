@@ -6,7 +6,7 @@ there is the matter of its own table (unit/switching.py). A goal of a generation
 
 from __future__ import annotations
 
-from schemas.assignments import RUN, job_key_of, unit_key
+from schemas.assignments import RUN, job_key, job_key_of, unit_key
 from schemas.plans import Plan
 from services.kernel.logs.standings import Standings
 from services.recovery.core.unit.terms import Want
@@ -20,10 +20,10 @@ class Wants:
 
     def admit(self, plan: Plan) -> None:
         keys = [unit_key(plan.job, plan.generation, unit.name) for unit in plan.units]
-        self._units[f"{plan.job}@{plan.generation}"] = tuple(keys)
+        self._units[job_key(plan.job, plan.generation)] = tuple(keys)
 
     def end(self, plan: Plan) -> None:
-        self._units.pop(f"{plan.job}@{plan.generation}", None)
+        self._units.pop(job_key(plan.job, plan.generation), None)
 
     def units(self, job: str) -> tuple[str, ...]:
         """Of `<job>@<generation>`, in order."""

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from schemas.assignments import job_key_of
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -46,7 +48,7 @@ class Room:
         self._count(unit, worker, backs, -1)
 
     def _count(self, unit: str, worker: str, backs: str, copies: int) -> None:
-        job = _job(unit)
+        job = job_key_of(unit)
         self._load[worker] += copies
         self._of_job[job, worker] += copies
         if worker in self._zones:
@@ -66,7 +68,7 @@ class Room:
 
     def _as_primary(self, unit: str, candidate: Candidate) -> tuple[float, int, int, str]:
         """Share of its slots in use, units of the same job in its zone and on it, name."""
-        job = _job(unit)
+        job = job_key_of(unit)
         return (
             self._load[candidate.worker] / candidate.slots,
             self._of_job_in_zone[job, candidate.zone],
@@ -89,7 +91,3 @@ class Room:
         """The failure domain: the zone, or the worker alone where no zone is given."""
         zone = self._zones.get(worker, "")
         return f"zone {zone}" if zone else f"worker {worker}"
-
-
-def _job(unit: str) -> str:
-    return unit.rpartition("/")[0]
