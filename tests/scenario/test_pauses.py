@@ -6,7 +6,7 @@ import pytest
 
 from schemas import progress
 from schemas.topics import Partition
-from services.worker.checkpoint.checkpointer import Checkpointer
+from services.worker.checkpoint.writer import LogWriter
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders
 
@@ -33,14 +33,14 @@ def test_the_longest_step_of_checkpoint_work_is_published_once(monkeypatch: pyte
     cluster = MemoryCluster(JOB)
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})
-    fast, slow = Checkpointer.work, [SLOW_MS]
+    fast, slow = LogWriter.work, [SLOW_MS]
 
-    def work(checkpointer: Checkpointer) -> None:
-        if checkpointer.working and slow:
+    def work(writer: LogWriter) -> None:
+        if writer.working and slow:
             cluster.now_ms += slow.pop()
-        fast(checkpointer)
+        fast(writer)
 
-    monkeypatch.setattr(Checkpointer, "work", work)
+    monkeypatch.setattr(LogWriter, "work", work)
     for partition in (0, 1):
         cluster.feed("orders", fed[partition::2], partition)
     cluster.run_to_end()

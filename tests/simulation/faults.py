@@ -252,7 +252,7 @@ def _dies_behind(cluster: Cluster, fault: Fault) -> None:
         cluster.timeline.after(fault.ms * 1000, dies)
 
 
-def _half_pasted(cluster: Cluster, fault: Fault) -> None:
+def _half_applied(cluster: Cluster, fault: Fault) -> None:
     """The first copy that is seen with a run half in its image stalls, and the leader dies.
 
     For ms work takes so long that a run needs many turns.
@@ -262,13 +262,13 @@ def _half_pasted(cluster: Cluster, fault: Fault) -> None:
         process.step_us = 1_500
 
     def look() -> None:
-        pasting = next((found for found in cluster.workers() if _pasted_half(found)), None)
-        if pasting is not None:
-            unit = _pasted_half(pasting)[0]
-            cluster.story.tell(f"{pasting.name} has half a run of {unit} in its image")
-            _stall(cluster, replace(fault, target=(pasting.name,), ms=THAWED_WITHIN_MS))
+        applying = next((found for found in cluster.workers() if _applied_half(found)), None)
+        if applying is not None:
+            unit = _applied_half(applying)[0]
+            cluster.story.tell(f"{applying.name} has half a run of {unit} in its image")
+            _stall(cluster, replace(fault, target=(applying.name,), ms=THAWED_WITHIN_MS))
             for other in cluster.workers():
-                if other is not pasting and unit in _commits(other):
+                if other is not applying and unit in _commits(other):
                     cluster.crash(other.name, fault.ms, notice=True)
         elif cluster.timeline.now_us < until_us:
             cluster.timeline.after(1_000, look)
@@ -276,12 +276,11 @@ def _half_pasted(cluster: Cluster, fault: Fault) -> None:
     look()
 
 
-def _pasted_half(process: WorkerProcess) -> list[str]:
-    """The units whose copies there sleep with part of a run in their image."""
+def _applied_half(process: WorkerProcess) -> list[str]:
+    """The units whose suspended copies there have part of a run in their image."""
     copies = process.worker._copies if process.worker is not None and process.alive and not process.frozen else {}
-    sleeping = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
-    applying = [(unit, one.checkpoints.checkpointer._pasting) for unit, one in sleeping if one.asleep]
-    return [unit for unit, run in applying if run is not None]
+    running = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
+    return [unit for unit, one in running if one.suspended and one.checkpoints.checkpointer.applier.halfway]
 
 
 def _commits(process: WorkerProcess) -> list[str]:
@@ -353,7 +352,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "stale": _stale,
     "usurped": _usurped,
     "dies-behind": _dies_behind,
-    "half-pasted": _half_pasted,
+    "half-pasted": _half_applied,
     "grown": _grown,
     "leaderless": _leaderless,
     "stranger": _stranger,

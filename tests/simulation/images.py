@@ -1,6 +1,6 @@
 """What the copies' images held, looked at whenever one has reached another batch.
 
-The image of a copy is the state as of a valid marker, whoever wrote it: PROTOCOL 6. Half-pasted and half-settled ones
+The image of a copy is the state as of a valid marker, whoever wrote it: PROTOCOL 6. Half-applied and half-settled ones
 are left out, for nothing may read those.
 """
 
@@ -37,16 +37,16 @@ class Images:
             if running is None:
                 continue
             checkpointer, known = running.checkpoints.checkpointer, self._last.get((own, unit))
-            if known is None or known[0] is not checkpointer or known[1] != checkpointer._image_batch:
+            if known is None or known[0] is not checkpointer or known[1] != checkpointer.image.batch:
                 self._look(own, unit, checkpointer)
 
     def _look(self, own: str, unit: str, checkpointer: Checkpointer) -> None:
-        batch = checkpointer._image_batch
-        if checkpointer._pasting is not None or checkpointer._core.phase is Phase.SETTLING:
+        batch = checkpointer.image.batch
+        if checkpointer.applier.halfway or checkpointer.writer.phase is Phase.SETTLING:
             return
         self._last[own, unit] = checkpointer, batch
-        image = checkpointer._store.image
+        image = checkpointer.image.store.image
         assert isinstance(image, MemoryImage)
-        state = named(image, checkpointer._store.names)
+        state = named(image, checkpointer.image.store.names)
         if self.seen.setdefault((unit, batch), state) != state:
             self.wrong.append(f"image: that of {unit} on {own} as of batch {batch} is not that of another copy")

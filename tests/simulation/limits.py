@@ -11,7 +11,7 @@ from random import Random
 from unittest import mock
 
 from services.kernel.state import keyed as state
-from services.worker.checkpoint import checkpointer, parts
+from services.worker.checkpoint import applier, parts, unit_image
 from services.worker.core import cutting
 from services.worker.sinks import delivery
 from services.worker.unit import intake, outputs, receiving, trimmer
@@ -25,7 +25,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (parts, "PIECE_ENTRIES", (1, 3, 10, 250)),
         (parts, "PART_ENTRIES", (2, 5, 20, 2_000)),
         (parts, "SWEEP_BYTES", (50, 200, 1_000, 64 * 1024)),
-        (checkpointer, "JUMP_BATCHES", (0, 2, 8, 256)),
+        (applier, "JUMP_BATCHES", (0, 2, 8, 256)),
         (outputs, "MAX_FRAME_BYTES", (600, 1_000, 4_000, 1024 * 1024)),
         (intake, "MAX_INPUT_BYTES", (500, 4_000, 64 * 1024 * 1024)),
         (outputs, "MAX_UNACKNOWLEDGED_BATCHES", (2, 8, 64)),
@@ -37,7 +37,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (state, "MAX_CACHED_VALUES", (2, 10, 4_000_000)),
         (parts, "PIECE_BYTES", (1, 30, 16 * 1024)),
         (parts, "PART_BYTES", (50, 500, 512 * 1024)),
-        (checkpointer, "SETTLED_ENTRIES", (1, 3, 1_000)),
+        (unit_image, "SETTLED_ENTRIES", (1, 3, 1_000)),
         (intake, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
         (receiving, "RETURN_MS", (100, 1_000, 10_000)),
         (cutting, "MAX_LEAD_BYTES", (300, 3_000, 32 * 1024 * 1024)),

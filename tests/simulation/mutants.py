@@ -41,7 +41,7 @@ from services.recovery.core.placement.balancing import _Load
 from services.recovery.core.unit import moving, switching
 from services.recovery.core.unit.situation import Situation
 from services.worker.checkpoint import restoring
-from services.worker.checkpoint.checkpointer import Checkpointer
+from services.worker.checkpoint.applier import Applier
 from services.worker.checkpoint.parts import Parts
 from services.worker.core import checkpointing, lifecycle
 from services.worker.process.loop import Worker
@@ -55,6 +55,7 @@ from services.worker.unit.intake import Intake
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
 from services.worker.unit.outputs import Outputs
+from services.worker.unit.publishing import ProgressPublisher
 from services.worker.unit.running import Running
 
 Bug = Callable[[], AbstractContextManager[object]]
@@ -288,47 +289,44 @@ def lost_sweep_slice(true: Any, self: Parts, entries: list[Entry], sweep: bool) 
     return 0 if sweep else int(true(self, entries, sweep))
 
 
-@_method(Checkpointer, "_paste_piece")
-def any_run_pasted(true: Any, self: Checkpointer, batch: int, asleep: bool) -> None:
+@_method(Applier, "_piece")
+def any_run_applied(true: Any, self: Applier, batch: int, suspended: bool) -> None:
     """A run that does not fit the image is applied anyway.
 
     Nothing can come of this alone: a copy takes every valid run in the order of the log, and a run's `a` is its
     author's image, which is no newer than the last valid marker. That no run is missed is the second rule: a reader
-    that finds its position trimmed away starts over (`any_run_pasted_though_one_was_missed` leaves out both).
+    that finds its position trimmed away starts over (`any_run_applied_though_one_was_missed` leaves out both).
     """
-    self._image_batch = max(self._image_batch, self._foreign[0].marker.a)
-    true(self, batch, asleep)
+    self._image.batch = max(self._image.batch, self._runs[0].marker.a)
+    true(self, batch, suspended)
 
 
 @contextmanager
-def any_run_pasted_though_one_was_missed() -> Iterator[None]:
+def any_run_applied_though_one_was_missed() -> Iterator[None]:
     """Every second run of another copy is not read, and the next run is applied anyway."""
-    true = Checkpointer.read
+    true = Applier.add
 
-    def read(self: Checkpointer, offset: int, value: bytes) -> None:
-        before = len(self._foreign)
-        true(self, offset, value)
-        if len(self._foreign) > before and self._foreign[-1].marker.id.counter % 2:
-            self._foreign.pop()
+    def add(self: Applier, run: Run) -> None:
+        if not run.marker.id.counter % 2:
+            true(self, run)
 
-    with any_run_pasted(), mock.patch.object(Checkpointer, "read", read):
+    with any_run_applied(), mock.patch.object(Applier, "add", add):
         yield
 
 
-@_method(Checkpointer, "_apply_run")
-def deletions_not_pasted(true: Any, self: Checkpointer, run: Run) -> Iterator[None]:
+@_method(Applier, "_apply_delta")
+def deletions_not_applied(true: Any, self: Applier, run: Run) -> Iterator[None]:
     for part in run.parts:
         if not part.sweep:
-            self._store.image.apply([entry for entry in unpack(part.entries) if entry[1] is not None])
+            self._image.apply([entry for entry in unpack(part.entries) if entry[1] is not None])
     yield
 
 
-@_method(Checkpointer, "awaken")
-def paste_left_half_done(true: Any, self: Checkpointer, batch: int) -> int:
-    """A copy that awakes does not finish what it was pasting."""
-    self._foreign.clear()
-    self._pasting = None
-    return batch
+@_method(Applier, "finish")
+def run_left_half_applied(true: Any, self: Applier, batch: int) -> None:
+    """A copy that is activated does not finish what it was applying."""
+    self._runs.clear()
+    self._applying = None
 
 
 @_method(CheckpointLog, "anchor")
@@ -359,10 +357,11 @@ def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: A
     return max((int(true(partition, [reader], progress)) for reader in readers), default=0)
 
 
-@_method(Running, "_progress")
-def ack_without_a_marker(true: Any, self: Running) -> Any:
+@_method(ProgressPublisher, "progress")
+def ack_without_a_marker(true: Any, self: ProgressPublisher) -> Any:
     """What is processed is acknowledged."""
-    return structs.replace(true(self), acked=self.batch, positions=tuple(self.intake.inputs.positions()))
+    done = self._processing
+    return structs.replace(true(self), acked=done.batch, positions=tuple(done._intake.inputs.positions()))
 
 
 # -- the broker -------------------------------------------------------------------------------------------------------
@@ -719,10 +718,10 @@ MUTANTS: tuple[tuple[Bug, int], ...] = (
 """Each bug and the seed of a history that catches it."""
 
 DIRECTED: tuple[tuple[Bug, int, str], ...] = (
-    (deletions_not_pasted, 1, "two-in-charge"),
+    (deletions_not_applied, 1, "two-in-charge"),
     (refused_run_counts, 12, "two-in-charge"),
     (trimmed_for_the_fastest, 3, "two-in-charge"),
-    (any_run_pasted_though_one_was_missed, 3, "two-in-charge"),
+    (any_run_applied_though_one_was_missed, 3, "two-in-charge"),
     (marker_before_frames, 4, "two-in-charge"),
     (payloads_as_they_came, 16, "standby"),
     (position_behind_what_is_held, 5, "fan-out"),
@@ -743,7 +742,7 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (unconfirmed_end_is_idle, 1, "idle"),
     (position_gone_unnoticed, 5, "leaders"),
     (capture_sees_later_values, 13, "half-pasted"),
-    (paste_left_half_done, 20, "half-pasted"),
+    (run_left_half_applied, 20, "half-pasted"),
     (cut_not_read_back, 1, "takeovers"),
     (no_fencing, 2, "takeovers"),
     (position_in_a_transaction_of_its_own, 1, "takeovers"),
@@ -759,5 +758,5 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
 )
 """Each bug, and the seed and the profile of a history that catches it."""
 
-EQUIVALENT: tuple[Bug, ...] = (any_run_pasted, records_below_a_snapshot_once_more)
+EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)
 """For these another rule stands in: their docstring says which, and which bug leaves out both."""

@@ -184,7 +184,7 @@ class Worker:
     def _read(self) -> bool:
         """Waits where the next thing is expected: control or data."""
         running = [copy.running for copy in self._copies.values() if copy.running is not None]
-        awake = [one for one in running if not one.asleep]
+        awake = [one for one in running if not one.suspended]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         wait = max(0.0, min(MAX_WAIT_MS, self.next_deadline - now))

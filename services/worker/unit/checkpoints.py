@@ -14,9 +14,10 @@ from schemas.checkpoints import Marker
 from schemas.topics import Partition
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
-from services.worker.checkpoint.checkpointer import Checkpointer, Moment
+from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
+from services.worker.checkpoint.writer import Moment
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.unit.trimmer import Trimmer
@@ -25,13 +26,14 @@ from services.worker.unit.trimmer import Trimmer
 class Checkpointed(Protocol):
     """What is checkpointed: a unit with an image. processed_ms: spent on batches so far."""
 
-    batch: int
     processed_ms: float
 
     @property
+    def batch(self) -> int: ...
+    @property
     def ended(self) -> bool: ...
     @property
-    def asleep(self) -> bool: ...
+    def suspended(self) -> bool: ...
     @property
     def data_wait(self) -> bool: ...
     def moment(self) -> Moment:
@@ -68,7 +70,8 @@ class Checkpoints:
         refuse: Callable[[int, object], None],
         now_ms: float,
     ) -> None:
-        self._of, self._job, self._name, self._scheduler = of, job, layout.unit.name, around.checkpoints
+        self._of, self._store, self._job, self._name = of, store, job, layout.unit.name
+        self._scheduler = around.checkpoints
         self._key = job.key(self._name)
         partition = Partition(job.topics.checkpoints, layout.unit.partition)
         self.checkpointer = Checkpointer(
@@ -98,6 +101,11 @@ class Checkpoints:
         """The copy is closed, or rebuilt."""
         self._scheduler.leave(self._key)
 
+    @property
+    def finished(self) -> bool:
+        """The last marker is that of the end."""
+        return self.marker is not None and self.marker.ended
+
     # -- what the policies see ----------------------------------------------------------------------------------------
 
     @property
@@ -110,7 +118,7 @@ class Checkpoints:
 
     @property
     def changed(self) -> int:
-        return self.checkpointer.changed
+        return self._store.changed
 
     @property
     def output_trimmed(self) -> bool:
@@ -126,11 +134,11 @@ class Checkpoints:
 
     @property
     def capture_ms(self) -> float:
-        return self.checkpointer.capture_ms
+        return self.checkpointer.writer.capture_ms
 
     @property
     def apply_ms(self) -> float:
-        return self.checkpointer.apply_ms
+        return self.checkpointer.applier.apply_ms
 
     @property
     def processed_ms(self) -> float:
@@ -138,7 +146,7 @@ class Checkpoints:
 
     @property
     def waiting(self) -> int:
-        return self.checkpointer.waiting
+        return self.checkpointer.applier.waiting
 
     @property
     def data_wait(self) -> bool:
@@ -160,7 +168,7 @@ class Checkpoints:
 
     def due_ms(self, now_ms: float, commits: bool) -> float:
         """When there is a run to begin, or a piece of one to write."""
-        if self.checkpointer.working:
+        if self.checkpointer.writer.working:
             return now_ms
         if not commits or not self.checkpointer.resting:
             return math.inf
@@ -177,18 +185,18 @@ class Checkpoints:
         if kind is Kind.SWEEP:
             self.swept_ms = now_ms
             self._trimmer.output_trimmed = False
-        self.checkpointer.begin(self._of.moment(), kind)
+        self.checkpointer.writer.begin(self._of.moment(), kind)
         self._still = self._still or kind is Kind.SWEEP
 
     def apply_due_ms(self, now_ms: float) -> float:
         """When there is a piece of another copy's run to apply."""
-        applies = self.checkpointer.pastes(self._of.batch, asleep=self._of.asleep)
+        applies = self.checkpointer.applies(self._of.batch, suspended=self._of.suspended)
         return now_ms if applies and self._scheduler.applies(self._key, now_ms) else math.inf
 
     def apply(self, now_ms: float) -> None:
         """Applies pieces of other copies' runs."""
         if self._scheduler.applies(self._key, now_ms):
-            self.checkpointer.paste(self._of.batch, asleep=self._of.asleep)
+            self.checkpointer.apply(self._of.batch, suspended=self._of.suspended)
 
     def trim_due_ms(self) -> float:
         return self._trimmer.next_deadline(still=self._still)
@@ -203,7 +211,7 @@ class Checkpoints:
 
     def _acked(self, marker: Marker) -> None:
         self.marker = marker
-        self._of.acked(marker, self.checkpointer.kind)
+        self._of.acked(marker, self.checkpointer.writer.kind)
 
     def _passed(self, marker: Marker) -> None:
         self.marker = marker

@@ -130,7 +130,7 @@ class UnitCopy:
             self._missing_ms = now_ms
             self._happened("frames-missing", f"Kafka has lost them, their writer sends them again: {missing}")
         if running.finished:
-            running.tell_end()
+            running.publish_end()
             self._handle(lifecycle.Finished())
         return bool(worked)
 

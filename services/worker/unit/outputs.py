@@ -112,6 +112,11 @@ class Outputs:
         """The first frame that could not be delivered; it ends the copy."""
         return self._outbox.error
 
+    def look_at_frames(self, now_ms: float) -> None:
+        """Raises StateCorrupted if a frame could not be delivered."""
+        if self.error is not None:
+            raise StateCorrupted(f"a frame could not be delivered: {self.error}")
+
     @property
     def position(self) -> int:
         """The last batch whose rows are known to be committed."""

@@ -34,7 +34,7 @@ class Receiving:
         elif receive and not before:
             self._data.add(self._subscriber, running.intake.positions())
             running.intake.rewired()
-        elif not running.asleep:
+        elif not running.suspended:
             self._return(running)
 
     def turned(self, running: Running, now_ms: float) -> None:

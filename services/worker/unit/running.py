@@ -1,7 +1,7 @@
-"""A unit with an image: takes batches that are ready, processes them, sends, and asks for cuts, checkpoints and trims;
-or sleeps, holds its inputs, and follows the checkpoints of the copy that works. Its flags say which.
+"""The turns of a copy that has its image: `Running._tasks` lists all that a copy does and when each task is due.
 
-What a copy does in a turn, and when its next turn is due, is one list: `Running._tasks`. Source: PROTOCOL 3, 4, 6 to 8.
+The flags say which tasks have work: a copy processes batches, cuts, checkpoints and trims, or it is suspended and
+applies the checkpoints of another copy. Each part of the work has a class of its own. Source: PROTOCOL 3, 4, 6 to 8.
 """
 
 from __future__ import annotations
@@ -11,17 +11,13 @@ from collections.abc import Mapping
 
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
-from schemas.progress import Progress
 from schemas.topics import Partition
-from services.kernel.dataflow.unit import Unit
-from services.kernel.errors import StateCorrupted
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.log.protocol import Chunk
-from services.worker.checkpoint.checkpointer import Moment
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
+from services.worker.checkpoint.writer import Moment
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
@@ -29,13 +25,12 @@ from services.worker.sources.missing import Missing
 from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
+from services.worker.unit.processing import Processing
+from services.worker.unit.publishing import ProgressPublisher
 from services.worker.unit.steps import Steps
-from services.worker.unit.telling import Telling
 from services.worker.unit.turns import Task, Turns, Watched, never
 
 SLICE_MS = 5.0
-DROPPED = "dropped/"
-"""Begins the names of counts of rows dropped as late; a source's name follows."""
 
 
 class Running:
@@ -53,20 +48,18 @@ class Running:
     ) -> None:
         marker = rebuilt.marker
         self.job, self.layout, self._flags, self._around = job, layout, flags, around
-        self._name = layout.unit.name
-        self.batch = 0 if marker is None else marker.b
-        self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | (marker.counts if marker else {})
         self._store = StateStore(rebuilt.image, () if marker is None else marker.tables)
-        self._watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | (marker.watermarks if marker else {})
-        self._unit: Unit | None = None
         self.outputs = Outputs(layout, job.number, epoch, around.appender)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
+        self._processing = Processing(layout, self._store, marker, self.intake, self.outputs)
         now = around.clock_ms()
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self._store, around, self._refuse_checkpoint, now)
-        self._telling = Telling(Partition(job.topics.progress, 0), around.appender, now)
         self._missing = Missing(around.log, around.restores, job.plan.job)
         self.processed_ms = 0.0
         self._steps = Steps(around.clock_ms, around.cpu_ms)
+        self._publisher = ProgressPublisher(
+            job, layout.unit.name, around, self._processing, self.checkpoints, self.outputs, self._steps
+        )
         self.turns = Turns(self._tasks(), self._watched())
 
     # -- its turns ----------------------------------------------------------------------------------------------------
@@ -74,7 +67,7 @@ class Running:
     def _tasks(self) -> tuple[Task, ...]:
         """All that a copy does, in the order of a turn."""
         return (
-            Task("see whether a topic in doubt is the same", never, self._settle_doubts),
+            Task("see whether a topic in doubt is the same", never, self.intake.settle_doubts),
             Task("look whether a sink's topic is back", lambda _: self.outputs.look_ms, self.outputs.look),
             Task("process", self._process_due, self._process),
             Task("ask for records that are cut and do not come", self._missing_due, self._look_for_missing),
@@ -84,7 +77,7 @@ class Running:
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
             Task("hold what comes too fast", never, self._hold),
             Task("publish progress", self._progress_due, self._publish_progress),
-            Task("end if a frame could not be delivered", never, self._look_at_frames),
+            Task("end if a frame could not be delivered", never, self.outputs.look_at_frames),
         )
 
     def _watched(self) -> tuple[Watched, ...]:
@@ -102,7 +95,7 @@ class Running:
         return self._worked
 
     def _awaits_answers(self) -> bool:
-        return self.checkpoints.checkpointer.flushing or self.outputs.full
+        return self.checkpoints.checkpointer.writer.flushing or self.outputs.full
 
     def _awaits_topics(self) -> bool:
         return self._flags.commit or self.intake.doubtful
@@ -131,12 +124,8 @@ class Running:
         return doubtful
 
     def overfed(self) -> set[Partition]:
-        """What a copy that sleeps beside a busy input need not be offered any more."""
-        return self.intake.overfed() if self.asleep else set()
-
-    def _settle_doubts(self, now_ms: float) -> None:
-        if self.intake.doubtful:
-            self.intake.settle_doubts(now_ms)
+        """What a suspended copy beside a busy input need not be offered any more."""
+        return self.intake.overfed() if self.suspended else set()
 
     def _hold(self, now_ms: float) -> None:
         self.intake.hold(self.batch + 1)
@@ -156,13 +145,13 @@ class Running:
         before, self._flags = self._flags, flags
         self.outputs.epoch(epoch)
         if before.commit and not flags.commit:
-            self.checkpoints.checkpointer.abandon()
+            self.checkpoints.checkpointer.writer.abandon()
             self.outputs.keep_rows()
         if before.commit != flags.commit:
             self.intake.cutter.release()
             self.checkpoints.placed(self._around.clock_ms())
         if flags.process and not before.process:
-            self.checkpoints.checkpointer.awaken(self.batch)
+            self.checkpoints.checkpointer.activate(self.batch)
         if flags.send and not before.send:
             self.outputs.send_kept()
 
@@ -178,6 +167,21 @@ class Running:
     # -- how it stands ------------------------------------------------------------------------------------------------
 
     @property
+    def batch(self) -> int:
+        """The last one done."""
+        return self._processing.batch
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Of records and rows up to that batch."""
+        return self._processing.counts
+
+    @property
+    def ended(self) -> bool:
+        """The end of all its inputs is processed."""
+        return self._processing.ended
+
+    @property
     def marker(self) -> Marker | None:
         """The last valid marker that it has reached."""
         return self.checkpoints.marker
@@ -190,11 +194,11 @@ class Running:
     @property
     def finished(self) -> bool:
         """The end is processed and its marker valid."""
-        return self.marker is not None and self.marker.ended
+        return self.checkpoints.finished
 
     @property
-    def asleep(self) -> bool:
-        """It processes nothing, and waits to be told to."""
+    def suspended(self) -> bool:
+        """It processes nothing until its flags change."""
         return not self._flags.process
 
     @property
@@ -211,7 +215,7 @@ class Running:
     def awaits_control(self) -> bool:
         """A cut, our own or another copy's, or a marker is on its way."""
         follows = self._flags.process and not self._flags.commit and self.intake.uncut
-        return follows or self.intake.cutter.deciding or self.checkpoints.checkpointer.deciding
+        return follows or self.intake.cutter.deciding or self.checkpoints.checkpointer.writer.deciding
 
     @property
     def out(self) -> int:
@@ -221,28 +225,14 @@ class Running:
     @property
     def busy(self) -> bool:
         """There is work that needs no input."""
-        return self.checkpoints.checkpointer.working or self.data_wait
-
-    @property
-    def watermarks(self) -> dict[str, int]:
-        """Of each task's inputs, after the last batch done."""
-        return self._watermarks if self._unit is None else self._unit.watermarks
-
-    @property
-    def watermark(self) -> int:
-        return min(self.watermarks.values(), default=NO_WATERMARK)
-
-    @property
-    def ended(self) -> bool:
-        """The end of all its inputs is processed."""
-        return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
+        return self.checkpoints.checkpointer.writer.working or self.data_wait
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
     @property
     def data_wait(self) -> bool:
         """A batch is ready to be processed."""
-        return self._flags.process and not self.ended and self.intake.ready(self.batch + 1) and not self.outputs.full
+        return self._flags.process and self._processing.ready
 
     def _process_due(self, now_ms: float) -> float:
         return now_ms if self.data_wait else math.inf
@@ -250,35 +240,14 @@ class Running:
     def _process(self, now_ms: float) -> None:
         done_ms = now_ms
         while self.data_wait:
-            self._one_batch(self.batch + 1)
+            changed = self._processing.do_next(self._flags.send)
+            self.checkpoints.batch_done(still=not changed)
+            self.job.read_progress(self._publisher.progress())
             self._worked = True
             done_ms = self._around.clock_ms()
             if done_ms - now_ms > SLICE_MS:
                 break
         self.processed_ms += done_ms - now_ms
-
-    def _one_batch(self, batch: int) -> None:
-        if self._unit is None:
-            self._unit = Unit(self.layout, self._store, self._watermarks)
-        taken = self.intake.take(batch)
-        produced = self._unit.process(batch, taken.sources, taken.frames)
-        self.batch = batch
-        dead = [*taken.dead, *produced.dead]
-        rows = any(fed.rows.height for brought in (taken.sources, taken.frames) for fed in brought.values())
-        self.checkpoints.batch_done(still=not (rows or dead or self._store.changed))
-        self.counts["records"] += taken.records
-        self.counts["lost"] += taken.lost
-        self.counts["late"] += produced.late
-        self.counts["dead"] += len(dead)
-        for source, count in produced.dropped.items():
-            if count:
-                self.counts[DROPPED + source] = self.counts.get(DROPPED + source, 0) + count
-        self.outputs.take(batch, produced, dead, self._flags.send)
-        self.job.read_progress(self._progress())
-
-    def _look_at_frames(self, now_ms: float) -> None:
-        if self.outputs.error is not None:
-            raise StateCorrupted(f"a frame could not be delivered: {self.outputs.error}")
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -306,20 +275,20 @@ class Running:
         return self.checkpoints.due_ms(now_ms, self._commits)
 
     def _checkpoint(self, now_ms: float) -> None:
-        checkpointer = self.checkpoints.checkpointer
+        writer = self.checkpoints.checkpointer.writer
         if not self._commits:
-            checkpointer.work()  # what was valid when `commit` went has still to be settled
+            writer.work()  # what was valid when `commit` went has still to be settled
             return
         with self._steps.step():
             self.checkpoints.begin(now_ms)
-            checkpointer.work()
-            checkpointer.flushed(self.outputs.acknowledged(self.batch))
+            writer.work()
+            writer.flushed(self.outputs.acknowledged(self.batch))
 
     def moment(self) -> Moment:
         """What a marker says of it as of its batch."""
         return Moment(
             batch=self.batch,
-            watermarks=dict(self.watermarks),
+            watermarks=dict(self._processing.watermarks),
             positions=self.intake.inputs.positions(),
             cuts=self.intake.cutter.as_of(self.batch),
             counts=dict(self.counts),
@@ -338,7 +307,7 @@ class Running:
         """Its own marker was read back as valid. A refresh is published when it suits: nobody waits for it."""
         self.marked(marker)
         if kind is Kind.SWEEP and self._commits:
-            self._publish(self._around.clock_ms())
+            self._publisher.publish(self._around.clock_ms())
 
     def marked(self, marker: Marker) -> None:
         """What lies at or below the marker can be read from the checkpoint log: it needs no keeping."""
@@ -347,54 +316,22 @@ class Running:
 
     def jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: go on from there."""
-        self.batch = marker.b
-        self.counts |= marker.counts
-        self._unit, self._watermarks = None, self._watermarks | marker.watermarks
-        self.intake.skip(marker)
+        self._processing.jump(marker)
         self.marked(marker)
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def _progress_due(self, now_ms: float) -> float:
-        return self._telling.due_ms(self.batch) if self._commits else math.inf
+        """A copy without `commit` publishes nothing; once it has `commit`, it publishes all that it has done."""
+        return self._publisher.due_ms if self._commits else math.inf
 
     def _publish_progress(self, now_ms: float) -> None:
-        """A copy without `commit` publishes nothing; once it has `commit`, it publishes all that it has done."""
-        if self._commits and now_ms >= self._telling.due_ms(self.batch):
-            self._publish(now_ms)
+        if now_ms >= self._progress_due(now_ms):
+            self._publisher.publish(now_ms)
 
-    def _publish(self, now_ms: float) -> None:
-        self._telling.tell(self._progress(), now_ms)
-        self._steps.restart()
-
-    def tell_end(self) -> None:
-        """Publishes that the unit has ended, with `commit` or without: the author of the last marker may have lost it,
-        or died, before it read the marker back, and the leader now has nothing left to do.
-        """
-        self._telling.append(self._progress())
-
-    def _progress(self) -> Progress:
-        marker = self.marker
-        return Progress(
-            unit=self._name,
-            processed=self.batch,
-            acked=0 if marker is None else marker.b,
-            positions=() if marker is None else tuple(marker.positions),
-            watermark=self.watermark,
-            records=self.counts["records"],
-            late=self.counts["late"],
-            dead=self.counts["dead"] + self.outputs.aside,
-            lost=self.counts["lost"],
-            step_ms=round(self._steps.longest_ms, 3),
-            step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
-            ended=self.finished,
-            late_dropped=self.late_dropped,
-        )
-
-    @property
-    def late_dropped(self) -> dict[str, int]:
-        """Rows that were dropped as late up to its batch, by source."""
-        return {name.removeprefix(DROPPED): n for name, n in self.counts.items() if name.startswith(DROPPED)}
+    def publish_end(self) -> None:
+        """The end is processed and its marker valid."""
+        self._publisher.publish_end()
 
     def close(self) -> None:
         """Others may read what it holds back, and its worker schedules no checkpoint of it any more."""

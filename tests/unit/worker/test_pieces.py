@@ -13,9 +13,10 @@ from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.decided import Author
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore, bytes_of, decode_value
-from services.worker.checkpoint import checkpointer, parts
-from services.worker.checkpoint.checkpointer import Checkpointer, Moment
+from services.worker.checkpoint import parts, pieces, unit_image
+from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.checkpoint.policies.policy import Kind
+from services.worker.checkpoint.writer import Moment
 
 KEYS = 1_000
 MOST_ENTRIES, MOST_BYTES, MOST_SETTLED = 50, 600, 100
@@ -63,7 +64,7 @@ class Unit:
         self.image, self.log = MeteredImage(), Log()
         self.store = StateStore(self.image)
         self.table = self.store.table("t")
-        ticks: Iterator[float] = (number * checkpointer.PIECE_MS for number in count())
+        ticks: Iterator[float] = (number * pieces.PIECE_MS for number in count())
         self.checkpointer = Checkpointer(
             Partition("checkpoints", 0),
             CheckpointLog(),
@@ -78,10 +79,10 @@ class Unit:
     def checkpoint(self, batch: int) -> Iterator[None]:
         """Yields after every piece."""
         own = self.checkpointer
-        own.begin(Moment(batch, {}, [], None, {}, False), Kind.SWEEP)
+        own.writer.begin(Moment(batch, {}, [], None, {}, False), Kind.SWEEP)
         while not own.resting:
-            own.work()
-            own.flushed(batch)
+            own.writer.work()
+            own.writer.flushed(batch)
             while self.log.read < len(self.log.records):
                 own.read(self.log.read, self.log.records[self.log.read])
                 self.log.read += 1
@@ -95,7 +96,7 @@ class Unit:
 def unit(monkeypatch: pytest.MonkeyPatch) -> Unit:
     monkeypatch.setattr(parts, "PIECE_ENTRIES", MOST_ENTRIES)
     monkeypatch.setattr(parts, "PIECE_BYTES", MOST_BYTES)
-    monkeypatch.setattr(checkpointer, "SETTLED_ENTRIES", MOST_SETTLED)
+    monkeypatch.setattr(unit_image, "SETTLED_ENTRIES", MOST_SETTLED)
     return Unit()
 
 
@@ -107,9 +108,9 @@ def test_no_piece_of_a_checkpoint_grows_with_the_state(unit: Unit) -> None:
     for batch in (1, 2):  # the second has an image to sweep
         unit.table.put_many(keys(KEYS), [(batch, index) for index in range(KEYS)])
         unit.image.restart()
-        held = len(unit.checkpointer._parts.pieces), KEYS
+        held = len(unit.checkpointer.writer._parts.pieces), KEYS
         for _ in unit.checkpoint(batch):
-            now = len(unit.checkpointer._parts.pieces), len(unit.table._frozen)
+            now = len(unit.checkpointer.writer._parts.pieces), len(unit.table._frozen)
             assert abs(now[0] - held[0]) <= 1, "one piece is encoded or written at a time"
             assert held[1] - now[1] <= MOST_SETTLED, "settling forgets a few keys at a time"
             assert unit.image.applied <= MOST_ENTRIES
@@ -171,7 +172,7 @@ def test_what_a_refused_run_held_goes_out_with_the_next(unit: Unit) -> None:
     for _ in range(3):
         next(refused)
     unit.table.put_many(keys(2), [(2,)] * 2)
-    unit.checkpointer.abandon()
+    unit.checkpointer.writer.abandon()
     unit.log.read = len(unit.log.records)
     for _ in unit.checkpoint(2):
         pass

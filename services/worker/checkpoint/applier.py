@@ -1,0 +1,120 @@
+"""Applies the checkpoint runs of other copies to the image of this one.
+
+Source: PROTOCOL 6, MECHANISMS C6. A suspended copy applies every run as it comes. A copy that processes applies a run
+once its own batch has reached the marker; if the marker is far ahead, the copy jumps there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from schemas.checkpoints import Marker, unpack
+from services.kernel.errors import StateCorrupted
+from services.kernel.logs.checkpoint_log import Run
+from services.worker.checkpoint import parts
+from services.worker.checkpoint.pieces import timed_pieces
+from services.worker.checkpoint.unit_image import UnitImage
+
+JUMP_BATCHES = 256
+"""A copy that processes and is this far behind another's marker goes on from there instead of catching up."""
+
+
+class Applier:
+    """Applies one run after the other, in the order of the log.
+
+    Args:
+        passed: called with a marker that the copy's own batch has reached.
+        jumped: called with one that is ahead: the state is now as of that marker.
+
+    apply_ms: what the run under way, or else the last one, has cost so far.
+    """
+
+    def __init__(
+        self,
+        image: UnitImage,
+        clock_ms: Callable[[], float],
+        passed: Callable[[Marker], None],
+        jumped: Callable[[Marker], None],
+    ) -> None:
+        self._image, self._clock_ms = image, clock_ms
+        self._passed, self._jumped = passed, jumped
+        self._runs: deque[Run] = deque()
+        self._applying: Iterator[None] | None = None
+        self.apply_ms = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Runs that are to be applied, with the one under way."""
+        return len(self._runs)
+
+    @property
+    def halfway(self) -> bool:
+        """A run is applied in part: the image is as of no batch."""
+        return self._applying is not None
+
+    def add(self, run: Run) -> None:
+        """A valid run of another copy."""
+        self._runs.append(run)
+
+    def due(self, batch: int, suspended: bool) -> bool:
+        """Whether `apply` has anything to do."""
+        if not self._runs:
+            return False
+        ahead = self._runs[0].marker.b - batch
+        return suspended or ahead <= 0 or ahead > JUMP_BATCHES
+
+    def apply(self, batch: int, suspended: bool) -> None:
+        """Applies what is due, for a while.
+
+        Args:
+            batch: the last one that this copy has done. suspended: it does not process, so nothing reads the image.
+        """
+
+        def piece() -> None:
+            if self._applying is None:
+                self.apply_ms = 0.0
+            self._piece(batch, suspended)
+
+        for took_ms in timed_pieces(self._clock_ms, lambda: self.due(batch, suspended), piece):
+            self.apply_ms += took_ms
+
+    def finish(self, batch: int) -> None:
+        """Applies every run that waits: a suspended copy is about to process."""
+        while self._runs:
+            self._piece(batch, suspended=True)
+            batch = max(batch, self._image.batch)
+
+    def _piece(self, batch: int, suspended: bool) -> None:
+        marker = self._runs[0].marker
+        ahead = marker.b > batch
+        if self._applying is None:
+            if marker.a > self._image.batch:
+                raise StateCorrupted(f"a run from {marker.a} does not fit an image as of {self._image.batch}")
+            self._applying = self._apply_run(self._runs[0])
+        # What is ahead of a copy that processes must not be seen half: its own batches read the image in between.
+        while next(self._applying, StopIteration) is not StopIteration:
+            if suspended or not ahead:
+                return
+        self._applying = None
+        self._runs.popleft()
+        self._image.batch = marker.b
+        self._image.store.adopt(marker.tables)
+        if ahead:
+            self._image.replaced()
+            self._jumped(marker)
+        else:
+            self._image.freeze(batch)
+            self._passed(marker)
+
+    def _apply_run(self, run: Run) -> Iterator[None]:
+        yield from self._apply_delta(run)
+        yield from self._image.settle_up_to(run.marker.b)
+
+    def _apply_delta(self, run: Run) -> Iterator[None]:
+        """What a sweep slice holds is in the image already."""
+        for part in run.parts:
+            entries = [] if part.sweep else unpack(part.entries)
+            for first in range(0, len(entries), parts.PIECE_ENTRIES):
+                self._image.apply(entries[first : first + parts.PIECE_ENTRIES])
+                yield

@@ -1,0 +1,18 @@
+"""Checkpoint work is done in pieces between batches, so a pause does not grow with the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+PIECE_MS = 1.0
+
+
+def timed_pieces(clock_ms: Callable[[], float], due: Callable[[], bool], piece: Callable[[], None]) -> Iterator[float]:
+    """Does a piece, and more while PIECE_MS is not over and one is due; yields the milliseconds that each took."""
+    began_ms = now_ms = clock_ms()
+    while due():
+        piece()
+        now_ms, before_ms = clock_ms(), now_ms
+        yield now_ms - before_ms
+        if now_ms >= began_ms + PIECE_MS:
+            return

@@ -1,0 +1,211 @@
+"""Writes the checkpoint runs of one copy: capture, parts, marker; once the marker is read back as valid, settles.
+
+Source: PROTOCOL 6. The order of the steps is in core/checkpointing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from schemas.checkpoints import CutsSnapshot, Marker, Position, encode
+from schemas.decided import Id
+from schemas.topics import Partition
+from services.kernel.logs.checkpoint_log import CheckpointLog
+from services.kernel.logs.decided import Author
+from services.log.protocol import Appender
+from services.worker.checkpoint.parts import Parts
+from services.worker.checkpoint.pieces import timed_pieces
+from services.worker.checkpoint.policies.policy import Kind
+from services.worker.checkpoint.unit_image import UnitImage
+from services.worker.core.checkpointing import (
+    Abandoned,
+    Action,
+    Checkpointing,
+    Due,
+    Encoded,
+    Event,
+    Flushed,
+    MarkerRead,
+    Phase,
+    Settled,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a marker says of the unit as of the captured batch."""
+
+    batch: int
+    watermarks: dict[str, int]
+    positions: list[Position]
+    cuts: CutsSnapshot | None
+    counts: dict[str, int]
+    ended: bool
+    position: int = 0
+
+
+class LogWriter:
+    """Writes one run after the other.
+
+    Args:
+        log: the fold of the unit's partition.
+        acked: called with the marker once it was read back as valid.
+        captured: called with the keys of a run that begins, and what kind of run it is.
+
+    kind: of the run under way, or else of the last one. capture_ms: what that run has cost so far.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        log: CheckpointLog,
+        image: UnitImage,
+        author: Author,
+        appender: Appender,
+        clock_ms: Callable[[], float],
+        acked: Callable[[Marker], None],
+        captured: Callable[[Collection[bytes], Kind], None],
+    ) -> None:
+        self._partition, self._log, self._image = partition, log, image
+        self._author, self._appender, self._clock_ms = author, appender, clock_ms
+        self._acked, self._captured = acked, captured
+        self._core = Checkpointing()
+        self._moment: Moment | None = None
+        self._id: Id | None = None
+        self._work: Iterator[None] = iter(())
+        self._parts = Parts(partition, image.store, appender)
+        self.kind = Kind.SWEEP
+        self.capture_ms = 0.0
+
+    # -- how it stands ------------------------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        return self._core.phase
+
+    @property
+    def resting(self) -> bool:
+        """No run is under way."""
+        return self.phase is Phase.RESTING
+
+    @property
+    def working(self) -> bool:
+        """There are pieces to encode or settle."""
+        return self.phase in (Phase.ENCODING, Phase.SETTLING)
+
+    @property
+    def flushing(self) -> bool:
+        """The marker waits for what comes before it to be acknowledged and committed."""
+        return self.phase is Phase.FLUSHING
+
+    @property
+    def deciding(self) -> bool:
+        """A marker is on its way."""
+        return self.phase is Phase.DECIDING
+
+    # -- what happens to a run ----------------------------------------------------------------------------------------
+
+    def begin(self, moment: Moment, kind: Kind) -> None:
+        """Captures the state as of moment.batch."""
+        self._moment, self.kind, self.capture_ms = moment, kind, 0.0
+        self._handle(Due(moment.batch))
+
+    def work(self) -> None:
+        """Encodes or settles for a while."""
+        for took_ms in timed_pieces(self._clock_ms, lambda: self.working, self._piece):
+            self.capture_ms += took_ms
+
+    def flushed(self, batch: int) -> None:
+        """Everything up to `batch` is acknowledged and committed."""
+        if self.flushing:
+            self._handle(Flushed(batch))
+
+    def awaits(self, marker: Marker) -> bool:
+        """Whether it is the marker that is on its way."""
+        return self.deciding and marker.id == self._id
+
+    def read_back(self, valid: bool) -> None:
+        """The awaited marker was read."""
+        self._handle(MarkerRead(valid))
+
+    def abandon(self) -> None:
+        """Gives up the run under way, unless it is valid already."""
+        self._handle(Abandoned())
+
+    def _piece(self) -> None:
+        if next(self._work, StopIteration) is StopIteration:
+            self._handle(Encoded() if self.phase is Phase.ENCODING else Settled())
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        for action in self._core.handle(event):
+            _DO[action](self)
+
+    def _capture(self) -> None:
+        capture = self._image.capture()
+        self._captured(capture, self.kind)
+        self._id = self._author.next()
+        self._parts.begin(self._id)
+        self._work = self._parts.encode(capture, self._log.cursor, self.kind is Kind.SWEEP)
+
+    def _propose(self) -> None:
+        moment = self._moment
+        assert moment is not None
+        assert self._id is not None
+        marker = Marker(
+            id=self._id,
+            prev=self._log.last_id,
+            parts=self._parts.count,
+            a=self._image.batch,
+            b=moment.batch,
+            sweep_from=self._parts.swept[0],
+            sweep_to=self._parts.swept[1],
+            tables=self._image.store.names,
+            watermarks=moment.watermarks,
+            positions=moment.positions,
+            cuts=moment.cuts,
+            counts=moment.counts,
+            ended=moment.ended,
+            position=moment.position,
+        )
+        self._append(encode(marker))
+
+    def _append(self, marker: bytes) -> None:
+        """Again if Kafka may have lost it: of two the log counts one."""
+
+        def appended(error: Exception | None, _: int) -> None:
+            if error is not None:
+                self._append(marker)
+
+        self._appender.append(self._partition, marker, done=appended)
+
+    def _ack(self) -> None:
+        assert self._log.last is not None
+        self._acked(self._log.last)
+
+    def _settle(self) -> None:
+        self._work = self._settle_run()
+
+    def _settle_run(self) -> Iterator[None]:
+        """The run's delta into the image, and then out of memory."""
+        while self._parts.pieces:
+            self._image.apply(self._parts.pieces.popleft())
+            yield
+        yield from self._image.settle()
+        assert self._moment is not None
+        self._image.batch = self._moment.batch
+
+    def _thaw(self) -> None:
+        self._parts.forget()
+        self._image.store.thaw()
+
+
+_DO: dict[Action, Callable[[LogWriter], None]] = {
+    Action.CAPTURE: LogWriter._capture,
+    Action.PROPOSE: LogWriter._propose,
+    Action.ACK: LogWriter._ack,
+    Action.SETTLE: LogWriter._settle,
+    Action.THAW: LogWriter._thaw,
+}

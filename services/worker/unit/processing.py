@@ -1,0 +1,87 @@
+"""Does the batches of a copy: what came in goes through the unit's operators, what comes out goes to the outputs.
+
+Source: PROTOCOL 3 and 4.
+"""
+
+from __future__ import annotations
+
+from schemas.checkpoints import Marker
+from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from services.kernel.dataflow.unit import Unit
+from services.kernel.planning.layout import UnitLayout
+from services.kernel.state.keyed import StateStore
+from services.worker.unit.intake import Intake
+from services.worker.unit.outputs import Outputs
+
+DROPPED = "dropped/"
+"""Begins the names of counts of rows dropped as late; a source's name follows."""
+
+
+class Processing:
+    """Of one copy, from a restored image on.
+
+    Args:
+        marker: that of the image; None: the image is empty.
+
+    batch: the last one done. counts: of records and rows up to that batch, as markers hold them.
+    """
+
+    def __init__(
+        self, layout: UnitLayout, store: StateStore, marker: Marker | None, intake: Intake, outputs: Outputs
+    ) -> None:
+        self._layout, self._store, self._intake, self._outputs = layout, store, intake, outputs
+        self.batch = 0 if marker is None else marker.b
+        self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | (marker.counts if marker else {})
+        self._watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | (marker.watermarks if marker else {})
+        self._unit: Unit | None = None
+
+    @property
+    def ready(self) -> bool:
+        """The next batch is here, and its outputs have room."""
+        return not self.ended and self._intake.ready(self.batch + 1) and not self._outputs.full
+
+    def do_next(self, send: bool) -> bool:
+        """Does the next batch, which is ready; True if it brought rows, made any, or changed the state."""
+        if self._unit is None:
+            self._unit = Unit(self._layout, self._store, self._watermarks)
+        batch = self.batch + 1
+        taken = self._intake.take(batch)
+        produced = self._unit.process(batch, taken.sources, taken.frames)
+        self.batch = batch
+        dead = [*taken.dead, *produced.dead]
+        self.counts["records"] += taken.records
+        self.counts["lost"] += taken.lost
+        self.counts["late"] += produced.late
+        self.counts["dead"] += len(dead)
+        for source, count in produced.dropped.items():
+            if count:
+                self.counts[DROPPED + source] = self.counts.get(DROPPED + source, 0) + count
+        self._outputs.take(batch, produced, dead, send)
+        rows = any(fed.rows.height for brought in (taken.sources, taken.frames) for fed in brought.values())
+        return bool(rows or dead or self._store.changed)
+
+    def jump(self, marker: Marker) -> None:
+        """The state is now as of another copy's marker, which is ahead: the batch after that is the next."""
+        self.batch = marker.b
+        self.counts |= marker.counts
+        self._unit, self._watermarks = None, self._watermarks | marker.watermarks
+        self._intake.skip(marker)
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """Of each task's inputs, after the last batch done."""
+        return self._watermarks if self._unit is None else self._unit.watermarks
+
+    @property
+    def watermark(self) -> int:
+        return min(self.watermarks.values(), default=NO_WATERMARK)
+
+    @property
+    def ended(self) -> bool:
+        """The end of all its inputs is processed."""
+        return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
+
+    @property
+    def late_dropped(self) -> dict[str, int]:
+        """Rows that were dropped as late up to its batch, by source."""
+        return {name.removeprefix(DROPPED): n for name, n in self.counts.items() if name.startswith(DROPPED)}

@@ -1,0 +1,79 @@
+"""What a copy publishes of its progress, and when. Source: PROTOCOL 1, `<job>.<g>.progress`."""
+
+from __future__ import annotations
+
+import math
+
+from schemas.progress import Progress, encode
+from schemas.topics import Partition
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.unit.checkpoints import Checkpoints
+from services.worker.unit.outputs import Outputs
+from services.worker.unit.processing import Processing
+from services.worker.unit.steps import Steps
+
+PROGRESS_MS = 100
+
+
+class ProgressPublisher:
+    """Of one copy: publishes at most every PROGRESS_MS, and only what is new.
+
+    Args:
+        unit: its name. steps: are timed from one publication to the next.
+    """
+
+    def __init__(
+        self,
+        job: JobView,
+        unit: str,
+        around: Surroundings,
+        processing: Processing,
+        checkpoints: Checkpoints,
+        outputs: Outputs,
+        steps: Steps,
+    ) -> None:
+        self._unit, self._partition, self._appender = unit, Partition(job.topics.progress, 0), around.appender
+        self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
+        self._last_ms = around.clock_ms()
+        self._batch = -1
+
+    @property
+    def due_ms(self) -> float:
+        """When to publish: never, if the last batch has been published."""
+        return math.inf if self._batch >= self._processing.batch else self._last_ms + PROGRESS_MS
+
+    def publish(self, now_ms: float) -> None:
+        """Publishes what the leader has done."""
+        progress = self.progress()
+        self._last_ms, self._batch = now_ms, progress.processed
+        self._append(progress)
+        self._steps.restart()
+
+    def publish_end(self) -> None:
+        """Publishes that the unit has ended, with `commit` or without: the author of the last marker may have lost it,
+        or died, before it read the marker back, and the leader now has nothing left to do.
+        """
+        self._append(self.progress())
+
+    def progress(self) -> Progress:
+        """As of the last batch done."""
+        done, marker = self._processing, self._checkpoints.marker
+        return Progress(
+            unit=self._unit,
+            processed=done.batch,
+            acked=0 if marker is None else marker.b,
+            positions=() if marker is None else tuple(marker.positions),
+            watermark=done.watermark,
+            records=done.counts["records"],
+            late=done.counts["late"],
+            dead=done.counts["dead"] + self._outputs.aside,
+            lost=done.counts["lost"],
+            step_ms=round(self._steps.longest_ms, 3),
+            step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
+            ended=self._checkpoints.finished,
+            late_dropped=done.late_dropped,
+        )
+
+    def _append(self, progress: Progress) -> None:
+        self._appender.append(self._partition, encode(progress), key=self._unit.encode())
