@@ -34,6 +34,10 @@ def send(
     ] = None,
     strings: Annotated[bool, typer.Option("--strings", help="Of a csv file, every value as text.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Of a csv file, its lines, for sources of format csv.")] = False,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="NAME", help="With --raw: a column of the lines, in their order."),
+    ] = None,
     arrow: Annotated[
         bool, typer.Option("--arrow", help="Of parquet or arrow, records of many rows, for sources of format arrow.")
     ] = False,
@@ -54,8 +58,10 @@ def send(
 
     if arrow and key is not None:
         raise CommandFailed("--arrow goes without --key", "a record holds many rows", USAGE)
+    if columns and not raw:
+        raise CommandFailed("--column goes with --raw", "else each record has the columns of the file", USAGE)
     try:
-        feed = Feed(file, raw=raw, arrow=arrow, strings=strings, null=null or ())
+        feed = Feed(file, raw=raw, columns=columns or (), arrow=arrow, strings=strings, null=null or ())
         with connected(data_dir, kafka, any_kafka=True) as door:
             count = _partitions(door, topic, file, create_topics, partitions)
             appender = door.log.appender("send")

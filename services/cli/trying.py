@@ -12,11 +12,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from services.view.losses import dropped_as_late
+
+if TYPE_CHECKING:
+    from schemas.jobs import Source
 
 MAX_SHOWN_DEAD_LETTERS = 5
 
@@ -69,7 +72,6 @@ def _refuse(lines: list[str], status: int) -> None:
 def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     import structlog
 
-    from services.client.feeding import records
     from services.client.local_run import LocalRun, complete
     from services.kernel.operators.python import restrict
     from services.kernel.planning.checking import entry_of
@@ -82,10 +84,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     spec = complete(load(job.read_text(), str(job)))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
     sys.path.insert(0, str(Path.cwd()))
-    feeds: dict[str, Iterator[list[bytes]]] = {
-        name: records(path, raw=spec.sources[name].format == "csv", arrow=spec.sources[name].format == "arrow")
-        for name, path in files.items()
-    }
+    feeds: dict[str, Iterator[list[bytes]]] = {name: _records(path, spec.sources[name]) for name, path in files.items()}
     modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
     allow = WorkerSettings().allow or modules
     restrict(allow)
@@ -102,6 +101,14 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
         "lost": sum(one.lost for one in totals),
     }
     _tell(summary, as_json, [f"{d.origin} offset {d.offset}: {d.reason}" for d in finished.dead])
+
+
+def _records(path: Path, source: Source) -> Iterator[list[bytes]]:
+    """What the source reads of its file."""
+    from services.client.feeding import records
+
+    columns = tuple(source.fields) if source.format == "csv" else ()
+    return records(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow")
 
 
 def _files(given: list[str], declared: dict[str, str | None], folder: Path) -> dict[str, Path]:

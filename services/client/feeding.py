@@ -31,12 +31,19 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 
 
 def records(
-    path: Path, *, raw: bool = False, arrow: bool = False, strings: bool = False, null: Sequence[str] = ()
+    path: Path,
+    *,
+    raw: bool = False,
+    columns: Sequence[str] = (),
+    arrow: bool = False,
+    strings: bool = False,
+    null: Sequence[str] = (),
 ) -> Iterator[list[bytes]]:
     """The records of a file, in blocks of about a megabyte.
 
     Args:
         raw: of a csv file, the lines without the header, as they are.
+        columns: with raw, the columns that a line is to have, in this order; the header says where they are.
         arrow: of a parquet or arrow file, Arrow records of many rows.
         strings: of a csv file, every value as text; else a column is int, float or bool if all of it is.
         null: of a csv file, words that stand for null, as the empty field does.
@@ -44,16 +51,23 @@ def records(
     Raises:
         UnusableFile: at once or while it is read.
     """
-    return Feed(path, raw=raw, arrow=arrow, strings=strings, null=null).blocks()
+    return Feed(path, raw=raw, columns=columns, arrow=arrow, strings=strings, null=null).blocks()
 
 
 class Feed:
     """A file being read. share: how much of it has been, from 0 to 1."""
 
     def __init__(
-        self, path: Path, *, raw: bool = False, arrow: bool = False, strings: bool = False, null: Sequence[str] = ()
+        self,
+        path: Path,
+        *,
+        raw: bool = False,
+        columns: Sequence[str] = (),
+        arrow: bool = False,
+        strings: bool = False,
+        null: Sequence[str] = (),
     ) -> None:
-        self.path, self._raw, self._arrow = path, raw, arrow
+        self.path, self._raw, self._columns, self._arrow = path, raw, tuple(columns), arrow
         self._strings, self._null = strings, tuple(null)
         self.format, self.compressed = format_of(path)
         if raw and self._table:
@@ -89,6 +103,11 @@ class Feed:
             from services.client.feeding_tables import csv_records
 
             yield from csv_records(self.whole_lines, self.path, strings=self._strings, null=self._null)
+        elif self._raw and self._columns:
+            from services.client.feeding_tables import csv_lines
+
+            for text in csv_lines(self.whole_lines, self.path, self._columns):
+                yield _filled(split_quoted(text))
         else:
             yield from self._lines()
 
@@ -98,8 +117,7 @@ class Feed:
             if index == 0 and not quoted:
                 self._check_objects(lines)
             found = split_quoted(lines) if quoted else lines.split(b"\n")
-            kept = [line.rstrip(b"\r") for line in (found[1:] if quoted and index == 0 else found)]
-            if block := [line for line in kept if line]:
+            if block := _filled(found[1:] if quoted and index == 0 else found):
                 yield block
 
     def whole_lines(self, quoted: bool = False) -> Iterator[bytes]:
@@ -158,6 +176,11 @@ def split_quoted(lines: bytes) -> list[bytes]:
             joined.append(line)
         open_quote ^= bool(line.count(b'"') % 2)
     return joined
+
+
+def _filled(lines: list[bytes]) -> list[bytes]:
+    """Those that hold anything, without their ends."""
+    return [line for line in (line.rstrip(b"\r") for line in lines) if line]
 
 
 def _cut(text: bytes, quoted: bool) -> tuple[bytes, bytes]:

@@ -16,6 +16,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from services.client.unusable import UnusableFile
 from services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
@@ -37,20 +38,41 @@ def csv_records(lines: Lines, path: Path, *, strings: bool, null: Sequence[str])
         yield _objects(frame.with_columns(_typed(column, kind) for column, kind in types.items()))
 
 
+def csv_lines(lines: Lines, path: Path, columns: Sequence[str]) -> Iterator[bytes]:
+    """The lines of a csv file without its header, in pieces, with these columns in this order; others are left out.
+
+    A file whose header has just these columns passes as it stands. Raises UnusableFile if a column is missing.
+    """
+    table = _Csv(lines, path, ())
+    header = table.header()
+    if missing := [column for column in columns if column not in header]:
+        hint = f"the header has: {', '.join(header)}"
+        raise UnusableFile(f"{path} has no column {', '.join(missing)}", hint)
+    yield from (
+        table.bodies()
+        if header == list(columns)
+        else (frame.select(columns).write_csv(include_header=False).encode() for frame in table.frames())
+    )
+
+
 class _Csv:
     """A csv file as frames of text."""
 
     def __init__(self, lines: Lines, path: Path, null: Sequence[str]) -> None:
         self._lines, self._path, self._null = lines, path, ["", *null]
 
-    def frames(self) -> Iterator[pl.DataFrame]:
-        columns: list[str] = []
-        row = 1
+    def header(self) -> list[str]:
+        """The names of its columns."""
+        return self._columns(_first_line(next(self._lines(True), b""))[0])
+
+    def bodies(self) -> Iterator[bytes]:
+        """Its text without the header, in pieces."""
         for index, block in enumerate(self._lines(True)):
-            text = block
-            if index == 0:
-                header, text = _first_line(block)
-                columns = self._columns(header)
+            yield _first_line(block)[1] if index == 0 else block
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        columns, row = self.header(), 1
+        for text in self.bodies():
             if text.strip():
                 frame = self._frame(text, columns, row)
                 row += frame.height
@@ -151,7 +173,29 @@ def _arrow(file: IO[bytes], rows: int) -> Iterator[tuple[float, Any]]:
 
 
 def _streams(batch: Any) -> list[bytes]:
-    """Halved until no record is too large for a topic."""
+    """Halved until no record is too large for a topic. Views become texts: a slice of views carries all of their text,
+    so that a file of views would grow with every record that is made of it.
+    """
+    return _halved(batch.cast(pa.schema([field.with_type(_dense(field.type)) for field in batch.schema])))
+
+
+def _dense(kind: Any) -> Any:
+    """The type with texts and bytes in place of views, however deep they lie."""
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_dense(kind.value_type)))
+    if types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_dense(kind.value_type)))
+    if types.is_struct(kind):
+        inner = [kind.field(index) for index in range(kind.num_fields)]
+        return pa.struct([field.with_type(_dense(field.type)) for field in inner])
+    return kind
+
+
+def _halved(batch: Any) -> list[bytes]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -159,7 +203,7 @@ def _streams(batch: Any) -> list[bytes]:
     if len(whole) <= MAX_RECORD_BYTES or batch.num_rows == 1:
         return [whole]
     half = batch.num_rows // 2
-    return [*_streams(batch.slice(0, half)), *_streams(batch.slice(half))]
+    return [*_halved(batch.slice(0, half)), *_halved(batch.slice(half))]
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ class LocalRun:
     """
 
     def __init__(self, spec: JobSpec, inputs: Mapping[str, Iterable[list[bytes]]], allow: list[str]) -> None:
+        if heavy := [name for name, operator in spec.operators.items() if operator.kind == "spark"]:
+            hint = "`holdfast up`, then `holdfast submit`, runs the job; `holdfast check` looks at it"
+            raise LocalRunFailed(f"operator '{heavy[0]}' runs on Spark, which a run in memory does not start: {hint}")
         self._spec, self._inputs = spec, inputs
         self._turns = 0
         self._started_ms = int(time.time() * 1000)

@@ -19,7 +19,7 @@ import msgspec
 
 _T = TypeVar("_T")
 
-OURS = ("kafka", "logs", "state")
+OURS = ("kafka", "logs", "spark", "state")
 """Directories in a data directory that `down --purge` removes."""
 LOOKS = 20
 

@@ -125,3 +125,33 @@ def test_a_row_that_a_filter_in_a_unit_of_its_own_refuses_is_a_dead_letter(tmp_p
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == '{"n":2}\n'
     assert json.loads(done.stderr)["dead_letters"] == 1
+
+
+def test_a_file_with_its_columns_in_another_order_gives_the_same_rows(tmp_path: Path) -> None:
+    job = JOB.split("      text:")[0] + "    event_time: at\n" + JOB[JOB.index("queries:") :]
+    (tmp_path / "job.yaml").write_text(job.replace("FORMAT", "csv", 1).replace("FORMAT", "json"))
+    for name, text in (("own", "id,at\n1,2013-01-01T00:00:00Z\n"), ("other", "at,n,id\n2013-01-01T00:00:00Z,x,1\n")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    done = [
+        subprocess.run(
+            [HOLDFAST, "try", str(tmp_path / "job.yaml"), "--input", f"given={tmp_path / name}.csv"],
+            capture_output=True, text=True, check=False,
+        )
+        for name in ("own", "other")
+    ]  # fmt: skip
+    assert [one.returncode for one in done] == [0, 0], done
+    assert done[0].stdout == done[1].stdout != ""
+
+
+def test_a_job_with_a_spark_operator_is_refused_at_once(tmp_path: Path) -> None:
+    job = JOB.replace("FORMAT", "json").replace(
+        "queries:", "operators:\n  heavy: {spark: {sql: SELECT id FROM given}, input: given}\nqueries:"
+    )
+    (tmp_path / "job.yaml").write_text(job)
+    (tmp_path / "rows.ndjson").write_text("")
+    done = subprocess.run(
+        [HOLDFAST, "try", str(tmp_path / "job.yaml"), "--input", f"given={tmp_path / 'rows.ndjson'}"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "'heavy' runs on Spark" in done.stderr

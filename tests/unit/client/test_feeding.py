@@ -117,6 +117,29 @@ def test_raw_csv_is_its_lines_without_the_header(tmp_path: Path) -> None:
         records(tmp_path / "rows.parquet", raw=True)
 
 
+def test_raw_csv_is_brought_into_the_order_of_the_columns_by_its_header(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.csv", b'a,"b\nc",d\r\n1,"x\ny",NA\r\n,"2,3",\r\n')
+    assert lines(path, raw=True, columns=["b\nc", "a"]) == [b'"x\ny",1', b'"2,3",']
+    assert lines(path, raw=True, columns=["a", "b\nc", "d"]) == [b'1,"x\ny",NA', b',"2,3",'], "as it stands"
+    with pytest.raises(UnusableFile, match="no column e, f"):
+        lines(path, raw=True, columns=["a", "e", "f"])
+    with pytest.raises(UnusableFile, match="no column id"):
+        lines(write(tmp_path / "headless.csv", b"1,2\n3,4\n"), raw=True, columns=["id"])
+
+
+def test_records_of_an_arrow_file_of_views_carry_their_own_texts_only(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "text": [f"{row:0100}" for row in range(30_000)],
+            "deep": [[{"text": f"{row:0100}", "raw": b"x" * 50}] for row in range(30_000)],
+        }
+    )
+    frame.write_ipc(tmp_path / "rows.arrow", compat_level=pl.CompatLevel.newest())
+    found = lines(tmp_path / "rows.arrow", arrow=True)
+    assert pl.concat(pl.read_ipc_stream(value) for value in found).equals(frame)
+    assert sum(map(len, found)) < 2 * frame.estimated_size()
+
+
 def test_parquet_times_are_utc_and_bytes_base64(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {"at": [datetime(2013, 1, 1, 5, 0, 0, 500)], "raw": [b"\xff\x00"], "deep": [[{"raw": b"\xff"}]], "nan": ["nan"]}

@@ -65,7 +65,7 @@ def test_half_a_file_is_none(tmp_path: Path) -> None:
 
 def test_purge_removes_what_is_ours_only(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    for name in ("kafka/data", "logs", "state"):
+    for name in ("kafka/data", "logs", "spark/job.1", "state"):
         (home / name).mkdir(parents=True)
     files = ClusterFiles(home)
     files.take()
