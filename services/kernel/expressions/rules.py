@@ -4,6 +4,7 @@ An expression is rewritten as the tree that polars serialises:
 - a divisor of zero becomes null (polars: infinity, NaN or an error), and a quotient is that of its row alone;
 - a cast or a parse that fails gives null (polars: an error that would stop the job at one odd row);
 - integers have 64 bits, floats too (polars: EXTRACT(hour FROM t) * 100 is -4 at eleven at night, in 8 bits);
+- an integer of more than 64 bits becomes null (polars: another number, its lowest 64 bits);
 - 1.5 is a float, unless the expression reads a decimal (polars: a decimal, so a * 1.5 were one);
 - times are UTC, and compare with texts, t > '2013-01-01'.
 Refused is what looks at other rows, also to guess a format. Source: JOBS "Expressions", PROTOCOL 4.
@@ -26,6 +27,9 @@ Node = Any
 """A node of the tree: text, or a dictionary whose one key is its kind."""
 _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
+_REMAINDERS = ("Rem", "Modulus")
+_GROWING = ("Plus", "Add", "Minus", "Sub", "Multiply", "Mul")
+"""Of integers of 64 bits they may give one that has more; of 128 bits they never do."""
 _COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
 _TOTAL, _TOTAL_OF_SQL = ("Abs", "Boolean", "Coalesce"), {"Binary", "IsIn"}
 """Functions that give a value for everything."""
@@ -98,6 +102,11 @@ class _Rules:
             return self.usual(self._operation(binary["Binary"], left, right, rebuilt))
         if isinstance(function, dict) and "Strptime" in (function.get("StringExpr") or ()):
             node = _lenient_parse(node)
+        elif function == "Abs" and self.type_of(node).is_integer():
+            node = {"Function": node["Function"] | {"input": [_cast(node["Function"]["input"][0], pl.Int128())]}}
+        elif isinstance(function, dict) and "Pow" in function and self.type_of(node).is_integer():
+            base, exponent = node["Function"]["input"]
+            node = _replaced(_replaced(_POWER, {"Column": "_base"}, base), {"Column": "_exponent"}, exponent)
         return self.usual(node)
 
     def _binary(self, node: Node) -> Node:
@@ -108,10 +117,15 @@ class _Rules:
     def _operation(self, operation: str, left: Node, right: Node, rebuilt: Callable[[Node, Node], Node]) -> Node:
         if operation in _COMPARISONS:
             return rebuilt(self._comparable(left, right), self._comparable(right, left))
+        if operation in _GROWING and self.type_of(rebuilt(left, right)).is_integer():
+            left, right = (_cast(one, pl.Int128()) for one in (left, right))
         if operation not in _DIVISIONS:
             return rebuilt(left, right)
         divided = rebuilt(left, _filled(_NULL_IF_ZERO, right, left))
-        if not self.type_of(divided).is_float():
+        kind = self.type_of(divided)
+        if kind.is_integer() and operation not in _REMAINDERS:
+            return rebuilt(left, _filled(_NULL_IF_NO_QUOTIENT, right, left))
+        if not kind.is_float():
             return divided
         return rebuilt(left, _filled(_NULL_IF_ZERO_IN_EVERY_ROW, right, left))
 
@@ -200,10 +214,19 @@ def _cast(node: Node, kind: pl.DataType) -> Node:
 
 
 _NULL_IF_ZERO = _tree(pl.sql_expr("NULLIF(_divisor, 0)"))
+_LEAST = (pl.col("_divisor") == -1) & (pl.col("_dividend") == -(2**63))
+_NULL_IF_NO_QUOTIENT = _tree(pl.when((pl.col("_divisor") != 0) & ~_LEAST).then(pl.col("_divisor")))
+"""By -1 the least integer has a quotient of more than 64 bits, at which polars raises."""
 _FINITE = pl.col("_dividend").cast(pl.Float64).is_finite().cast(pl.Float64)
 _NULL_IF_ZERO_IN_EVERY_ROW = _tree(pl.sql_expr("NULLIF(_divisor, 0)") + 0.0 * _FINITE)
 """A column as long as the dividend. By a single value polars multiplies with the reciprocal, except in batches of one
 row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotient in ten)."""
+
+
+_ABOUT = pl.col("_base").cast(pl.Float64).pow(pl.col("_exponent").cast(pl.Float64))
+_SMALL_ENOUGH = pl.when((pl.col("_exponent") >= 0) & (_ABOUT.abs() < 1e19)).then(pl.col("_exponent"))
+_POWER = _tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
+"""Of integers: exact while it has 64 bits, or a few more; null below 0, where polars raises, and far beyond."""
 
 
 def _filled(template: Node, divisor: Node, dividend: Node) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -102,6 +103,27 @@ def test_no_division_makes_nan_or_infinity(a: int | None, b: int | None, text: s
 def test_numbers_have_64_bits(text: str, row: dict[str, Any], expected: object) -> None:
     assert value(text, **row) == expected
     assert result_type(compile_expression(text, SCHEMA), SCHEMA) in (pl.Int64, pl.Float64)
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+wide = st.integers(LEAST, MOST) | st.sampled_from([LEAST, LEAST + 1, -1, 0, 1, 2, MOST - 1, MOST])
+EXACT: dict[str, Callable[[int, int], int | None]] = {
+    "a + b": lambda a, b: a + b,
+    "a - b": lambda a, b: a - b,
+    "a * b": lambda a, b: a * b,
+    "-a": lambda a, _: -a,
+    "ABS(a)": lambda a, _: abs(a),
+    "a // b": lambda a, b: (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else None,
+    "POWER(a, b)": lambda a, b: None if b < 0 else a**b if abs(a) < 2 or b < 64 else 2**64,
+    "a * 2 + b * 3": lambda a, b: a * 2 + b * 3 if all(LEAST <= n <= MOST for n in (a * 2, b * 3)) else None,
+}
+
+
+@given(wide, wide, st.sampled_from(sorted(EXACT)))
+def test_an_integer_of_more_than_64_bits_is_null(a: int, b: int, text: str) -> None:
+    exact = EXACT[text](a, b)
+    assert value(text, a=a, b=b) == (exact if exact is not None and LEAST <= exact <= MOST else None)
+    assert value(text, a=a, b=None) is None or "b" not in text
 
 
 def test_what_cannot_be_cast_or_parsed_is_null() -> None:
