@@ -31,7 +31,7 @@ SHORT = 1_000
 RECORDS_PER_COMMAND = 50
 LONG_AGO_MS = 3_600_000
 BEAT_S = 0.02
-_SUSPENDED = Flags(state="synced", process=False, send=False, commit=False)
+_SUSPENDED = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 
 
 def start(cluster: BenchCluster, name: str, scale: Scale) -> Figures:

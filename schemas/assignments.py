@@ -13,9 +13,11 @@ from schemas.reading import Count, Strict, Whole
 
 
 class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one copy of a unit is to do. `commit` is on at exactly one copy: it cuts, commits, checkpoints and trims."""
+    """What one copy of a unit is to do. `commit` is on at exactly one copy: it cuts, commits, checkpoints and trims.
 
-    deployed: bool = True
+    checkpoint_target: the checkpoints of the leader are for this copy, too, so the leader keeps the newest marker near.
+    """
+
     state: str = "live"
     receive: bool = True
     process: bool = True
@@ -78,12 +80,9 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     def well_formed(self) -> bool:
         """Unplaced, or one copy a worker and `commit` at exactly one of them, which does all that the others may do."""
         workers = {copy.worker for copy in self.copies}
-        in_charge = [copy.flags for copy in self.copies if copy.flags.commit]
-        at_work = all(
-            flags.deployed and flags.state == "live" and flags.receive and flags.process and flags.send
-            for flags in in_charge
-        )
-        return len(workers) == len(self.copies) and len(in_charge) == bool(self.copies) and at_work
+        leaders = [copy.flags for copy in self.copies if copy.flags.commit]
+        at_work = all(flags.state == "live" and flags.receive and flags.process and flags.send for flags in leaders)
+        return len(workers) == len(self.copies) and len(leaders) == bool(self.copies) and at_work
 
 
 class Standing(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ operators: {count: {aggregate: {n: "count()"}, key: [key], input: readings, emit
 queries: {counts: {input: count, sink: {topic: out}}}
 placement: {units: [[readings], [count, counts]]}
 """
-HOT = Flags(state="synced", process=False, send=False, commit=False)
+HOT = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 LIMIT, RETURN_MS = 4_000, 300
 
 

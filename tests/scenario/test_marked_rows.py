@@ -38,7 +38,7 @@ fault_tolerance: {checkpoint: {interval_ms: 50}}
 keep_cuts: true
 """
 SECOND_US = 1_000_000
-HOT = Flags(state="synced", process=False, send=False, commit=False)
+HOT = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 
 
 def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:

@@ -36,8 +36,8 @@ queries:
   windows: {input: windows, sink: {topic: windows}}
 """
 SECONDARIES = {
-    "cold": Flags(state="synced", receive=False, process=False, send=False, commit=False),
-    "hot": Flags(state="synced", process=False, send=False, commit=False),
+    "cold": Flags(state="synced", receive=False, process=False, send=False, commit=False, checkpoint_target=True),
+    "hot": Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True),
     "active": Flags(commit=False),
 }
 

@@ -42,7 +42,7 @@ keep_cuts: true
 FIELDS = {"name": "string", "x": "int", "at": "timestamp"}
 SCHEMA = stream_schema(FIELDS)
 SECOND_US = 1_000_000
-HOT = Flags(state="synced", process=False, send=False, commit=False)
+HOT = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 
 
 def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:

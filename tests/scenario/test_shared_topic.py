@@ -77,7 +77,7 @@ def test_a_restart_reads_from_the_lower_of_their_positions() -> None:
 def test_a_copy_that_sleeps_beside_a_topic_starves_no_other_reader_of_it() -> None:
     cluster = MemoryCluster(APART)
     first, second = cluster.start("w1"), cluster.start("w2")
-    hot = Flags(state="synced", process=False, send=False, commit=False)
+    hot = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
     (of_a,) = (unit for unit in cluster.units if unit.startswith("a"))
     cluster.place({unit: [first, (second, hot)] if unit == of_a else [second] for unit in cluster.units})
     cluster.turn(50)

@@ -23,8 +23,8 @@ from tests.support.orders import JOB, Order, check, orders
 
 SECONDARIES = {
     "deployed": Flags(state="virgin", receive=False, process=False, send=False, commit=False),
-    "cold": Flags(state="synced", receive=False, process=False, send=False, commit=False),
-    "hot": Flags(state="synced", process=False, send=False, commit=False),
+    "cold": Flags(state="synced", receive=False, process=False, send=False, commit=False, checkpoint_target=True),
+    "hot": Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True),
     "standby": Flags(send=False, commit=False),
     "active": Flags(commit=False),
 }

@@ -54,7 +54,7 @@ queries:
 """Only `shops` delivers as long as every record can be decoded: copies of the other units are never fenced."""
 
 SECOND = Flags(commit=False)
-HOT = Flags(state="synced", process=False, send=False, commit=False)
+HOT = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 
 
 def check(cluster: MemoryCluster, fed: list[Order]) -> None:

@@ -65,11 +65,10 @@ class JobView:
         change = self.assigned.of(self.key(unit))
         return change is not None and change.switched
 
-    def has_sleeper(self, unit: str) -> bool:
-        """A copy that does not process follows its checkpoints."""
+    def followed(self, unit: str) -> bool:
+        """Its checkpoints are for another copy, too."""
         change = self.assigned.of(self.key(unit))
-        flags = [] if change is None else [copy.flags for copy in change.copies]
-        return any(one.state != "virgin" and not one.process for one in flags)
+        return change is not None and any(copy.flags.checkpoint_target for copy in change.copies)
 
     def source(self, operator: str) -> SourcePlan:
         return next(source for source in self.plan.sources if source.operator == operator)

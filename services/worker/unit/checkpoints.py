@@ -130,7 +130,7 @@ class Checkpoints:
 
     @property
     def followed(self) -> bool:
-        return self._job.has_sleeper(self._name)
+        return self._job.followed(self._name)
 
     @property
     def capture_ms(self) -> float:

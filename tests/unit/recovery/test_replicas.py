@@ -146,7 +146,7 @@ def test_a_record_with_flags_and_a_scheme_of_another_version_is_led_back() -> No
     assert world.change().copies == last.copies
 
 
-ODD = [Flags(state="warm", commit=False), Flags(state="warm"), Flags(checkpoint_target=True), Flags(deployed=False)]
+ODD = [Flags(state="warm", commit=False), Flags(state="warm"), Flags(checkpoint_target=True), Flags(state="deployed")]
 
 
 @pytest.mark.parametrize("scheme", ["active-replication", "none", "passive-cold", "hybrid"])

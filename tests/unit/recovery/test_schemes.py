@@ -34,7 +34,7 @@ def row(line: str) -> Flags | None:
     if deployed == "no":
         return None
     process, receive, send, target = (switch == "on" for switch in switches)
-    return Flags(True, state, receive, process, send, commit=False, checkpoint_target=target)
+    return Flags(state, receive, process, send, commit=False, checkpoint_target=target)
 
 
 def test_the_schemes_are_those_of_the_paper() -> None:

@@ -144,7 +144,7 @@ def test_units_show_wanted_copies_with_what_they_report(cluster: Cluster) -> Non
     assert (unplaced.scheme, unplaced.epoch, unplaced.copies) == ("none", 0, ())
     shown = msgspec.json.decode(msgspec.json.encode(placed))
     assert shown["copies"][1]["flags"] == {
-        "deployed": True, "state": "live", "receive": True, "process": True, "send": False, "commit": False,
+        "state": "live", "receive": True, "process": True, "send": False, "commit": False,
         "checkpoint_target": False,
     }  # fmt: skip
 

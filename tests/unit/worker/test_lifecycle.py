@@ -9,7 +9,7 @@ from services.worker.core import lifecycle as life
 from services.worker.core.lifecycle import TRANSITIONS, Action, Lifecycle, State
 
 A = Action
-HOT = Flags(state="synced", process=False, send=False, commit=False)
+HOT = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 STANDBY = Flags(send=False, commit=False)
 EMPTY = Flags(state="virgin", receive=False, process=False, send=False, commit=False)
 UP = (life.Placed(1, PRIMARY), life.Deployed(), life.Restored(7), life.Opened())

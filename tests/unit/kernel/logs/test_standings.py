@@ -29,7 +29,7 @@ from services.log.assignments import FIRST_STRETCH, LAST_STRETCH, read_standings
 from services.log.memory import MemoryLog
 
 WHERE = Partition(ClusterTopics().assignments, 0)
-SUSPENDED = Flags(state="synced", process=False, send=False, commit=False)
+SUSPENDED = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 COPIES = [(), (Copy("w1", "1", PRIMARY),), (Copy("w2", "1", PRIMARY), Copy("w1", "1", SUSPENDED))]
 BAD = [(Copy("w1", "1", SUSPENDED),), (Copy("w1", "1", PRIMARY), Copy("w1", "2", SUSPENDED))]
 UNITS = ["j@0-a/s-0", "j@0-a/t-0", "k@1-b/s-0"]
