@@ -7,6 +7,7 @@ delivered.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,25 +15,22 @@ from graphlib import TopologicalSorter
 from itertools import repeat
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, Cut, Range
-from schemas.dead_letters import DeadLetter, of_record
+from schemas.cuts import Cut, Range
+from schemas.dead_letters import DeadLetter
 from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.topics import JobTopics, Partition, generation_number
-from services.kernel.codecs.decoding import Decoded
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import MAX_FRAME_BYTES, FrameCodec
-from services.kernel.codecs.marked import AT, RowDecoder, RowReader, lanes
+from services.kernel.codecs.frames import MAX_FRAME_BYTES
+from services.kernel.codecs.marked import AT, RowReader, lanes
+from services.kernel.dataflow.cut_records import Brought, CommitCuts, LaneCuts, Records, TopicCuts
 from services.kernel.dataflow.inputs import Inputs
 from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.sink_records import sink_records
-from services.kernel.dataflow.source_records import Keys, SourceDecoder
-from services.kernel.dataflow.unit import Fed, Produced, Unit
+from services.kernel.dataflow.unit import Produced, Unit
+from services.kernel.dataflow.walk import ready, walk
 from services.kernel.errors import HoldfastError
 from services.kernel.logs.recut import Recut
-from services.kernel.operators.operator import TIME
 from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore
@@ -44,19 +42,6 @@ _ENTRIES_A_PIECE = 1_000
 
 class OtherRecords(HoldfastError):
     """The user's topic does not hold what was cut."""
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """The records of one range of a cut, in offset order. timestamps_ms: negative = none.
-
-    keys: of records without a value, by position.
-    """
-
-    offsets: Sequence[int]
-    values: Sequence[bytes | None]
-    timestamps_ms: Sequence[int]
-    keys: Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +116,7 @@ class Replay:
             OtherRecords: the records are not those of the cut.
         """
         self.batch += 1
-        return [unit.process(self.batch, taken, self._append) for unit in self._units if unit.ready(self.batch, taken)]
+        return [unit.process(self.batch, self._append) for unit in self._units if unit.ready(self.batch, taken)]
 
     def _append(self, partition: Partition, frame: bytes) -> None:
         """Carries frames between units, as Kafka does."""
@@ -148,7 +133,6 @@ class _ReplayedUnit:
         self.batch = 0
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
-        self._tasks = layout.tasks
         self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
         self._frames = Frames(layout, generation, max_frame_bytes)
         self.inputs = Inputs(layout, generation, None, _refused)
@@ -162,26 +146,18 @@ class _ReplayedUnit:
         return [name for name, source in self._sources.items() if not source.ended]
 
     def ready(self, batch: int, taken: Mapping[str, Taken]) -> bool:
-        return not self.ended and all(name in taken for name in self.awake) and self.inputs.ready(batch)
-
-    def process(self, batch: int, taken: Mapping[str, Taken], append: Callable[[Partition, bytes], None]) -> Outcome:
-        outcome = Outcome(self.name)
-        self.batch = batch
-        fed: dict[str, Fed] = {}
         for name in self.awake:
-            fed[name], refused = self._sources[name].take(taken[name])
-            outcome.dead += refused
-        frames = self.inputs.take(batch)
+            self._sources[name].taken = taken.get(name)
+        return not self.ended and ready(batch, self._sources, self.inputs)
+
+    def process(self, batch: int, append: Callable[[Partition, bytes], None]) -> Outcome:
+        self.batch = batch
+        walked = walk(self._unit, batch, self._sources, self.inputs)
         self.inputs.forget_hashes(batch)
-        produced = self._unit.process(batch, fed, frames)
-        for partition, frame in self._frames.encode(batch, produced.sent, epoch=0):
+        for partition, frame in self._frames.encode(batch, walked.produced.sent, epoch=0):
             append(partition, frame)
-        outcome.dead += produced.dead
-        outcome.dropped += produced.dropped
-        for task in self._tasks:
-            if task.name in fed:
-                outcome.lost[task.operator.name] += sum(r.lost for r in taken[task.name].cut.ranges)
-        _deliver(batch, produced, outcome)
+        outcome = Outcome(self.name, dead=walked.dead, dropped=walked.produced.dropped, lost=walked.lost)
+        _deliver(batch, walked.produced, outcome)
         if batch % SETTLE_EVERY == 0:
             self._settle()
         return outcome
@@ -193,106 +169,98 @@ class _ReplayedUnit:
         self._store.settle()
 
 
-def _source(task: TaskLayout, plan: Plan) -> _Source | _Committed | _Rows:
+class _Replayed(ABC):
+    """One source task. taken: its next cut with the records, if it is known."""
+
+    def __init__(self, task: TaskLayout) -> None:
+        self.task = task
+        self.taken: Taken | None = None
+        self.ended = False
+
+    def ready(self, batch: int) -> bool:
+        return self.ended or self.taken is not None
+
+    def take(self, batch: int) -> Brought:
+        taken, self.taken = self.taken, None
+        assert taken is not None
+        self.ended = taken.cut.final
+        return self._bring(taken)
+
+    @abstractmethod
+    def _bring(self, taken: Taken) -> Brought:
+        """Raises OtherRecords."""
+
+
+def _source(task: TaskLayout, plan: Plan) -> _Replayed:
     if task.operator.kind == "spark":
         spark = spark_plan(plan, task.operator.name)
         return _Rows(task, spark) if spark.mode == REAL_TIME else _Committed(task, spark.first_positions)
     return _Source(task, plan.spec["sources"][task.operator.name])
 
 
-class _Committed:
-    """What Spark has committed, for one task: Spark itself does not run again."""
+class _Committed(_Replayed):
+    """What Spark has committed: Spark itself does not run again."""
 
     def __init__(self, task: TaskLayout, first: Mapping[str, Mapping[int, int]]) -> None:
-        self._name = task.name
-        self._codec = FrameCodec(stream_schema(task.operator.fields))
-        self._recut = Recut(0, first, self._codec.check)
-        self.ended = False
+        super().__init__(task)
+        self._reading = CommitCuts(task)
+        self._recut = Recut(0, first, self._reading.check)
 
-    def take(self, taken: Taken) -> tuple[Fed, list[DeadLetter]]:
+    def _bring(self, taken: Taken) -> Brought:
         cut, (records,) = taken.cut, taken.records
         read = [self._recut.read(o, value or b"") for o, value in zip(records.offsets, records.values, strict=True)]
         found = [one for one in read if one is not None]
         (r,) = cut.ranges
         if r.stop > r.start and (not found or found[-1].offset != r.stop - 1):
-            raise OtherRecords(f"{self._name}: no valid commit at offset {r.stop - 1}, where batch {cut.batch} was cut")
-        self.ended = cut.final
-        rows = self._codec.decode([payload for one in found for payload in one.payloads])
-        dead = [letter for one in found for letter in one.dead_in(cut.batch)]
-        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), dead
+            name = self.task.name
+            raise OtherRecords(f"{name}: no valid commit at offset {r.stop - 1}, where batch {cut.batch} was cut")
+        return self._reading.bring(cut, found)
 
 
-class _Rows:
-    """What Spark has written in real-time mode, for one task."""
+class _Rows(_Replayed):
+    """What Spark has written in real-time mode."""
 
     def __init__(self, task: TaskLayout, spark: SparkPlan) -> None:
-        self._name, self._decoder = task.name, RowDecoder(spark)
+        super().__init__(task)
+        self._reading = LaneCuts(spark)
         self._readers = {lane: RowReader(spark.output, 0) for lane in lanes(spark.first)}
-        self.ended = False
 
-    def take(self, taken: Taken) -> tuple[Fed, list[DeadLetter]]:
-        cut, tables, dead = taken.cut, list[pl.DataFrame](), list[DeadLetter]()
-        for r, records in zip(cut.ranges, taken.records, strict=True):
-            if r.partition not in self._readers:
-                continue
-            tables.append(self._readers[r.partition].read(records.offsets, records.values))
-            if r.stop > r.start and (not tables[-1].height or tables[-1].item(-1, AT) != r.stop - 1):
-                raise OtherRecords(f"{self._name}: no row that counts at {r.stop - 1}, where batch {cut.batch} was cut")
-            dead += self._decoder.dead(r.partition, tables[-1], cut.batch)
-        self.ended = cut.final
-        return Fed(self._decoder.rows(tables), END_WATERMARK if cut.final else cut.watermark), dead
+    def _bring(self, taken: Taken) -> Brought:
+        cut, records = taken.cut, dict(zip(taken.cut.ranges, taken.records, strict=True))
+
+        def rows_of(r: Range) -> pl.DataFrame:
+            table = self._readers[r.partition].read(records[r].offsets, records[r].values)
+            if r.stop > r.start and (not table.height or table.item(-1, AT) != r.stop - 1):
+                name = self.task.name
+                raise OtherRecords(f"{name}: no row that counts at {r.stop - 1}, where batch {cut.batch} was cut")
+            return table
+
+        return self._reading.bring(cut, rows_of, self._readers)
 
 
-class _Source:
-    """One source task: from the records of a cut to rows and dead letters."""
+class _Source(_Replayed):
+    """The records of a user's topic."""
 
     def __init__(self, task: TaskLayout, params: Mapping[str, Any]) -> None:
-        assert task.source is not None
-        self._origin, self._topic = task.operator.name, task.source.topic
-        self._decoder = SourceDecoder(task.operator, params)
+        super().__init__(task)
+        self._reading = TopicCuts(task, params)
         self._newest: dict[int, int | None] = {}
-        self.ended = False
 
-    def take(self, taken: Taken) -> tuple[Fed, list[DeadLetter]]:
-        cut = taken.cut
-        values = [value for records in taken.records for value in records.values]
-        stamps = [ms for records in taken.records for ms in records.timestamps_ms]
-        bounds = np.cumsum([0, *(len(records.values) for records in taken.records)])
-        keys = {
-            int(first) + at: key
-            for first, records in zip(bounds, taken.records, strict=False)
-            for at, key in records.keys.items()
-        }
-        decoded = self._decoder.decode(values, stamps, keys)
-        self._compare(taken, decoded, bounds)
-        self.ended = cut.final
-        positions = [
-            (r.partition, offset)
-            for r, records in zip(cut.ranges, taken.records, strict=True)
-            for offset in (records.offsets if decoded.refused else ())
-        ]
-        dead = [self._dead(cut.batch, *positions[i], values[i] or b"", reason) for i, reason in decoded.refused]
-        return Fed(decoded.rows, END_WATERMARK if cut.final else cut.watermark), dead
-
-    def _compare(self, taken: Taken, decoded: Decoded, bounds: np.ndarray) -> None:
+    def _bring(self, taken: Taken) -> Brought:
         """A cut names the newest event time of each partition: a topic that was created anew has another one."""
-        times = decoded.rows[TIME].to_numpy()
-        at = np.searchsorted(decoded.kept, bounds)
-        for index, r in enumerate(taken.cut.ranges):
-            known = [time for time in (self._newest.get(r.partition),) if time is not None]
-            newest = max([*known, *times[at[index] : at[index + 1]].tolist()], default=None)
-            if newest != r.newest_us and not r.lost:
-                raise OtherRecords(self._differs(taken.cut, r, newest))
+        read = self._reading.read(taken.cut.ranges, taken.records, self._newest)
+        for r, found in zip(taken.cut.ranges, read.ranges, strict=True):
+            if found.newest_us != r.newest_us and not r.lost:
+                raise OtherRecords(self._differs(taken.cut, r, found.newest_us))
             self._newest[r.partition] = r.newest_us
+        return self._reading.bring(taken.cut, read)
 
     def _differs(self, cut: Cut, r: Range, newest: int | None) -> str:
+        assert self.task.source is not None
         return (
-            f"{self._topic}[{r.partition}], offsets {r.start} to {r.stop - 1}: these are not the records that were cut "
-            f"as batch {cut.batch}: the newest event time is {newest} us, and was {r.newest_us}"
+            f"{self.task.source.topic}[{r.partition}], offsets {r.start} to {r.stop - 1}: these are not the records "
+            f"that were cut as batch {cut.batch}: the newest event time is {newest} us, and was {r.newest_us}"
         )
-
-    def _dead(self, batch: int, partition: int, offset: int, raw: bytes, reason: str) -> DeadLetter:
-        return of_record(self._origin, reason, batch, self._topic, partition, offset, raw)
 
 
 def sink_rows(task: TaskLayout, rows: pl.DataFrame, batch: int) -> list[Row]:

@@ -1,100 +1,145 @@
-"""What a copy asks of whatever feeds one of its source tasks: the user's topic, or what Spark has committed.
+"""What feeds a source task of a copy: the cuts that wait to be done, and the records that they name.
 
 Source: PROTOCOL 3 and 12.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
+from schemas.checkpoints import TaskCuts
 from schemas.cuts import Cut, Range
-from schemas.dead_letters import DeadLetter
 from schemas.topics import Partition
-from services.kernel.dataflow.unit import Fed
+from services.kernel.dataflow.cut_records import Brought
 from services.kernel.planning.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
 
 
-class Feed(Protocol):
-    """Feeds one source task. taken counts records since the marker; ended: the last cut done was final.
+class Feed(ABC):
+    """Feeds one source task, of a user's topic or of what Spark writes. Implements Source of kernel/dataflow/walk.py.
 
-    idling: when its partitions are idle; None: never, whatever feeds it tells the time. lives: grows when it is to be
-    read from elsewhere.
+    Args:
+        task: with its source share.
+        state: the task's last cut as of the marker.
+        batch: the last batch that is done.
+
+    ended: the last cut done was final. lives: grows when it is to be read from elsewhere. idling: when its partitions
+    are idle; None: never, whatever feeds it tells the time.
     """
 
-    task: TaskLayout
-    batch: int
-    ended: bool
-    taken: int
-    lives: int
-    last_cut_ms: float
+    idling: Idling | None = None
+
+    def __init__(self, task: TaskLayout, state: TaskCuts, batch: int) -> None:
+        self.task, self.batch, self.ended = task, batch, state.final
+        self.lives = 0
+        self.last_cut_ms = 0.0
+        self._cuts: dict[int, Cut] = {}
+
+    # -- records ------------------------------------------------------------------------------------------------------
 
     @property
-    def idling(self) -> Idling | None: ...
-    @property
+    @abstractmethod
     def records(self) -> int:
         """Records that no cut names yet."""
-        ...
 
     @property
-    def bytes(self) -> int: ...
+    @abstractmethod
+    def bytes(self) -> int:
+        """About, of the records that are here."""
 
+    @abstractmethod
     def positions(self) -> dict[int, int]:
         """Where each partition is to be read from."""
-        ...
 
+    @abstractmethod
     def offer(self, chunk: Chunk, now_ms: float) -> None:
         """Takes what the reader brought of one of the task's partitions."""
-        ...
 
+    @abstractmethod
     def backlog(self, partition: int) -> int:
         """Records that wait."""
-        ...
 
-    def read_cut(self, cut: Cut, now_ms: float) -> None:
-        """Takes a valid cut of this task, ours or another copy's, and the partitions that join with it."""
-        ...
+    # -- cuts that are to be made -------------------------------------------------------------------------------------
 
-    def weight(self, cut: Cut) -> int:
-        """Bytes, about, of the records that are here and that a cut names."""
-        ...
-
-    def at_end(self, ends: Mapping[int, int]) -> bool:
-        """Whether all that a drain asks for is here."""
-        ...
-
+    @abstractmethod
     def propose(
         self, batch: int, max_records: int, max_bytes: int, ends: Mapping[int, int] | None
     ) -> tuple[tuple[Range, ...], bool]:
         """Ranges of the next cut, and whether it is the last one."""
-        ...
+
+    @abstractmethod
+    def at_end(self, ends: Mapping[int, int]) -> bool:
+        """Whether all that a drain asks for is here."""
+
+    @abstractmethod
+    def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
+        """Behind these ranges, microseconds since 1970."""
 
     def standings(self) -> dict[int, Standing]:
         """Where each partition stands now."""
-        ...
+        return {}
 
     def idle(self, now_ms: float) -> bool:
-        """Whether other sources need not wait for its watermark."""
-        ...
+        """Whether other sources need not wait for its watermark. Of Spark: never, only Spark knows how far it is."""
+        return False
 
-    def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
-        """Behind these ranges, microseconds since 1970."""
-        ...
+    # -- cuts that are valid ------------------------------------------------------------------------------------------
+
+    def read_cut(self, cut: Cut, now_ms: float) -> None:
+        """Takes a valid cut of this task, ours or another copy's, and the partitions that join with it."""
+        self.last_cut_ms = now_ms
+        self._see(cut, now_ms)
+        if cut.batch > self.batch:
+            self._cuts[cut.batch] = cut
+        else:
+            self._pass(cut)
 
     def skip(self, batch: int) -> None:
-        """Goes on behind a batch that another copy has done."""
-        ...
+        """Continues behind a batch that another copy has done; cuts up to it that are read later are passed then."""
+        for number in sorted(number for number in self._cuts if number <= batch):
+            self._pass(self._cuts.pop(number))
+        self.batch = max(self.batch, batch)
 
     def ready(self, batch: int) -> bool:
         """Whether the batch is cut and its records are here."""
-        ...
+        if self.ended:
+            return True
+        cut = self._cuts.get(batch)
+        return cut is not None and self._here(cut)
+
+    def take(self, batch: int) -> Brought:
+        """Hands out a ready batch."""
+        cut = self._cuts.pop(batch)
+        brought = self._bring(cut)
+        self._pass(cut)
+        self.batch = batch
+        return brought
+
+    @abstractmethod
+    def weight(self, cut: Cut) -> int:
+        """Bytes, about, of the records that are here and that a cut names."""
 
     def missing(self, batch: int) -> Mapping[Partition, int]:
-        """Up to where a batch is cut whose records are not here, by partition of a topic of the user's."""
-        ...
+        """Up to where a batch is cut whose records are not here, by partition of a user's topic."""
+        return {}
 
-    def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
-        """The rows of a ready batch, the records that are none, and the cut."""
-        ...
+    def _pass(self, cut: Cut) -> None:
+        self._drop(cut)
+        self.ended = cut.final
+
+    @abstractmethod
+    def _see(self, cut: Cut, now_ms: float) -> None:
+        """The next cut begins behind this one."""
+
+    @abstractmethod
+    def _here(self, cut: Cut) -> bool:
+        """Whether its records are here."""
+
+    @abstractmethod
+    def _bring(self, cut: Cut) -> Brought: ...
+
+    @abstractmethod
+    def _drop(self, cut: Cut) -> None:
+        """Its records are not needed any more."""

@@ -9,26 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from schemas.checkpoints import TaskCuts
-from schemas.cuts import END_WATERMARK, NO_WATERMARK, Cut, Range
-from schemas.dead_letters import DeadLetter
-from schemas.topics import Partition
-from services.kernel.codecs.fields import stream_schema
-from services.kernel.codecs.frames import FrameCodec
-from services.kernel.dataflow.unit import Fed
+from schemas.cuts import NO_WATERMARK, Cut, Range
+from services.kernel.dataflow.cut_records import Brought, CommitCuts
 from services.kernel.logs.commits import Refuse
 from services.kernel.logs.recut import MicroBatch, Recut
 from services.kernel.planning.layout import TaskLayout
 from services.log.protocol import Chunk
-from services.worker.core.idling import Standing
+from services.worker.sources.feed import Feed
 
 
-class RecutFeed:
-    """Feeds one task. Implements worker/feed.py.
+class RecutFeed(Feed):
+    """Feeds one task.
 
     Args:
-        task: with the commit log as its source share.
-        state: the task's last cut as of the marker.
-        batch: the last batch that is done.
+        task, state, batch: see Feed; the source share is of the commit log.
         first: where the plan says that Spark begins to read, by topic and partition.
         refuse: called with what is no record of the log, or does not fit.
     """
@@ -36,19 +30,14 @@ class RecutFeed:
     def __init__(
         self, task: TaskLayout, state: TaskCuts, batch: int, first: Mapping[str, Mapping[int, int]], refuse: Refuse
     ) -> None:
-        self.task, self.batch = task, batch
+        super().__init__(task, state, batch)
         (r,) = state.ranges
-        self._codec = FrameCodec(stream_schema(task.operator.fields))
-        self._recut = Recut(r.stop, first, self._codec.check, refuse)
+        self._reading = CommitCuts(task)
+        self._recut = Recut(r.stop, first, self._reading.check, refuse)
         self._waiting: list[MicroBatch] = []
         self._position = self._cut = r.stop
         self._fetched = self._recut.position
         self._newest_us = r.newest_us
-        self._cuts: dict[int, Cut] = {}
-        self.ended = state.final
-        self.taken = self.lives = 0
-        self.last_cut_ms = 0.0
-        self.idling = None
 
     @property
     def records(self) -> int:
@@ -79,16 +68,6 @@ class RecutFeed:
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
-    def read_cut(self, cut: Cut, now_ms: float) -> None:
-        self.last_cut_ms = now_ms
-        (r,) = cut.ranges
-        self._cut, self._newest_us = r.stop, r.newest_us
-        if cut.batch > self.batch:
-            self._cuts[cut.batch] = cut
-        else:
-            self._drop(r.stop)
-            self.ended = cut.final
-
     def weight(self, cut: Cut) -> int:
         (r,) = cut.ranges
         return sum(one.bytes for one in self._waiting if r.start <= one.offset < r.stop)
@@ -115,47 +94,24 @@ class RecutFeed:
         last = taken[-1]
         return (Range(0, self._cut, last.offset + 1, last.commit.watermark),), last.commit.final
 
-    def standings(self) -> dict[int, Standing]:
-        return {}
-
-    def idle(self, now_ms: float) -> bool:
-        """Never: how far Spark is, only Spark can say."""
-        return False
-
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
         newest = ranges[0].newest_us
         return NO_WATERMARK if newest is None else newest
 
-    def skip(self, batch: int) -> None:
-        for number in sorted(number for number in self._cuts if number <= batch):
-            cut = self._cuts.pop(number)
-            self._drop(cut.ranges[0].stop)
-            self.ended = cut.final
-        self.batch = max(self.batch, batch)
+    # -- of a valid cut -----------------------------------------------------------------------------------------------
 
-    # -- rows ---------------------------------------------------------------------------------------------------------
+    def _see(self, cut: Cut, now_ms: float) -> None:
+        (r,) = cut.ranges
+        self._cut, self._newest_us = r.stop, r.newest_us
 
-    def ready(self, batch: int) -> bool:
-        if self.ended:
-            return True
-        cut = self._cuts.get(batch)
-        return cut is not None and (cut.ranges[0].stop == cut.ranges[0].start or self._fetched >= cut.ranges[0].stop)
+    def _here(self, cut: Cut) -> bool:
+        (r,) = cut.ranges
+        return r.stop == r.start or self._fetched >= r.stop
 
-    def missing(self, batch: int) -> Mapping[Partition, int]:
-        """Nothing: its topic is the job's own."""
-        return {}
+    def _bring(self, cut: Cut) -> Brought:
+        return self._reading.bring(cut, self._waiting)
 
-    def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
-        cut = self._cuts.pop(batch)
+    def _drop(self, cut: Cut) -> None:
         stop = cut.ranges[0].stop
-        taken = [one for one in self._waiting if one.offset < stop]
-        rows = self._codec.decode([payload for one in taken for payload in one.payloads])
-        dead = [letter for one in taken for letter in one.dead_in(batch)]
-        self._drop(stop)
-        self.batch, self.ended = batch, cut.final
-        self.taken += rows.height
-        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), dead, cut
-
-    def _drop(self, stop: int) -> None:
         self._waiting = [one for one in self._waiting if one.offset >= stop]
         self._position = max(self._position, stop)

@@ -12,17 +12,15 @@ from functools import partial
 import polars as pl
 
 from schemas.checkpoints import TaskCuts
-from schemas.cuts import END_WATERMARK, Cut, Range
-from schemas.dead_letters import DeadLetter
+from schemas.cuts import Cut, Range
 from schemas.plans import SparkPlan
-from schemas.topics import Partition
-from services.kernel.codecs.marked import AT, REACHED, Refuse, RowDecoder, RowReader
+from services.kernel.codecs.marked import AT, REACHED, Refuse, RowReader
 from services.kernel.dataflow import watermark
-from services.kernel.dataflow.unit import Fed
+from services.kernel.dataflow.cut_records import Brought, LaneCuts
 from services.kernel.logs.commits import CommitLog
 from services.kernel.planning.layout import TaskLayout
 from services.log.protocol import Chunk
-from services.worker.core.idling import Standing
+from services.worker.sources.feed import Feed
 
 DECISIONS = 0
 """The partition of fences and of the last commit."""
@@ -80,20 +78,19 @@ class _Lane:
         return Range(partition, self.cut, int(waiting.item(-1, AT)) + 1, max(map(int, reached), default=None))  # type: ignore[arg-type]
 
 
-class RowsFeed:
-    """Feeds one task. Implements worker/feed.py.
+class RowsFeed(Feed):
+    """Feeds one task.
 
     Args:
-        task: with the commit log's topic as its source share.
-        state: the task's last cut as of the marker. batch: the last batch that is done.
+        task, state, batch: see Feed; the source share is of the commit log's topic.
         refuse: called with what is no record of a partition, or does not fit.
     """
 
     def __init__(
         self, task: TaskLayout, state: TaskCuts, batch: int, plan: SparkPlan, refuse: Callable[[int, int, str], None]
     ) -> None:
-        self.task, self.batch, self._plan = task, batch, plan
-        self._decoder = RowDecoder(plan)
+        super().__init__(task, state, batch)
+        self._plan, self._reading = plan, LaneCuts(plan)
         self._lanes = {
             r.partition: _Lane(plan.output, r, partial(refuse, r.partition))
             for r in state.ranges
@@ -103,11 +100,6 @@ class RowsFeed:
         self._topic = task.source.topic
         first = {self._topic: dict.fromkeys(self._lanes, 0)}
         self._log = CommitLog(first, refuse=partial(refuse, DECISIONS))
-        self._cuts: dict[int, Cut] = {}
-        self.ended = state.final
-        self.taken = self.lives = 0
-        self.last_cut_ms = 0.0
-        self.idling = None
 
     @property
     def records(self) -> int:
@@ -140,16 +132,6 @@ class RowsFeed:
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
-    def read_cut(self, cut: Cut, now_ms: float) -> None:
-        self.last_cut_ms = now_ms
-        for r in cut.ranges:
-            if r.partition != DECISIONS:
-                self._lanes[r.partition].cut, self._lanes[r.partition].newest_us = r.stop, r.newest_us
-        if cut.batch > self.batch:
-            self._cuts[cut.batch] = cut
-        else:
-            self._drop(cut)
-
     def weight(self, cut: Cut) -> int:
         lanes = [(self._lanes[r.partition], r) for r in cut.ranges if r.partition != DECISIONS]
         return sum(lane.weight(r.start, r.stop) for lane, r in lanes)
@@ -179,13 +161,6 @@ class RowsFeed:
         )
         return (Range(DECISIONS, 0, 0), *ranges), final
 
-    def standings(self) -> dict[int, Standing]:
-        return {}
-
-    def idle(self, now_ms: float) -> bool:
-        """Never: how far Spark is, only Spark can say."""
-        return False
-
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
         """The lowest of the lanes; those that were silent for idle_after_s do not count."""
         awake = [
@@ -201,41 +176,20 @@ class RowsFeed:
         idle_after_s = self._plan.idle_after_s
         return idle_after_s is not None and now_ms - lane.heard_ms >= idle_after_s * 1000
 
-    def skip(self, batch: int) -> None:
-        for number in sorted(number for number in self._cuts if number <= batch):
-            self._drop(self._cuts.pop(number))
-        self.batch = max(self.batch, batch)
+    # -- of a valid cut -----------------------------------------------------------------------------------------------
 
-    # -- rows ---------------------------------------------------------------------------------------------------------
+    def _see(self, cut: Cut, now_ms: float) -> None:
+        for r in cut.ranges:
+            if r.partition != DECISIONS:
+                self._lanes[r.partition].cut, self._lanes[r.partition].newest_us = r.stop, r.newest_us
 
-    def ready(self, batch: int) -> bool:
-        if self.ended:
-            return True
-        cut = self._cuts.get(batch)
-        return cut is not None and all(
-            r.stop == r.start or self._lanes[r.partition].fetched >= r.stop for r in cut.ranges
-        )
+    def _here(self, cut: Cut) -> bool:
+        return all(r.stop == r.start or self._lanes[r.partition].fetched >= r.stop for r in cut.ranges)
 
-    def missing(self, batch: int) -> Mapping[Partition, int]:
-        """Nothing: its topic is the job's own."""
-        return {}
-
-    def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
-        cut = self._cuts.pop(batch)
-        found = {
-            r.partition: self._lanes[r.partition].between(r.start, r.stop)
-            for r in cut.ranges
-            if r.partition != DECISIONS
-        }
-        rows = self._decoder.rows(list(found.values()))
-        dead = [letter for lane, table in found.items() for letter in self._decoder.dead(lane, table, batch)]
-        self._drop(cut)
-        self.batch = batch
-        self.taken += sum(table.height for table in found.values())
-        return Fed(rows, END_WATERMARK if cut.final else cut.watermark), dead, cut
+    def _bring(self, cut: Cut) -> Brought:
+        return self._reading.bring(cut, lambda r: self._lanes[r.partition].between(r.start, r.stop), self._lanes)
 
     def _drop(self, cut: Cut) -> None:
         for r in cut.ranges:
             if r.partition != DECISIONS:
                 self._lanes[r.partition].drop(r.stop)
-        self.ended = cut.final

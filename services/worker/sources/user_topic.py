@@ -8,68 +8,44 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from msgspec import structs
 
 from schemas.checkpoints import TaskCuts
-from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK, Cut, Range
-from schemas.dead_letters import DeadLetter, of_record
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.topics import Partition
-from services.kernel.codecs.decoding import Decoded
-from services.kernel.dataflow.source_records import SourceDecoder
-from services.kernel.dataflow.unit import Fed
-from services.kernel.operators.operator import TIME
+from services.kernel.dataflow.cut_records import Brought, Read, TopicCuts
 from services.kernel.planning.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
+from services.worker.sources.feed import Feed
 from services.worker.sources.waiting import Waiting, size
 
 
-@dataclass(slots=True)
-class _Read:
-    """The decoded records of a cut."""
-
-    ranges: tuple[Range, ...]
-    decoded: Decoded
-    positions: list[tuple[int, int]]
-    raw: list[bytes | None]
-
-
-class SourceFeed:
+class SourceFeed(Feed):
     """Feeds one source task.
 
     Args:
-        task: with its source share.
-        state: the task's last cut as of the marker. `taken` counts records since then.
-        batch: the last batch that is done.
+        task, state, batch: see Feed.
         params: of the source, from the job file.
     """
 
     def __init__(
         self, task: TaskLayout, state: TaskCuts, batch: int, params: Mapping[str, Any], now_ms: float = 0.0
     ) -> None:
-        self.task = task
+        super().__init__(task, state, batch)
         self._lateness_us = int(float(params.get("allowed_lateness_s") or 0) * 1_000_000)
-        self._decoder, self._table = SourceDecoder(task.operator, params), bool(params.get("table"))
+        self._reading, self._table = TopicCuts(task, params), bool(params.get("table"))
         self._waiting = {r.partition: Waiting(r.stop, r.stop, r.stop, self._table) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
         self.idling = None if self._table else Idling(*after_ms, now_ms)
-        self._cuts: dict[int, Cut] = {}
-        self._prepared: dict[int, _Read] = {}
+        self._prepared: dict[int, Read] = {}
         self._reads, self._gives_up, self._sealed = True, False, 0
-        self.lives = 0
-        self.batch = batch
-        self.ended = state.final
-        self.taken = 0
-        self.last_cut_ms = 0.0
 
     @property
     def records(self) -> int:
-        """Records that no cut names yet."""
         return sum(waiting.uncut for waiting in self._waiting.values())
 
     @property
@@ -77,13 +53,12 @@ class SourceFeed:
         return sum(w.bytes for w in self._waiting.values())
 
     def positions(self) -> dict[int, int]:
-        """Where each partition is to be read from; nothing while the topic is another one."""
+        """Nothing while the topic is another one."""
         if not self._reads:
             return {}
         return {partition: w.fetched for partition, w in self._waiting.items()}
 
     def offer(self, chunk: Chunk, now_ms: float) -> None:
-        """Takes what the reader brought of one of the task's partitions."""
         if not self._reads or chunk.partition.index not in self._waiting:
             return
         if self.idling is not None:
@@ -129,26 +104,6 @@ class SourceFeed:
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
-    def read_cut(self, cut: Cut, now_ms: float) -> None:
-        """Takes a valid cut of this task, ours or another copy's."""
-        self.last_cut_ms = now_ms
-        for r in cut.ranges:
-            if r.partition not in self._waiting:
-                self._waiting[r.partition] = Waiting(r.start, r.start, r.start, self._table)
-            self._waiting[r.partition].cut = r.stop
-            self._newest[r.partition] = r.newest_us
-            if self.idling is not None and r.stop > r.start:
-                self.idling.heard(r.partition, now_ms)
-            if cut.batch <= self.batch:
-                self._waiting[r.partition].drop(r.stop)
-        if cut.batch > self.batch:
-            self._cuts[cut.batch] = cut
-        else:
-            self.ended = cut.final
-        prepared = self._prepared.get(cut.batch)
-        if prepared is not None and prepared.ranges != cut.ranges:
-            del self._prepared[cut.batch]
-
     def weight(self, cut: Cut) -> int:
         known = [r for r in cut.ranges if r.partition in self._waiting]
         return sum(self._waiting[r.partition].weight(r.start, r.stop) for r in known)
@@ -193,7 +148,6 @@ class SourceFeed:
         return max(waiting.cut, end) if reached else stop
 
     def standings(self) -> dict[int, Standing]:
-        """Where each partition stands now."""
         return {
             partition: Standing(w.at_end and not w.uncut, max(w.end, w.fetched), self._level(self._newest[partition]))
             for partition, w in self._waiting.items()
@@ -219,88 +173,52 @@ class SourceFeed:
     def _level(self, newest_us: int | None) -> int:
         return NO_WATERMARK if newest_us is None else newest_us - self._lateness_us
 
-    def skip(self, batch: int) -> None:
-        """Goes on behind a batch that another copy has done; cuts up to it that are not read yet are dropped then."""
-        for number in sorted(number for number in self._cuts if number <= batch):
-            cut = self._cuts.pop(number)
-            self._prepared.pop(number, None)
-            self._drop(cut)
-            self.ended = cut.final
-        self.batch = max(self.batch, batch)
+    # -- of a valid cut -----------------------------------------------------------------------------------------------
 
-    # -- rows ---------------------------------------------------------------------------------------------------------
+    def _see(self, cut: Cut, now_ms: float) -> None:
+        for r in cut.ranges:
+            if r.partition not in self._waiting:
+                self._waiting[r.partition] = Waiting(r.start, r.start, r.start, self._table)
+            self._waiting[r.partition].cut = r.stop
+            self._newest[r.partition] = r.newest_us
+            if self.idling is not None and r.stop > r.start:
+                self.idling.heard(r.partition, now_ms)
+            if cut.batch <= self.batch:
+                self._waiting[r.partition].drop(r.stop)
+        prepared = self._prepared.get(cut.batch)
+        if prepared is not None and prepared.ranges != cut.ranges:
+            del self._prepared[cut.batch]
 
-    def ready(self, batch: int) -> bool:
-        """Whether the batch is cut and its records are here."""
-        if self.ended:
-            return True
-        cut = self._cuts.get(batch)
-        if cut is None or batch > self._sealed:
-            return cut is not None and self._holds(cut)
-        return batch in self._prepared or self._gives_up
+    def _here(self, cut: Cut) -> bool:
+        if cut.batch > self._sealed:
+            return self._holds(cut)
+        return cut.batch in self._prepared or self._gives_up
 
     def missing(self, batch: int) -> Mapping[Partition, int]:
-        """Up to where the batch is cut and its records are not here."""
         cut, source = self._cuts.get(batch), self.task.source
         if cut is None or source is None or batch <= self._sealed:
             return {}
         lacking = (r for r in cut.ranges if not self._waiting[r.partition].holds(r.stop))
         return {Partition(source.topic, r.partition): r.stop for r in lacking}
 
-    def take(self, batch: int) -> tuple[Fed, list[DeadLetter], Cut]:
-        """The rows of a ready batch, the records that are none, and the cut."""
-        cut = self._cuts.pop(batch)
-        if batch <= self._sealed and batch not in self._prepared:
+    def _bring(self, cut: Cut) -> Brought:
+        """Of a batch whose topic is gone nothing is left: all its records count as lost."""
+        if cut.batch <= self._sealed and cut.batch not in self._prepared:
             cut = structs.replace(cut, ranges=tuple(structs.replace(r, lost=r.stop - r.start) for r in cut.ranges))
-            self._prepared[batch] = self._decode(())
-        read = self._prepared.pop(batch, None) or self._decode(cut.ranges)
-        self._drop(cut)
-        self.batch, self.ended = batch, cut.final
-        self.taken += len(read.raw)
-        fed = Fed(read.decoded.rows, END_WATERMARK if cut.final else cut.watermark)
-        return fed, [self._dead(read, index, reason, batch) for index, reason in read.decoded.refused], cut
+            return self._reading.bring(cut, self._decode(()))
+        return self._reading.bring(cut, self._prepared.pop(cut.batch, None) or self._decode(cut.ranges))
 
     def _drop(self, cut: Cut) -> None:
         """What the cut names, unless that was another topic."""
+        self._prepared.pop(cut.batch, None)
         if cut.batch > self._sealed:
             for r in cut.ranges:
                 self._waiting[r.partition].drop(r.stop)
 
-    def _decode(self, ranges: Sequence[Range]) -> _Read:
-        taken = [(self._waiting[r.partition], self._waiting[r.partition].between(r.start, r.stop)) for r in ranges]
-        values = [value for waiting, some in taken for value in waiting.values[some]]
-        stamps = [stamp for waiting, some in taken for stamp in waiting.stamps[some]]
-        bounds = np.cumsum([0] + [some.stop - some.start for _, some in taken])
-        keys = {
-            int(first) + at: key
-            for first, (waiting, some) in zip(bounds, taken, strict=False)
-            if waiting.keys
-            for at, key in waiting.keys_of(some).items()
-        }
-        decoded = self._decoder.decode(values, stamps, keys)
-        times = decoded.rows[TIME].to_numpy()
-        at = np.searchsorted(decoded.kept, bounds)
-        cut = tuple(
-            Range(r.partition, r.start, r.stop, _newest(self._newest[r.partition], times[at[i] : at[i + 1]]))
-            for i, r in enumerate(ranges)
-        )
-        found = zip(ranges, taken, strict=True) if decoded.refused else ()
-        positions = [(r.partition, offset) for r, (waiting, some) in found for offset in waiting.offsets[some]]
-        return _Read(cut, decoded, positions, values)
-
-    def _dead(self, read: _Read, index: int, reason: str, batch: int) -> DeadLetter:
-        raw = read.raw[index] or b""
-        partition, offset = read.positions[index]
-        assert self.task.source is not None
-        return of_record(self.task.operator.name, reason, batch, self.task.source.topic, partition, offset, raw)
+    def _decode(self, ranges: Sequence[Range]) -> Read:
+        records = [self._waiting[r.partition].records(r.start, r.stop) for r in ranges]
+        return self._reading.read(ranges, records, self._newest)
 
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else float(seconds) * 1000
-
-
-def _newest(before: int | None, times: np.ndarray) -> int | None:
-    if len(times) == 0:
-        return before
-    newest = int(times.max())
-    return newest if before is None else max(before, newest)

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from services.kernel.dataflow.cut_records import Records
 from services.kernel.dataflow.source_records import Key
 from services.log.protocol import Chunk
 
@@ -71,15 +72,18 @@ class Waiting:
         """
         return self.met >= 0 and bisect_left(self.offsets, self.met) <= bisect_left(self.offsets, stop)
 
-    def between(self, start: int, stop: int) -> slice:
-        return slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
+    def records(self, start: int, stop: int) -> Records:
+        """Those between two offsets."""
+        some = slice(bisect_left(self.offsets, start), bisect_left(self.offsets, stop))
+        keys = self._keys_of(some) if self.keys else self.keys
+        return Records(self.offsets[some], self.values[some], self.stamps[some], keys)
 
     def weight(self, start: int, stop: int) -> int:
         """Bytes, about, of the records here between two offsets."""
         count = bisect_left(self.offsets, stop) - bisect_left(self.offsets, start)
         return self.bytes * count // max(1, len(self.offsets))
 
-    def keys_of(self, some: slice) -> dict[int, Key]:
+    def _keys_of(self, some: slice) -> dict[int, Key]:
         """Of the deletions in a slice of the records, by position in it."""
         places = {offset: bisect_left(self.offsets, offset) for offset in self.keys}
         return {at - some.start: self.keys[offset] for offset, at in places.items() if some.start <= at < some.stop}

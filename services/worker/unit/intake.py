@@ -6,13 +6,11 @@ Source: PROTOCOL 3, 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from schemas.checkpoints import Marker
-from schemas.dead_letters import DeadLetter
 from schemas.topics import Partition
+from services.kernel.dataflow import walk
 from services.kernel.dataflow.inputs import Inputs
-from services.kernel.dataflow.unit import Fed
 from services.kernel.errors import StateCorrupted
 from services.kernel.planning.layout import UnitLayout
 from services.log.protocol import Chunk
@@ -24,19 +22,6 @@ from services.worker.sources.feed import Feed
 
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 ASLEEP_INPUT_BYTES = 1024 * 1024
-
-
-class Taken(NamedTuple):
-    """All that comes in for one batch. sources: by source task. frames: by task and slot.
-
-    records: of the users' topics; lost: of those that the cut names, how many are gone.
-    """
-
-    sources: dict[str, Fed]
-    frames: dict[tuple[str, int], Fed]
-    dead: list[DeadLetter]
-    records: int
-    lost: int
 
 
 class Intake:
@@ -143,7 +128,7 @@ class Intake:
         """Whether all that the batch needs is here."""
         if not self.cutter.caught_up:
             return False
-        return all(feed.ready(batch) for feed in self.feeds.values()) and self.inputs.ready(batch)
+        return walk.ready(batch, self.feeds, self.inputs)
 
     def lacking(self, batch: int) -> dict[Partition, int]:
         """Up to where the batch is cut and its records are not here."""
@@ -154,21 +139,6 @@ class Intake:
     def uncut(self) -> bool:
         """Records are here that no cut names yet."""
         return any(feed.records for feed in self.feeds.values())
-
-    def take(self, batch: int) -> Taken:
-        """Hands out a batch that is ready."""
-        sources: dict[str, Fed] = {}
-        dead: list[DeadLetter] = []
-        records = lost = 0
-        for name, feed in self.feeds.items():
-            if feed.ended:
-                continue
-            before = feed.taken
-            sources[name], refused, cut = feed.take(batch)
-            dead += refused
-            records += feed.taken - before  # a cut spans more: markers of transactions hold offsets too
-            lost += sum(r.lost for r in cut.ranges)
-        return Taken(sources, self.inputs.take(batch), dead, records, lost)
 
     def skip(self, marker: Marker) -> None:
         """Goes on behind a batch that another copy has done."""

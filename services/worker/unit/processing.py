@@ -8,6 +8,7 @@ from __future__ import annotations
 from schemas.checkpoints import Marker
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from services.kernel.dataflow.unit import Unit
+from services.kernel.dataflow.walk import Walked, walk
 from services.kernel.planning.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.worker.unit.intake import Intake
@@ -45,20 +46,20 @@ class Processing:
         if self._unit is None:
             self._unit = Unit(self._layout, self._store, self._watermarks)
         batch = self.batch + 1
-        taken = self._intake.take(batch)
-        produced = self._unit.process(batch, taken.sources, taken.frames)
+        walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs)
         self.batch = batch
-        dead = [*taken.dead, *produced.dead]
-        self.counts["records"] += taken.records
-        self.counts["lost"] += taken.lost
-        self.counts["late"] += produced.late
-        self.counts["dead"] += len(dead)
-        for source, count in produced.dropped.items():
+        self._count(walked)
+        self._outputs.take(batch, walked.produced, walked.dead, send)
+        return bool(walked.rows or walked.dead or self._store.changed)
+
+    def _count(self, walked: Walked) -> None:
+        self.counts["records"] += walked.records
+        self.counts["lost"] += walked.lost.total()
+        self.counts["late"] += walked.produced.late
+        self.counts["dead"] += len(walked.dead)
+        for source, count in walked.produced.dropped.items():
             if count:
                 self.counts[DROPPED + source] = self.counts.get(DROPPED + source, 0) + count
-        self._outputs.take(batch, produced, dead, send)
-        rows = any(fed.rows.height for brought in (taken.sources, taken.frames) for fed in brought.values())
-        return bool(rows or dead or self._store.changed)
 
     def jump(self, marker: Marker) -> None:
         """The state is now as of another copy's marker, which is ahead: the batch after that is the next."""

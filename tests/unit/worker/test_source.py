@@ -56,7 +56,7 @@ def test_a_batch_is_exactly_the_records_its_cut_names() -> None:
     source.fetch()
     source.cut(Range(0, 0, 2), Range(1, 0, 1))
     assert source.feed.ready(1)
-    fed, dead, _ = source.feed.take(1)
+    fed, dead, *_ = source.feed.take(1)
     assert fed.rows["n"].to_list() == [1, 2, 4]
     assert dead == []
     assert source.feed.records == 1
@@ -244,7 +244,7 @@ def test_deletions_come_with_their_keys_whatever_partition_they_lie_in() -> None
     source.cut(Range(0, 0, 1), Range(1, 0, 1))
     source.cut(Range(0, 1, 2), Range(1, 1, 3))
     assert source.feed.take(1)[0].rows.select("n", DELETED).rows() == [(1, None), (2, None)]
-    fed, dead, _ = source.feed.take(2)
+    fed, dead, *_ = source.feed.take(2)
     assert fed.rows.select("n", DELETED).rows() == [(8, True), (9, True)]
     assert [(one.partition, one.offset) for one in dead] == [(1, 1)]
     assert dead[0].reason == 'a deletion: of its key, n: expected int, found "no number"'

@@ -25,8 +25,8 @@ class Sight(Protocol):
     Time: interval_ms is the job's; swept_ms and captured_ms say when the last sweep and the last capture began.
     Since the last valid marker: batches done; still: no batch brought rows or changed the state.
     Since the last capture: changed, the keys that a run would hold; output_trimmed: the unit's output was trimmed.
-    The unit: sinkmost: it has no output for other units; ended: nothing comes any more; followed: its checkpoints are for
-    another copy, too.
+    The unit: sinkmost: it has no output for other units; ended: nothing comes any more; followed: its checkpoints are
+    for another copy, too.
     Cost: capture_ms and apply_ms of the last run that was written, or applied, here; processed_ms spent on batches so
     far: the load between two moments is the difference.
     Now: waiting: runs of another copy that are to be applied; data_wait: a batch is ready to be processed.

@@ -1,0 +1,148 @@
+"""What the records that a cut names become: rows in the order of the cut, dead letters, and the watermark behind them.
+
+Source: PROTOCOL 3 and 12. Workers, `try` and replays read cuts by these rules; where they get the records differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from schemas.cuts import END_WATERMARK, Cut, Range
+from schemas.dead_letters import DeadLetter, of_record
+from schemas.plans import SparkPlan
+from services.kernel.codecs.decoding import Decoded
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import FrameCodec
+from services.kernel.codecs.marked import RowDecoder
+from services.kernel.dataflow.source_records import Keys, SourceDecoder
+from services.kernel.dataflow.unit import Fed
+from services.kernel.logs.recut import MicroBatch
+from services.kernel.operators.operator import TIME
+from services.kernel.planning.layout import TaskLayout
+
+
+class Brought(NamedTuple):
+    """What a source task brings to a batch. records: how many there were; lost: how many the cut names that are gone.
+
+    records are counted: a cut spans more offsets, since markers of transactions hold offsets, too.
+    """
+
+    fed: Fed
+    dead: list[DeadLetter]
+    records: int
+    lost: int
+
+
+def _brought(cut: Cut, rows: pl.DataFrame, dead: list[DeadLetter], records: int) -> Brought:
+    fed = Fed(rows, END_WATERMARK if cut.final else cut.watermark)
+    return Brought(fed, dead, records, sum(r.lost for r in cut.ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of one range of a cut, in offset order. timestamps_ms: negative = none.
+
+    keys: of records without a value, by position.
+    """
+
+    offsets: Sequence[int]
+    values: Sequence[bytes | None]
+    timestamps_ms: Sequence[int]
+    keys: Keys
+
+
+@dataclass(slots=True)
+class Read:
+    """Records of a user's topic, decoded. ranges: theirs, each with the newest event time of its partition up to there.
+
+    positions: partition and offset of each record; empty if no record is refused.
+    """
+
+    ranges: tuple[Range, ...]
+    decoded: Decoded
+    positions: list[tuple[int, int]]
+    values: list[bytes | None]
+
+
+class TopicCuts:
+    """Cuts of a user's topic: the records of a batch are those from start to stop of every range, and no others.
+
+    Args:
+        task: with its source share. params: of the source, from the job file.
+    """
+
+    def __init__(self, task: TaskLayout, params: Mapping[str, Any]) -> None:
+        assert task.source is not None
+        self._origin, self._topic = task.operator.name, task.source.topic
+        self._decoder = SourceDecoder(task.operator, params)
+
+    def read(self, ranges: Sequence[Range], records: Sequence[Records], newest_us: Mapping[int, int | None]) -> Read:
+        """Decodes the records of some ranges. newest_us: the newest event time before them, by partition."""
+        values = list(chain.from_iterable(some.values for some in records))
+        stamps = list(chain.from_iterable(some.timestamps_ms for some in records))
+        bounds = np.cumsum([0, *(len(some.values) for some in records)])
+        keys = {
+            int(first) + at: key
+            for first, some in zip(bounds, records, strict=False)
+            if some.keys
+            for at, key in some.keys.items()
+        }
+        decoded = self._decoder.decode(values, stamps, keys)
+        times = decoded.rows[TIME].to_numpy()
+        at = np.searchsorted(decoded.kept, bounds)
+        read = tuple(
+            Range(r.partition, r.start, r.stop, _newest(newest_us.get(r.partition), times[at[i] : at[i + 1]]))
+            for i, r in enumerate(ranges)
+        )
+        found = zip(ranges, records, strict=True) if decoded.refused else ()
+        positions = [(r.partition, offset) for r, some in found for offset in some.offsets]
+        return Read(read, decoded, positions, values)
+
+    def bring(self, cut: Cut, read: Read) -> Brought:
+        dead = [
+            of_record(self._origin, reason, cut.batch, self._topic, *read.positions[index], read.values[index] or b"")
+            for index, reason in read.decoded.refused
+        ]
+        return _brought(cut, read.decoded.rows, dead, len(read.values))
+
+
+class CommitCuts:
+    """Cuts of a Spark operator's commit log: a batch is what the valid commits within the range name."""
+
+    def __init__(self, task: TaskLayout) -> None:
+        self._codec = FrameCodec(stream_schema(task.operator.fields))
+        self.check = self._codec.check
+
+    def bring(self, cut: Cut, found: Sequence[MicroBatch]) -> Brought:
+        """found: the micro-batches behind the last cut, in the order of the log."""
+        (r,) = cut.ranges
+        named = [one for one in found if one.offset < r.stop]
+        rows = self._codec.decode([payload for one in named for payload in one.payloads])
+        return _brought(cut, rows, [letter for one in named for letter in one.dead_in(cut.batch)], rows.height)
+
+
+class LaneCuts:
+    """Cuts of what Spark writes in real-time mode: a batch is the rows that count of every lane, lane by lane."""
+
+    def __init__(self, plan: SparkPlan) -> None:
+        self._decoder = RowDecoder(plan)
+
+    def bring(self, cut: Cut, rows_of: Callable[[Range], pl.DataFrame], lanes: Mapping[int, object]) -> Brought:
+        """rows_of: the rows that count in a range of one of the lanes."""
+        found = {r.partition: rows_of(r) for r in cut.ranges if r.partition in lanes}
+        dead = [letter for lane, table in found.items() for letter in self._decoder.dead(lane, table, cut.batch)]
+        tables = list(found.values())
+        return _brought(cut, self._decoder.rows(tables), dead, sum(table.height for table in tables))
+
+
+def _newest(before: int | None, times: np.ndarray) -> int | None:
+    if len(times) == 0:
+        return before
+    newest = int(times.max())
+    return newest if before is None else max(before, newest)

@@ -1,0 +1,69 @@
+"""The way of a batch through a unit: from sources and frames, through the tasks, to rows, frames and dead letters.
+
+Workers, `try` and replays take this way; each carries the outcome to where it belongs. Source: PROTOCOL 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from schemas.dead_letters import DeadLetter
+from services.kernel.dataflow.cut_records import Brought
+from services.kernel.dataflow.inputs import Inputs
+from services.kernel.dataflow.unit import Fed, Produced, Unit
+from services.kernel.planning.layout import TaskLayout
+
+
+class Source(Protocol):
+    """What feeds a source task. ended: its last cut is done."""
+
+    task: TaskLayout
+    ended: bool
+
+    def ready(self, batch: int) -> bool:
+        """Whether the batch is cut and its records are here, or the source has ended."""
+        ...
+
+    def take(self, batch: int) -> Brought:
+        """Hands out a batch that is ready."""
+        ...
+
+
+class Walked(NamedTuple):
+    """The outcome of a batch.
+
+    dead: the dead letters of the sources, then those of the operators. rows: whether any came in. records: how many the
+    sources brought; lost: how many were gone before they were read, by source.
+    """
+
+    produced: Produced
+    dead: list[DeadLetter]
+    rows: bool
+    records: int
+    lost: Counter[str]
+
+
+def ready(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> bool:
+    """Whether all that the batch needs is here."""
+    return all(source.ready(batch) for source in sources.values()) and inputs.ready(batch)
+
+
+def walk(unit: Unit, batch: int, sources: Mapping[str, Source], inputs: Inputs) -> Walked:
+    """Does a batch that is ready. sources: by source task."""
+    fed: dict[str, Fed] = {}
+    dead: list[DeadLetter] = []
+    records, lost = 0, Counter[str]()
+    for name, source in sources.items():
+        if source.ended:
+            continue
+        brought = source.take(batch)
+        fed[name] = brought.fed
+        dead += brought.dead
+        records += brought.records
+        lost[source.task.operator.name] += brought.lost
+    frames = inputs.take(batch)
+    produced = unit.process(batch, fed, frames)
+    rows = any(one.rows.height for some in (fed, frames) for one in some.values())
+    return Walked(produced, [*dead, *produced.dead], rows, records, lost)
