@@ -14,8 +14,9 @@ from rich.text import Text
 from services.cli.terminal import coloured, console
 from services.kernel.errors import CommandFailed
 from services.node.cluster_files import AlreadyRunning, Cluster
+from services.node.daemon import stop_on_signals
 from services.node.settings import Settings
-from services.node.supervisor import EXPECTED, Stopped, Supervisor, stop_on_signals
+from services.node.supervisor import EXPECTED, Stopped, Supervisor
 
 
 def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster], None], *, quiet: bool) -> None:

@@ -11,9 +11,9 @@ import msgspec
 
 from services.kernel.errors import CommandFailed
 from services.node.cluster_files import Cluster, ClusterFiles
+from services.node.daemon import Answer
 from services.node.processes import open_log, tail
 from services.node.settings import Settings
-from services.node.supervisor import Told
 
 
 def start_detached(settings: Settings, workers: int) -> Cluster:
@@ -24,12 +24,13 @@ def start_detached(settings: Settings, workers: int) -> Cluster:
         process = _start(settings, workers, log, writing)
         os.close(writing)
         try:
-            told = pipe.read()
+            answered = pipe.read()
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
             raise
-    answer = msgspec.json.decode(told, type=Told) if told else Told(error=f"the supervisor ended:\n{tail(log, 15)}")
+    ended = f"the supervisor ended:\n{tail(log, 15)}"
+    answer = msgspec.json.decode(answered, type=Answer) if answered else Answer(error=ended)
     if answer.cluster is None:
         process.wait()
         raise CommandFailed(answer.error, f"see {log.parent}, or ask `holdfast doctor`")
@@ -37,7 +38,7 @@ def start_detached(settings: Settings, workers: int) -> Cluster:
 
 
 def _start(settings: Settings, workers: int, log: Path, writing: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "services.node.supervisor", "--workers", str(workers), "--tell", str(writing)]
+    command = [sys.executable, "-m", "services.node.daemon", "--workers", str(workers), "--answer", str(writing)]
     with open_log(log) as output:
         return subprocess.Popen(
             command,

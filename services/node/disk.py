@@ -15,7 +15,7 @@ LOW_BYTES = 16 * 1024 * 1024
 
 SPACE = "what comes next"
 
-Tell = Callable[[str, str], None]
+Report = Callable[[str, str], None]
 """Takes the kind of an event and its detail."""
 
 
@@ -23,11 +23,11 @@ class Disk:
     """The disk under one directory, as a supervisor meets it. May be used from any thread.
 
     Args:
-        tell: called when something fails while all was well, and when all is well again.
+        report: called when something fails while all was well, and when all is well again.
     """
 
-    def __init__(self, directory: Path, tell: Tell) -> None:
-        self._directory, self._tell = directory, tell
+    def __init__(self, directory: Path, report: Report) -> None:
+        self._directory, self._report = directory, report
         self._failed: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -64,13 +64,13 @@ class Disk:
             self._failed[what] = why
         if first:
             why = shortage(self._directory) or why
-            self._tell("disk-full", f"{what}: {why}; it is tried again until there is room")
+            self._report("disk-full", f"{what}: {why}; it is tried again until there is room")
 
     def succeeds(self, what: str) -> None:
         with self._lock:
             over = self._failed.pop(what, None) is not None and not self._failed
         if over:
-            self._tell("disk-has-room", f"all is written again in {self._directory}")
+            self._report("disk-has-room", f"all is written again in {self._directory}")
 
 
 def shortage(directory: Path) -> str:

@@ -29,11 +29,11 @@ class Notices:
         self._lock = threading.Lock()
 
     def warm_up(self, former: Mapping[str, str]) -> None:
-        """Connects by telling what is news: the cluster starts, and these incarnations by worker are gone.
+        """Connects by reporting what is news: the cluster starts, and these incarnations by worker are gone.
 
         Raises Retriable.
         """
-        self.tell("cluster-started")
+        self.report("cluster-started")
         for worker, incarnation in former.items():
             self.ended(worker, incarnation, 0)
         with self._lock:
@@ -49,7 +49,7 @@ class Notices:
             with self._lock:
                 self._appender.flush(CLAIM_S)
 
-    def tell(self, kind: str, worker: str = "", detail: str = "") -> None:
+    def report(self, kind: str, worker: str = "", detail: str = "") -> None:
         self._append(self._events, events.encode(Event(_now_ms(), kind, worker=worker, detail=detail)))
 
     def close(self) -> None:

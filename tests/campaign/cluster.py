@@ -26,6 +26,7 @@ from services.kernel.operators.python import restrict
 from services.kernel.planning.loading import load
 from services.log.opening import open_log
 from services.node import restarts
+from services.node.lineup import Own
 from services.node.members import Member
 from services.node.settings import Settings
 from services.node.supervisor import Supervisor
@@ -50,13 +51,11 @@ class NotReached(Exception):
 class DoomedSupervisor(Supervisor):
     """Starts `tests.support.doomed_worker` for each worker."""
 
-    def _member(
-        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[str], str]
-    ) -> Member:
+    def _member(self, name: str, module: str, own: Own) -> Member:
         doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
         if module == "services.worker":
             module = "tests.support.doomed_worker"
-        return super()._member(name, module, lambda run: own(run) | doomed, new_run)
+        return super()._member(name, module, lambda run: own(run) | doomed)
 
 
 class DoomedCluster:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from services.node import ports
 from services.node.broker import EmbeddedKafka
 from services.node.brokers import Brokers
+from services.node.lineup import Own
 from services.node.members import Member
 from services.node.settings import Settings
 from tests.campaign.cluster import DoomedSupervisor
@@ -145,10 +146,8 @@ class ProxiedSupervisor(DoomedSupervisor):
         finally:
             self.proxy.heal()
 
-    def _member(
-        self, name: str, module: str, own: Callable[[str], dict[str, str]], new_run: Callable[[str], str]
-    ) -> Member:
+    def _member(self, name: str, module: str, own: Own) -> Member:
         def by_proxy(run: str) -> dict[str, str]:
             return own(run) | ({"HOLDFAST_KAFKA": f"127.0.0.1:{self.proxy.port}"} if name == self.FAR else {})
 
-        return super()._member(name, module, by_proxy, new_run)
+        return super()._member(name, module, by_proxy)

@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 
 from services.node import disk, members, supervisor
+from services.node.broker_keeper import BrokerKeeper, BrokerReturned
+from services.node.brokers import Brokers
 from services.node.disk import Disk, put, shortage
 from services.node.members import Member
 from services.node.processes import Child, open_log
 from services.node.restarts import Restarts
+from services.node.saying import say
 from services.node.settings import Settings
 from services.node.supervisor import StartFailed, Supervisor
 from tests.support.commands import until
@@ -106,7 +109,7 @@ def test_a_disk_that_gets_full_is_told_before_anything_fails(running: Running, m
 def test_what_the_supervisor_says_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     full = open(FULL, "w", buffering=1)  # noqa: SIM115 (its end fails, too)
     monkeypatch.setattr(sys, "stderr", full)
-    supervisor._say("something")
+    say("something")
     with pytest.raises(OSError, match="No space"):
         full.close()
 
@@ -126,9 +129,18 @@ class Kafka:
             raise self.errors.pop()
 
 
-def restarted(made: Supervisor, broker: Kafka, status: int) -> None:
-    made._restart_broker(broker, status)  # type: ignore[arg-type]
-    assert made._queue.get(timeout=DEADLINE_S) == supervisor._Returned(broker, status)  # type: ignore[arg-type]
+def keeper(disk: Disk, broker: Kafka, happened: list[object]) -> BrokerKeeper:
+    return BrokerKeeper(Brokers([broker]), disk, threading.Event(), happened.append)  # type: ignore[list-item]
+
+
+def restarted(broker: Kafka, status: int, disk: Disk) -> None:
+    happened: list[object] = []
+    keeper(disk, broker, happened).restart(broker, status)  # type: ignore[arg-type]
+    assert happened == [BrokerReturned(broker, status)]  # type: ignore[arg-type]
+
+
+def silent(home: Path) -> Disk:
+    return Disk(home, lambda kind, detail: None)
 
 
 @pytest.fixture
@@ -146,17 +158,16 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_kafka_is_started_again_whatever_its_start_raises(tmp_path: Path, hasty: list[float]) -> None:
     broker = Kafka(OSError(errno.ENOSPC, "No space left on device"), ValueError("half a port file"))
-    restarted(Supervisor(Settings(home=tmp_path), workers=1), broker, 1)
+    restarted(broker, 1, silent(tmp_path))
     assert broker.starts == 3
 
 
 def test_kafka_that_ended_by_itself_is_given_a_pause_and_one_that_was_killed_is_not(
     tmp_path: Path, hasty: list[float]
 ) -> None:
-    made = Supervisor(Settings(home=tmp_path), workers=1)
-    restarted(made, Kafka(), -9)
+    restarted(Kafka(), -9, silent(tmp_path))
     assert not hasty
-    restarted(made, Kafka(), 1)
+    restarted(Kafka(), 1, silent(tmp_path))
     assert len(hasty) == 1
 
 
@@ -164,16 +175,15 @@ def test_kafka_is_not_started_where_there_is_no_room(
     tmp_path: Path, hasty: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    made = Supervisor(Settings(home=tmp_path), workers=1)
-    made.disk = Disk(tmp_path, lambda kind, detail: said.append(f"{kind} {detail}"))
+    watched = Disk(tmp_path, lambda kind, detail: said.append(f"{kind} {detail}"))
     answers = iter(["no room: 7 bytes free"] * 5)
     monkeypatch.setattr(disk, "shortage", lambda _: next(answers, ""))
     broker = Kafka()
-    restarted(made, broker, 1)
+    restarted(broker, 1, watched)
     assert broker.starts == 1
     assert [one.split()[0] for one in said] == ["disk-full", "disk-has-room"]
     assert "7 bytes free" in said[0]
-    assert not made.disk.trouble
+    assert not watched.trouble
 
 
 def test_a_cluster_does_not_start_on_a_full_disk_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,95 @@
+"""Keeps the embedded Kafka running: sees when a broker ends, and starts the broker again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from services.node.broker import EmbeddedKafka
+from services.node.brokers import Brokers
+from services.node.disk import Disk
+from services.node.restarts import Restarts
+from services.node.saying import say
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEnded:
+    """A run of a broker has ended."""
+
+    broker: EmbeddedKafka
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReturned:
+    """A broker that had ended answers again. status: with which it had ended."""
+
+    broker: EmbeddedKafka
+    status: int
+
+
+class BrokerKeeper:
+    """Of one cluster.
+
+    Args:
+        disk: says whether there is room for a start. stopping: set once no broker is to be started any more.
+        happened: called from another thread whenever a broker ends or returns.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        disk: Disk,
+        stopping: threading.Event,
+        happened: Callable[[BrokerEnded | BrokerReturned], None],
+    ) -> None:
+        self._brokers, self.disk, self._stopping, self._happened = brokers, disk, stopping, happened
+        self._restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
+        self._started: dict[int, float] = {}
+
+    def start(self) -> None:
+        """Starts all brokers. Raises what Brokers.start does."""
+        self._brokers.start()
+        for node in self._brokers.nodes:
+            self._watch(node)
+
+    def ended(self, broker: EmbeddedKafka, status: int) -> None:
+        """Starts it again, in a thread of its own: everything else continues meanwhile."""
+        say(f"Kafka{self.which(broker)} ended with status {status}: starting it again")
+        threading.Thread(target=self.restart, args=(broker, status), daemon=True).start()
+
+    def returned(self, broker: EmbeddedKafka) -> None:
+        """It runs again."""
+        self._watch(broker)
+
+    def which(self, broker: EmbeddedKafka) -> str:
+        """Its number, if there are several."""
+        return f" (broker {broker.node})" if len(self._brokers.nodes) > 1 else ""
+
+    def restart(self, broker: EmbeddedKafka, status: int) -> None:
+        """Again and again until Kafka answers.
+
+        A Kafka that keeps ending by itself, as one whose disk is full, gets ever longer pauses.
+        """
+        restarts, what = self._restarts[broker.node], f"Kafka{self.which(broker)}"
+        lived_s = time.monotonic() - self._started.get(broker.node, 0.0)
+        delay = 0.0 if status < 0 else restarts.delay_s(lived_s)
+        while not self._stopping.wait(delay):
+            try:
+                if self.disk.has_room(what):
+                    self._brokers.restart(broker)
+                    break
+            except Exception as error:  # any error: nothing works without Kafka
+                say(f"{type(error).__name__}: {error}")
+            delay = restarts.delay_s(0)
+        else:
+            return
+        self.disk.succeeds(what)
+        self._happened(BrokerReturned(broker, status))
+
+    def _watch(self, broker: EmbeddedKafka) -> None:
+        child, self._started[broker.node] = broker.child, time.monotonic()
+        threading.Thread(target=lambda: self._happened(BrokerEnded(broker, child.wait())), daemon=True).start()

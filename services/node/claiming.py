@@ -1,0 +1,54 @@
+"""Claims the names of a host's processes before the first of them starts: clashes.py says what could clash."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from schemas.topics import ClusterTopics
+from services.log.protocol import Log
+from services.node.clashes import Clash, Neighbours, living_stranger, look_around, running_at
+from services.node.naming import Naming
+from services.node.notices import Notices
+
+
+class Claim:
+    """Of one supervisor at one address, on a Kafka that others share."""
+
+    def __init__(self, naming: Naming, topics: ClusterTopics, address: str) -> None:
+        self._naming, self._topics, self._address = naming, topics, address
+        self._claimed = False
+
+    def newest(self, log: Log, heartbeat_interval_ms: int) -> dict[str, str]:
+        """The newest incarnations of our names, by worker. Raises Clash."""
+        neighbours = self.neighbours()
+        stranger = living_stranger(log, self._topics, neighbours, heartbeat_interval_ms)
+        if stranger is not None:
+            raise self.clash(running_at(stranger))
+        return neighbours.incarnations
+
+    def take(self, log: Log, notices: Notices) -> None:
+        """Before a worker starts, whose incarnations would sort behind those of another's. Raises Clash."""
+        self._claimed = True
+        notices.claim(self._first_name, self._address)
+        neighbours = self.neighbours()
+        look_around(log, self._topics, neighbours)
+        holder = neighbours.holder(int(time.time() * 1000))
+        if holder not in ("", self._address):
+            raise self.clash(f"a supervisor at {holder} has just started with these names")
+
+    def give_back(self, notices: Notices) -> None:
+        """If the names were claimed."""
+        if self._claimed:
+            notices.claim(self._first_name, self._address, back=True)
+
+    def neighbours(self) -> Neighbours:
+        return Neighbours(self._naming, self._address)
+
+    def clash(self, what: str) -> Clash:
+        return Clash(what, self._naming.host, os.getpid(), self._address)
+
+    @property
+    def _first_name(self) -> str:
+        """A claim to it is one to all names of the host."""
+        return self._naming.name("worker-1")

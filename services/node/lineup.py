@@ -1,0 +1,69 @@
+"""The processes of a cluster: the module that each of them runs, and its environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from services.node.artifacts import ArtifactSet
+from services.node.members import Member
+from services.node.naming import Naming
+from services.node.settings import Settings
+
+Own = Callable[[str], dict[str, str]]
+"""A member's own part of the environment, given the name of the run."""
+
+
+class MakeMember(Protocol):
+    """Makes the member of that name, which runs a module; adds the part of the environment that all members have."""
+
+    def __call__(self, name: str, module: str, own: Own) -> Member: ...
+
+
+class Lineup:
+    """Makes the members. state_dir: where workers keep their images."""
+
+    def __init__(self, settings: Settings, naming: Naming, data_dir: Path, member: MakeMember) -> None:
+        self._settings, self._naming, self._data_dir, self._member = settings, naming, data_dir, member
+        self.state_dir = data_dir / "state"
+
+    def controller(self) -> Member:
+        name = self._naming.name("controller")
+        return self._member(name, "services.controller", lambda run: {"HOLDFAST_CONTROLLER": f"{name}-{run}"})
+
+    def recovery(self, number: int) -> Member:
+        name = self._naming.name(f"recovery-{number}")
+        port = self._settings.metrics_port
+        own = {
+            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+            "HOLDFAST_BALANCE_CALM_S": str(self._settings.balance_calm_s),
+            "HOLDFAST_METRICS_PORT": str(port and port + number - 1),
+        }
+        return self._member(name, "services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"})
+
+    def worker(self, number: int) -> Member:
+        name = self._naming.name(f"worker-{number}")
+        own = {
+            "HOLDFAST_WORKER": name,
+            "HOLDFAST_ZONE": self._naming.zone(number),
+            "HOLDFAST_SLOTS": str(self._settings.slots),
+            "HOLDFAST_LEAVE_S": str(self._settings.leave_s),
+            "HOLDFAST_STATE_DIR": str(self.state_dir),
+            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+        }
+        return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run})
+
+    def driver(self, number: int, jars: ArtifactSet) -> Member:
+        name = self._naming.name(f"spark-{number}")
+        own = {
+            "HOLDFAST_DRIVER": name,
+            "HOLDFAST_ZONE": self._naming.zone(number),
+            "HOLDFAST_SPARK_DIR": os.environ.get("HOLDFAST_SPARK_DIR") or str(self._data_dir / "spark"),
+            "HOLDFAST_SPARK_JARS": ",".join(str(jars.directory / jar) for jar in sorted(jars.sums)),
+            "HOLDFAST_SPARK_MASTER": self._settings.spark_master,
+            "HOLDFAST_SPARK_MEMORY": self._settings.spark_memory,
+            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+        }
+        return self._member(name, "services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run})

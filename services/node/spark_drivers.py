@@ -1,0 +1,102 @@
+"""The Spark drivers of a cluster: none, one, or two where a driver is to have a standby.
+
+Source: PROTOCOL 12: started only when a job needs it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from schemas.plans import Plan
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import HoldfastError
+from services.kernel.logs.admitted import Admitted, decode
+from services.log.protocol import Log
+from services.node.artifacts import ArtifactSet, ArtifactsMissing, ensure
+from services.node.java import JavaMissing
+from services.node.members import Member
+from services.node.saying import say
+
+ALONE = frozenset({"none", "passive"})
+"""Schemes without a second copy."""
+LOOK_S = 0.25
+AGAIN_S = 30.0
+LINGER_S = 300.0
+"""A Spark driver that no job needs any more stays for so long: the next job need not wait for a JVM."""
+
+
+class SparkDemand:
+    """Follows `jobs.plans`."""
+
+    def __init__(self, log: Log, topics: ClusterTopics) -> None:
+        self._admitted = Admitted()
+        self._reader = log.reader("supervisor-plans")
+        self._reader.assign({Partition(topics.plans, 0): 0})
+
+    def drivers(self) -> int:
+        """Reads what has come; the number that is needed now."""
+        for chunk in self._reader.poll(0):
+            for message in chunk.messages:
+                try:
+                    self._admitted.read(decode(message.value() or b""))
+                except msgspec.DecodeError:
+                    continue
+        return max((needed(plan) for plan in self._admitted.running().values()), default=0)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class SparkDrivers:
+    """As many members as the jobs need; they end together, some time after the last job that needed one.
+
+    Args:
+        driver: makes the driver of that number. changed: called after drivers have gone.
+    """
+
+    def __init__(self, driver: Callable[[int, ArtifactSet], Member], changed: Callable[[], None]) -> None:
+        self._driver, self._changed = driver, changed
+        self._demand: SparkDemand | None = None
+        self._look_s = self._needed_s = 0.0
+        self.members: list[Member] = []
+
+    def follow(self, demand: SparkDemand) -> None:
+        """From now on jobs can be admitted."""
+        self._demand = demand
+
+    def provide(self) -> None:
+        """Makes the drivers that are missing, and ends those that have not been needed for a while."""
+        if self._demand is None or time.monotonic() - self._look_s < LOOK_S:
+            return
+        self._look_s = time.monotonic()
+        wanted = self._demand.drivers()
+        while len(self.members) < wanted:
+            try:
+                self.members.append(self._driver(len(self.members) + 1, ensure("spark")))
+            except (ArtifactsMissing, JavaMissing, HoldfastError, OSError) as error:
+                self._look_s += AGAIN_S
+                say(f"no Spark driver can be started: {error}")
+                return
+        if wanted or not self.members:
+            self._needed_s = time.monotonic()
+        elif time.monotonic() - self._needed_s > LINGER_S:
+            gone, self.members = self.members, []
+            for driver in gone:
+                driver.stop()
+            self._changed()
+
+    def close(self) -> None:
+        """Follows no jobs any more; the drivers are stopped like other members."""
+        if self._demand is not None:
+            self._demand.close()
+
+
+def needed(plan: Plan) -> int:
+    """Drivers for one job."""
+    schemes = [unit.scheme for unit in plan.units if unit.host == "spark"]
+    if not schemes:
+        return 0
+    return 1 if all(scheme in ALONE for scheme in schemes) else 2
