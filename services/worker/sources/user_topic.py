@@ -206,7 +206,8 @@ class SourceFeed(Feed):
         if cut.batch <= self._sealed and cut.batch not in self._prepared:
             cut = structs.replace(cut, ranges=tuple(structs.replace(r, lost=r.stop - r.start) for r in cut.ranges))
             return self._reading.bring(cut, self._decode(()))
-        return self._reading.bring(cut, self._prepared.pop(cut.batch, None) or self._decode(cut.ranges))
+        read = self._prepared.pop(cut.batch, None)
+        return self._reading.bring(cut, self._decode(cut.ranges) if read is None else read)
 
     def _drop(self, cut: Cut) -> None:
         """What the cut names, unless that was another topic."""
