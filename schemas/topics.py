@@ -13,7 +13,7 @@ from typing import NamedTuple
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 """What a job, source, operator or query may be called."""
 
-_OF_A_JOB = re.compile(rf"{NAME.pattern}\.\d+-[0-9a-f]{{6}}\.(?P<kind>[a-z-]+)(\..+)?")
+_OF_A_JOB = re.compile(rf"(?P<job>{NAME.pattern})\.(?P<generation>\d+-[0-9a-f]{{6}})\.(?P<kind>[a-z-]+)(\..+)?")
 """What follows the prefix in the name of a topic of a job."""
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -116,18 +116,26 @@ class ClusterTopics:
     def job(self, job: str, generation: str) -> JobTopics:
         return JobTopics(self.prefix, job, generation)
 
+    def owner(self, topic: str) -> str | None:
+        """Whose a topic is: "cluster" of those that all jobs share, "job@generation" of a job's; None: not ours."""
+        if any(topic == spec.name for spec in self.specs()):
+            return "cluster"
+        found = self._of_a_job(topic)
+        return None if found is None else f"{found['job']}@{found['generation']}"
+
     def sealed(self, partition: Partition) -> bool:
         """Whether records there count only with the seal of the cluster.
 
         Not so: what people write (`jobs.submit`, topics of their own) and what Spark reads and writes by itself, as
         many records as rows (`rows`, and all but the first partition of `commits`).
         """
-        if not partition.topic.startswith(f"{self.prefix}."):
-            return False
         if partition.topic != self.submit and any(partition.topic == spec.name for spec in self.specs()):
             return True
-        found = _OF_A_JOB.fullmatch(partition.topic[len(self.prefix) + 1 :])
+        found = self._of_a_job(partition.topic)
         return found is not None and found["kind"] != "rows" and (found["kind"] != "commits" or partition.index == 0)
+
+    def _of_a_job(self, topic: str) -> re.Match[str] | None:
+        return _OF_A_JOB.fullmatch(topic, len(self.prefix) + 1) if topic.startswith(f"{self.prefix}.") else None
 
 
 @dataclass(frozen=True, slots=True)

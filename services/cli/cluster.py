@@ -107,6 +107,7 @@ def down(
     from services.node.cluster_files import ClusterFiles
 
     files = ClusterFiles(data_directory(data_dir))
+    running = files.running()
     with waiting("stopping the cluster ...", quiet=as_json):
         stopped = _stop(files)
     if purge:
@@ -118,6 +119,10 @@ def down(
     else:
         what = "stopped" if stopped else f"no cluster ran in {files.data_dir}"
         say(what + ("; its data are removed" if purge else ""))
+        servers = load_settings(files.data_dir, kafka).kafka if running is None else running.bootstrap_servers
+        if purge and servers and (running is None or running.kafka_pid is None):
+            command = f"`holdfast topics --clean --kafka {servers}`"
+            note(f"its topics stay on Kafka at {servers}: {command} deletes them once no other host runs the cluster")
 
 
 def _stop(files: ClusterFiles) -> bool:
