@@ -27,6 +27,7 @@ from services.audit.comparing import Comparison, Counts, Difference
 from services.audit.recorded import Recorded
 from services.kernel.dataflow.cut_records import Records
 from services.kernel.dataflow.replaying import Outcome, Replay, Row, Taken
+from services.kernel.dataflow.sink_records import batch_of
 from services.kernel.errors import USAGE, CommandFailed, StateCorrupted
 from services.kernel.logs.admitted import Admitted, Skipped
 from services.kernel.logs.admitted import decode as decode_decision
@@ -380,6 +381,7 @@ class _Found:
 
     def __init__(self, log: Log, recording: Recording, first_batch: int) -> None:
         self._committed, self._first_batch = recording.committed, first_batch
+        self._topics = recording.topics
         self.notes: list[str] = []
         self.dead = Comparison(DEAD_LETTERS)
         self.queries: dict[str, Comparison] = {}
@@ -433,10 +435,11 @@ class _Found:
 
     def _find(self, batch: int) -> None:
         """The records of each partition before the first row of a later batch."""
+        topics = self._topics
         for stretch in self._stretches:
             comparison = self.queries[stretch.sink.params["query"]]
             while (message := self._recorded.next(stretch.partition)) is not None:
-                at = _batch(message, comparison.stream)
+                at = batch_of(message.headers(), topics.job, topics.generation, comparison.stream)
                 if at is not None and at > batch:
                     break
                 self._recorded.take(stretch.partition)
@@ -474,15 +477,6 @@ class _Found:
                     f"{partition} begins at offset {starts[partition]}: what retention has deleted counts as lost"
                 )
         return first, ends
-
-
-def _batch(message: Message, query: str) -> int | None:
-    """The batch of a row of the query; None for anything else."""
-    headers = dict(message.headers() or ())
-    batch = headers.get("batch", b"")
-    if headers.get("query") != query.encode() or headers.get("status") != b"final" or not batch.isdigit():
-        return None
-    return int(batch)
 
 
 def _row(message: Message, stretch: _Stretch) -> Row:

@@ -117,16 +117,17 @@ def submit(
                 door.log.create(missing_topics(job.spec, door.present, door.topics.prefix, allow, partitions))
             patience_s = timeout or submitting.patience_s(spark)
             done = submitting.submit(door, job.raw, patience_s, tell if spark else lambda how_far: None)
+            warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
     except JobRejected as rejected:
         _refuse(str(file), rejected.problems, as_json)
         return
     if as_json:
         print_json(
             {"job": done.job, "generation": done.generation, "state": "running", "units": done.status.units,
-             "warnings": done.status.warnings}
+             "warnings": warnings}
         )  # fmt: skip
         return
-    for warning in done.status.warnings:
+    for warning in warnings:
         note(f"warning: {warning}")
     say(f"job {done.job} runs as {done.generation} in {done.status.units} units")
 

@@ -48,7 +48,8 @@ def results(
         topic = str(sink.params["topic"])
         if topic not in door.present:
             raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
-        rows = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
+        written = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
+        rows = ((partition, message) for partition, message in written if _is_of(plan, query, message))
         shown = (
             _with_meta(row, partition, message) if meta else row
             for partition, message in rows
@@ -69,6 +70,13 @@ def _sink(plan: Plan, query: str) -> OperatorPlan:
     if query not in sinks:
         raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)
     return sinks[query]
+
+
+def _is_of(plan: Plan, query: str, message: Message) -> bool:
+    """Whether the query wrote it, and no other job into the same topic."""
+    from services.kernel.dataflow.sink_records import batch_of
+
+    return batch_of(message.headers(), plan.job, plan.generation, query) is not None
 
 
 def _json_rows(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:

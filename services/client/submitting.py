@@ -24,7 +24,7 @@ from schemas.topics import Partition, generation
 from services.kernel.errors import CommandFailed, JobRejected, Retriable
 from services.view.cluster import JobLine
 from services.view.door import Door
-from services.view.reading import Watch, read_all
+from services.view.reading import Watch, read_all, read_jobs
 
 ANSWER_S = 5.0
 LOOK_AGAIN_S = 0.2
@@ -81,6 +81,14 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, tell: Callable[[st
             if last.state == "failed":
                 raise CommandFailed(f"job {last.job} failed: {last.error}", f"`holdfast status {last.job}`")
     raise CommandFailed(_not_yet(last, timeout_s), f"`holdfast status {last.job}` shows whether it comes up later")
+
+
+def sink_warnings(door: Door, generation: str) -> list[str]:
+    """That other jobs write to the same topics, which only readers that look at the headers can tell apart."""
+    return [
+        f"job {', '.join(jobs)} writes to topic {topic}, too: the header `job` says whose a row is"
+        for topic, jobs in read_jobs(door).shared_sinks(generation).items()
+    ]
 
 
 def _how_far(status: Status) -> str:

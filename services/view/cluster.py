@@ -227,6 +227,18 @@ class ClusterView:
         """The plan, also of a job that has ended."""
         return self._plans.get(generation)
 
+    def shared_sinks(self, generation: str) -> dict[str, list[str]]:
+        """Topics that the job writes to and other jobs, which have not ended, too: their names, by topic."""
+        plan = self._plans.get(generation)
+        own = _sink_topics(plan) if plan is not None else set()
+        shared: dict[str, list[str]] = {}
+        for other in self.jobs():
+            written = self._plans.get(other.generation)
+            if written is not None and other.generation != generation and other.state not in OVER:
+                for topic in sorted(own & _sink_topics(written)):
+                    shared.setdefault(topic, []).append(other.job)
+        return shared
+
     def _job(self, generation: str) -> JobLine:
         plan, status = self._plans.get(generation), self._statuses.get(generation)
         ended = self._admitted.ended(generation) is not None
@@ -388,6 +400,10 @@ class ClusterView:
 def natural(name: str) -> list[str | int]:
     """Sorts worker-2 before worker-10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def _sink_topics(plan: Plan) -> set[str]:
+    return {one.params["topic"] for one in plan.operators if one.kind == "sink"}
 
 
 def _number(generation: str) -> int:

@@ -84,6 +84,20 @@ def test_an_undisturbed_run_replays_exact() -> None:
     assert report.notes == []
 
 
+def test_rows_of_another_job_in_the_same_topic_are_left_out() -> None:
+    cluster = running([])
+    cluster.run_to_end()
+
+    def with_anothers(rows: list[MemoryMessage]) -> list[MemoryMessage]:
+        other = [(name, b"orders@9-ffffff" if name == "job" else value) for name, value in rows[0].headers() or ()]
+        return [*rows, MemoryMessage(0, rows[-1].timestamp()[1], rows[0].value(), rows[0].key(), other)]
+
+    tamper(cluster, "shops", with_anothers)
+    report = replayed(cluster)
+    assert report.exact
+    assert [note for note in report.notes if "1 records are not of this job" in note]
+
+
 @settings(max_examples=10)
 @given(st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["w1", "w2", "w3"])), max_size=5), st.integers(0, 99))
 def test_a_run_with_restarts_replays_exact_while_it_runs_and_after_its_end(

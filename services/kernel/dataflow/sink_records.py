@@ -45,6 +45,28 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     return SinkRecords(values, partitions=[turn] * len(values))
 
 
+def sink_headers(job: str, generation: str, query: str, batch: int) -> list[tuple[str, bytes]]:
+    """What each record of a batch carries: readers of a topic with several writers tell by it whose the record is."""
+    return [
+        ("batch", str(batch).encode()),
+        ("status", b"final"),
+        ("query", query.encode()),
+        ("job", f"{job}@{generation}".encode()),
+    ]
+
+
+def batch_of(headers: Sequence[tuple[str, bytes]] | None, job: str, generation: str, query: str) -> int | None:
+    """The batch of a record that the query of this generation wrote; None of any other record.
+
+    Records without the header `job` are of a former version, and count by their query.
+    """
+    found = dict(headers or ())
+    batch = found.get("batch", b"")
+    if found.get("query") != query.encode() or found.get("status") != b"final" or not batch.isdigit():
+        return None
+    return int(batch) if found.get("job", owner := f"{job}@{generation}".encode()) == owner else None
+
+
 def for_spark(operator: OperatorPlan) -> bool:
     """Whether a sink writes the rows that a Spark operator reads."""
     return operator.kind == "sink" and operator.params.get("for_spark", False)

@@ -17,7 +17,7 @@ from schemas.dead_letters import encode as encode_dead
 from schemas.delivered import Delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
-from services.kernel.dataflow.sink_records import for_spark, sink_records
+from services.kernel.dataflow.sink_records import for_spark, sink_headers, sink_records
 from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
@@ -263,11 +263,7 @@ class Delivery:
 
     def _sink_rows(self, sink: SinkRows, batch: int) -> Rows:
         params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
-        headers = [
-            ("batch", str(batch).encode()),
-            ("status", b"final"),
-            ("query", params["query"].encode()),
-        ]
+        headers = sink_headers(self._topics.job, self._topics.generation, params["query"], batch)
         if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
             headers.append(("watermark", str(sink.watermark).encode()))
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)

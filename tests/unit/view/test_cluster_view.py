@@ -108,6 +108,13 @@ def test_a_job_is_listed_from_its_first_status_to_its_end(cluster: Cluster) -> N
     assert [(job.state, job.available) for job in cluster.view.jobs()] == [("ended", 0)]
 
 
+def test_jobs_that_write_to_the_same_topic_are_named_until_they_end(cluster: Cluster) -> None:
+    cluster.decide(RUN, plan("delays", "2-bbbbbb")).status("1-aaaaaa", "running").status("2-bbbbbb", "running")
+    assert cluster.view.shared_sinks("2-bbbbbb") == {"out": ["flights"]}
+    cluster.decide(Ended("flights", "1-aaaaaa", Id("controller", 9), RUN.id, "drained"))
+    assert cluster.view.shared_sinks("2-bbbbbb") == cluster.view.shared_sinks("3-cccccc") == {}
+
+
 def test_a_name_means_its_newest_job_that_was_admitted(cluster: Cluster) -> None:
     cluster.decide(RUN, Ended("flights", "1-aaaaaa", Id("c", 9), RUN.id, "cancelled"), plan("flights", "2-bbbbbb"))
     cluster.status("10-cccccc", "rejected", problems=[{"path": "name", "message": "in use", "hint": ""}])
