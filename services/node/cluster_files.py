@@ -72,11 +72,18 @@ class ClusterFiles:
     def logs(self) -> Path:
         return self.data_dir / "logs"
 
+    def make(self) -> None:
+        """The directory, for its owner's eyes alone: state and logs hold users' records. One that is there stays as it
+        is.
+        """
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        self.data_dir.mkdir(mode=0o700, exist_ok=True)
+
     # -- who runs -----------------------------------------------------------------------------------------------------
 
     def take(self) -> None:
         """Holds the directory until this process ends. Raises AlreadyRunning."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.make()
         lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
         if not _get(lock):
             os.close(lock)

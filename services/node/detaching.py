@@ -18,7 +18,9 @@ from services.node.settings import Settings
 
 def start_detached(settings: Settings, workers: int) -> Cluster:
     """Returns when jobs can be submitted. Raises CommandFailed if the cluster does not start; nothing is left then."""
-    log = ClusterFiles(settings.home).logs / "supervisor.log"
+    files = ClusterFiles(settings.home)
+    files.make()
+    log = files.logs / "supervisor.log"
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:
         process = _start(settings, workers, log, writing)

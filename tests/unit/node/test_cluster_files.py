@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,15 @@ def test_half_a_file_is_none(tmp_path: Path) -> None:
     assert [worker.worker for worker in files.workers()] == ["worker-1"]
     (tmp_path / "workers.json").write_text('[{"worker": ')
     assert files.workers() == []
+
+
+def test_a_new_directory_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir(mode=0o755)
+    for name, mode in (("new", 0o700), ("there", 0o755)):
+        files = ClusterFiles(tmp_path / name)
+        files.take()
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+        files.release()
 
 
 def test_purge_removes_what_is_ours_only(tmp_path: Path) -> None:
