@@ -67,7 +67,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
 
     The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b that the delta
     does not hold; sweep_to None is the end of the key space. tables: names by number. watermarks: after b, by task.
-    counts: late, dead, lost and records since the start, and `dropped/<source>`, of the late ones those that are gone.
+    counts: late, dead, lost and records since the start, and `dropped/<stream>`, of the late ones those that are gone.
     position: the batch of the delivered position that was committed then, or a later one: no later reader finds less.
     """
 

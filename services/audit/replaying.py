@@ -45,9 +45,9 @@ DEAD_LETTERS = "dead letters"
 class Report:
     """batches: how many were run again; every row up to there that is known to be committed was compared.
 
-    differences: the first of each stream. notes: what a reader of the counts should know. late_dropped, records_lost:
-    by source, of all batches that were run again, the rows that were dropped as late and the records that were gone
-    before they were read; what they would have changed counts as computed without them.
+    differences: the first of each stream. notes: what a reader of the counts should know. Of all batches that
+    were run again, late_dropped: records dropped as late, by stream (services/view/losses.py), records_lost: those that
+    were gone before they were read, by source; what they would have changed counts as computed without them.
     """
 
     job: str

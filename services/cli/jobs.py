@@ -245,7 +245,7 @@ def _command(
 ) -> None:
     from services.cli.whereabouts import connected
     from services.client import submitting
-    from services.view.losses import dropped_as_late
+    from services.view.losses import dropped_as_late, once_each
     from services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
@@ -253,7 +253,8 @@ def _command(
         _check_runs(job)
         late = {} if job.state == state else submitting.command(door, kind, job, timeout, start).late_dropped
     done: dict[str, Any] = {"job": job.job, "generation": job.generation, "state": state}
-    _tell(done | {"late_dropped": late} if late else done, as_json)
+    counts = {"late_dropped": once_each(late).by_source, "late_by_stream": late} if late else {}
+    _tell(done | counts, as_json)
     if late and not as_json:
         note(f"note: {dropped_as_late(late)}: the rows lack them")
 

@@ -76,9 +76,9 @@ def _draw_status(found: JobStatus) -> None:
     ]  # fmt: skip
     if rows:
         print_table(columns, rows)
-    say(f"{found.records:,} records taken in; {found.late:,} late, {found.dead:,} dead, {found.lost:,} lost")
-    if found.late_dropped:
-        say(dropped_as_late(found.late_dropped))
+    say(f"{found.records:,} records taken in; {found.dead:,} dead, {found.lost:,} lost")
+    if found.late_by_stream:
+        say(dropped_as_late(found.late_by_stream))
     for topic, count in found.refused.items():
         say(f"{count:,} records of {topic} refused: `holdfast events` says which, and why")
     if found.skipped:

@@ -13,7 +13,7 @@ import typer
 from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import console, note, print_json, print_table, say
 from services.kernel.errors import FAILED, CommandFailed
-from services.view.losses import losses
+from services.view.losses import losses, once_each
 
 if TYPE_CHECKING:
     from services.audit.comparing import Counts, Difference
@@ -79,7 +79,8 @@ def _plain(report: Report) -> dict[str, object]:
         "batches": report.batches,
         **_counts(report.rows),
         "dead_letters": _counts(report.dead_letters),
-        "late_dropped": report.late_dropped,
+        "late_dropped": once_each(report.late_dropped).by_source,
+        "late_by_stream": report.late_dropped,
         "records_lost": report.records_lost,
         "differences": [
             {

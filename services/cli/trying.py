@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.view.losses import dropped_as_late
+from services.view.losses import dropped_as_late, once_each
 
 if TYPE_CHECKING:
     from schemas.jobs import Source
@@ -92,12 +92,14 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     finished = run.run(_progress())
     _deliver(finished.rows, out)
     totals = list(finished.progress.values())
+    late = dict(sum((Counter(one.late_dropped) for one in totals), Counter()))
     summary = {
         "records": sum(one.records for one in totals),
         "rows": {query: len(rows) for query, rows in finished.rows.items()},
         "late": sum(one.late for one in totals),
         "dead_letters": len(finished.dead),
-        "late_dropped": dict(sum((Counter(one.late_dropped) for one in totals), Counter())),
+        "late_dropped": once_each(late).by_source,
+        "late_by_stream": late,
         "lost": sum(one.lost for one in totals),
     }
     _tell(summary, as_json, [f"{d.origin} offset {d.offset}: {d.reason}" for d in finished.dead])
@@ -168,8 +170,8 @@ def _tell(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:
         return
     rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())  # type: ignore[call-overload]
     typer.echo(f"\r{summary['records']:,} records in; rows out: {rows}", err=True)
-    if summary["late_dropped"]:
-        told = dropped_as_late(dict(summary["late_dropped"]))  # type: ignore[call-overload]
+    if summary["late_by_stream"]:
+        told = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
         typer.echo(f"{told}: allowed_lateness_s is too short for them", err=True)
     for line in dead[:MAX_SHOWN_DEAD_LETTERS]:
         typer.echo(f"dead letter: {line}", err=True)

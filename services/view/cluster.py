@@ -27,6 +27,7 @@ from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.counting import behind, counted, summed
 from services.kernel.planning.layout import task_name
+from services.view.losses import once_each
 
 SILENT_MS = 1000
 """A worker not heard for so long is shown as silent."""
@@ -116,7 +117,8 @@ class UnitProgress(msgspec.Struct, frozen=True):
 class JobStatus(msgspec.Struct, frozen=True):
     """What `holdfast status` prints; records, late, dead, lost are sums over the units.
 
-    late_dropped: of the late records those that are gone, by source, counted once for each operator that dropped them.
+    late: rows that operators took as late, counted by each of them. late_dropped: records that are gone because they
+    were late, by source, each once; late_by_stream: the counts that this is the sum of (services/view/losses.py).
     refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
     count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
     """
@@ -134,6 +136,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     lost: int
     units: tuple[UnitProgress, ...]
     late_dropped: dict[str, int] = {}
+    late_by_stream: dict[str, int] = {}
     refused: dict[str, int] = {}
     skipped: int = 0
 
@@ -259,6 +262,7 @@ class ClusterView:
     def status(self, job: JobLine, now_ms: int) -> JobStatus:
         """How far a job is, unit by unit."""
         plan = self._plans.get(job.generation)
+        counts = self._counts(job.generation, plan)
         units = [] if plan is None or job.state in OVER else [self._unit(plan, unit, now_ms) for unit in plan.units]
         return JobStatus(
             job=job.job,
@@ -271,7 +275,8 @@ class ClusterView:
             units=tuple(units),
             refused=self._refused_of(job),
             skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
-            **asdict(self._counts(job.generation, plan)),
+            **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
+            late_by_stream=counts.late_dropped,
         )
 
     def _refused_of(self, job: JobLine) -> dict[str, int]:
@@ -287,7 +292,7 @@ class ClusterView:
         return dict(sorted(found.items()))
 
     def late_dropped(self, plan: Plan) -> dict[str, int]:
-        """Records dropped as late, by source; also of a job that has ended."""
+        """Records dropped as late, by stream (services/view/losses.py); also of a job that has ended."""
         return self._counts(plan.generation, plan).late_dropped
 
     def _counts(self, generation: str, plan: Plan | None) -> Counts:

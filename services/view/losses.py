@@ -1,13 +1,65 @@
-"""How many records a job's results lack, in words. Source: JOBS `status`, `results`, `replay`, `try`."""
+"""How many records a job's results lack, each counted once, and in words. Source: JOBS `status`, `results`."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from typing import NamedTuple
+
+OF_AN_OPERATOR = "rows of "
+"""Begins the name of what an operator computed: such rows are no records of a source."""
 
 
-def dropped_as_late(by_source: Mapping[str, int]) -> str:
-    """The number of dropped records, by source."""
-    return _counted(by_source, "dropped as late")
+class Dropped(NamedTuple):
+    """by_source: records, several sources of one stream with `+` between. exact: False: there may be more."""
+
+    by_source: dict[str, int]
+    exact: bool
+
+
+def once_each(counts: Mapping[str, int]) -> Dropped:
+    """Adds up what the operators have counted, without counting a record twice.
+
+    Two streams that branch off from one may hold the same records, so of branches only the largest count is sure.
+
+    Args:
+        counts: by the names of services/kernel/planning/late_counts.py.
+    """
+    heads = _branches({tuple(name.split(">")): count for name, count in counts.items() if count})
+    sums = {head: _sure(paths) for head, paths in heads.items()}
+    by_source, exact = dict[str, int](), True
+    for head in sorted(sums, key=lambda one: (-sums[one][0], one)):
+        name = head.partition("|")[0]
+        if any(set(name.split("+")) & set(other.split("+")) for other in by_source):
+            exact = False
+        else:
+            by_source[name], exact = sums[head][0], exact and sums[head][1]
+    return Dropped(dict(sorted(by_source.items())), exact)
+
+
+_Path = tuple[str, ...]
+
+
+def _branches(counts: Mapping[_Path, int]) -> dict[str, dict[_Path, int]]:
+    found: dict[str, dict[_Path, int]] = defaultdict(dict)
+    for (first, *rest), count in counts.items():
+        found[first][tuple(rest)] = count
+    return found
+
+
+def _sure(counts: Mapping[_Path, int]) -> tuple[int, bool]:
+    """(records that were dropped for sure, whether there are no more), of a stream and what branches off from it."""
+    branches = [_sure(branch) for branch in _branches({path: n for path, n in counts.items() if path}).values()]
+    sure = counts.get((), 0) + max((count for count, _ in branches), default=0)
+    return sure, len(branches) < 2 and all(exact for _, exact in branches)
+
+
+def dropped_as_late(counts: Mapping[str, int]) -> str:
+    """How many records were dropped, by source, and how many rows that an operator computed."""
+    by_source, exact = once_each(counts)
+    records = {name: count for name, count in by_source.items() if not name.startswith(OF_AN_OPERATOR)}
+    rows = [f", and {count:,} {name}" for name, count in by_source.items() if name not in records]
+    return ("" if exact else "at least ") + _counted(records, "dropped as late") + "".join(rows)
 
 
 def losses(late: Mapping[str, int], lost: Mapping[str, int]) -> str:

@@ -64,7 +64,8 @@ class Row(NamedTuple):
 class Outcome:
     """What one unit delivers for one batch. rows: by query.
 
-    dropped: rows dropped as late, lost: records that were gone before they were read, by source.
+    dropped: rows dropped as late, by the name under which they are counted. lost: records that were gone before they
+    were read, by source.
     """
 
     unit: str

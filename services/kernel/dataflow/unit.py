@@ -50,7 +50,8 @@ class SinkRows(NamedTuple):
 
 @dataclass(slots=True)
 class Produced:
-    """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone, by source."""
+    """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone,
+    by the name under which they are counted (kernel/planning/late_counts.py)."""
 
     sent: list[Sent] = field(default_factory=list)
     sinks: list[SinkRows] = field(default_factory=list)
@@ -121,8 +122,9 @@ class Unit:
             return Fed(self._empty[task.name], context.watermark)
         outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
         produced.late += outcome.late
-        for origin, count in zip(task.origins, outcome.dropped, strict=False):
-            produced.dropped[origin] += count
+        for counted, times in zip(task.counted, outcome.dropped, strict=False):
+            if times.len():
+                produced.dropped[counted.name] += counted.number(times, context.watermark_before)
         produced.dead += [
             DeadLetter(origin=task.operator.name, reason=refused.reason, batch=context.batch, row=refused.row)
             for refused in outcome.refused

@@ -13,7 +13,7 @@ from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, P
 from services.kernel.operators.operator import Operator
 from services.kernel.operators.running import EACH
 from services.kernel.operators.totals import Totals
-from services.kernel.operators.windows import BOUNDS, Windows
+from services.kernel.operators.windows import BOUNDS, Windows, closed_us
 from services.kernel.state.table import Tables
 
 _SECOND_US = 1_000_000
@@ -71,6 +71,12 @@ class AggregateKind(OperatorKind):
 
     def stateful(self, params: Params) -> bool:
         return True
+
+    def closes(self, params: Params) -> bool:
+        return bool(params.get("window"))
+
+    def closed_us(self, params: Params, watermark: int) -> int:
+        return closed_us(*_window(params), watermark)
 
     def horizon_us(self, params: Params) -> int | None:
         return _window(params)[0] if params.get("window") else None

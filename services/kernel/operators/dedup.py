@@ -24,7 +24,7 @@ from schemas.job_operators import Dedup as DedupSpec
 from schemas.plans import OperatorPlan
 from services.kernel.codecs import keys as canonical_keys
 from services.kernel.codecs.fields import schema, with_time
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from services.kernel.operators.time_prefix import prefix_of, time_of
@@ -58,6 +58,15 @@ class DedupKind(OperatorKind):
     def stateful(self, params: Params) -> bool:
         return True
 
+    def passing(self, params: Params) -> Passing:
+        return Passing.SOME
+
+    def closes(self, params: Params) -> bool:
+        return True
+
+    def closed_us(self, params: Params, watermark: int) -> int:
+        return _open_us(_within(params), watermark)
+
     def horizon_us(self, params: Params) -> int | None:
         return _within(params)
 
@@ -66,6 +75,11 @@ def _within(params: Params) -> int:
     """Microseconds."""
     within_s: float = params["dedup"]["within_s"]
     return round(within_s * _SECOND_US)
+
+
+def _open_us(within_us: int, watermark: int) -> int:
+    """A remembered row is open from this time on. So a row before it can meet nothing that is open."""
+    return NO_WATERMARK if watermark < NO_WATERMARK + within_us else watermark - within_us + 1
 
 
 class Dedup:
@@ -87,17 +101,13 @@ class Dedup:
         self._slices: set[int] | None = None
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        open_us = self._open(context.watermark_before)
-        rows, late, refused = split_late(inputs[0], open_us, self._keep_late)
+        open_us = _open_us(self._within, context.watermark_before)
+        rows, late, refused, dropped = split_late(inputs[0], open_us, self._keep_late)
         slices = self._known_slices()
         passed = rows.filter(self._judged(rows, open_us, slices)) if rows.height else self._nothing
         if context.watermark > context.watermark_before:
             self._forget(slices, context.watermark)
-        return Outcome(passed, late, refused, dropped=(0 if self._keep_late else late,))
-
-    def _open(self, watermark: int) -> int:
-        """A remembered row is open from this time on. So a row before it can meet nothing that is open."""
-        return NO_WATERMARK if watermark < NO_WATERMARK + self._within else watermark - self._within + 1
+        return Outcome(passed, late, refused, dropped=(dropped,))
 
     # -- judging rows -------------------------------------------------------------------------------------------------
 

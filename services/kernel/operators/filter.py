@@ -10,7 +10,7 @@ from schemas.job_operators import Filter
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import schema
 from services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.operator import Operator
 from services.kernel.operators.rowwise import filtered
 from services.kernel.state.table import Tables
@@ -34,6 +34,9 @@ class FilterKind(OperatorKind):
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return filtered(plan.params["filter"], inputs[0], plan.params.get("on_error") == "fail")
+
+    def passing(self, params: Params) -> Passing:
+        return Passing.SOME
 
     def delivers(self, params: Params) -> bool:
         return may_fail(params["filter"])

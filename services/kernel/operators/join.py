@@ -19,7 +19,7 @@ from schemas.job_operators import Join as JoinSpec
 from schemas.plans import OperatorPlan, Problem
 from services.kernel.codecs.fields import DELETED, dtype, optional, schema, with_time
 from services.kernel.operators.kept_rows import KeptRows
-from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from services.kernel.operators.sorted_runs import Numbers, Run, taken
@@ -88,14 +88,28 @@ class JoinKind(OperatorKind):
     def stateful(self, params: Params) -> bool:
         return True
 
+    def passing(self, params: Params) -> Passing:
+        return Passing.NONE if _timed(params) else Passing.SOME
+
+    def closes(self, params: Params) -> bool:
+        return _timed(params)
+
+    def closed_us(self, params: Params, watermark: int) -> int:
+        return _minus(watermark, _within(params))
+
     def horizon_us(self, params: Params) -> int | None:
-        return _within(params) if params["join"].get("within_s") else None
+        return _within(params) if _timed(params) else None
 
     def held(self, params: Params, newest_us: int) -> Held:
         """A left row that waits in vain comes out `within` after its time."""
         until, newest, _ = super().held(params, newest_us)
         waits = until is not None and params["join"].get("kind") == "left"
         return Held(until, newest, _within(params) if waits else 0)
+
+
+def _timed(params: Params) -> bool:
+    """Both sides are streams; otherwise the right one is a table."""
+    return params["join"].get("within_s") is not None
 
 
 def _within(params: Params) -> int:
@@ -144,9 +158,8 @@ class Join:
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         self._load()
         held_us = _minus(context.watermark_before, self._within)
-        (left, late_left, refused_left), (right, late_right, refused_right) = (
-            split_late(rows, held_us, self._keep_late) for rows in inputs
-        )
+        left_split, right_split = (split_late(rows, held_us, self._keep_late) for rows in inputs)
+        left, right = left_split.rows, right_split.rows
         parts = [self._joined(left, right, held_us, context.batch)] if left.height or right.height else []
         if context.watermark > context.watermark_before:
             if self._left_too:
@@ -156,8 +169,8 @@ class Join:
         rows = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else self._nothing
         # a left row that waits in vain comes out `within` after its time
         behind = _minus(context.watermark, self._within) if self._left_too else None
-        dropped = (0, 0) if self._keep_late else (late_left, late_right)
-        return Outcome(rows, late_left + late_right, refused_left + refused_right, behind, dropped)
+        late, refused = left_split.late + right_split.late, left_split.refused + right_split.refused
+        return Outcome(rows, late, refused, behind, (left_split.dropped, right_split.dropped))
 
     def _load(self) -> None:
         if not self._loaded:

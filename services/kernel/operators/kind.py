@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 from schemas.job_operators import OperatorSpec
@@ -49,6 +50,14 @@ class Held(NamedTuple):
     lag: int = 0
 
 
+class Passing(Enum):
+    """What becomes of the rows that come in: each goes out once, or some of them do, or what goes out are new rows."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+
+
 class Kind:
     """The traits that sources and sinks have, too. A subclass overrides what is not the default."""
 
@@ -67,6 +76,18 @@ class Kind:
     def delivers(self, params: Params) -> bool:
         """It writes sink rows, or may write dead letters."""
         return params.get("late") == "topic"
+
+    def passing(self, params: Params) -> Passing:
+        """Which of its rows are rows of its inputs; of a table none are."""
+        return Passing.NONE
+
+    def closes(self, params: Params) -> bool:
+        """It closes something by time, and takes no row that comes later."""
+        return False
+
+    def closed_us(self, params: Params, watermark: int) -> int:
+        """Rows before this time are late, if it closes something. watermark: after the batch before."""
+        raise NotImplementedError
 
     def horizon_us(self, params: Params) -> int | None:
         """How far behind the watermark by event time a record can still count; None: it holds no record."""

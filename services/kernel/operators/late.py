@@ -6,20 +6,35 @@ closed. A row that is merely behind the watermark is in time, so how records fal
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from services.kernel.operators.operator import TIME, Refused
 
+_NO_TIMES = pl.Series(TIME, [], dtype=pl.Int64)
 
-def split_late(rows: pl.DataFrame, closed_us: int, keep: bool) -> tuple[pl.DataFrame, int, tuple[Refused, ...]]:
-    """(rows in time, number of late ones, late ones as refused rows if `keep`).
+
+class Split(NamedTuple):
+    """rows: those in time. late: number of the others. Each is refused, or its event time is in `dropped`."""
+
+    rows: pl.DataFrame
+    late: int = 0
+    refused: tuple[Refused, ...] = ()
+    dropped: pl.Series = _NO_TIMES
+
+
+def split_late(rows: pl.DataFrame, closed_us: int, keep: bool) -> Split:
+    """Takes out what is late, as refused rows if `keep`.
 
     Args:
         closed_us: for rows before this time everything is closed.
     """
     if not rows.height or int(rows[TIME].min()) >= closed_us:  # type: ignore[arg-type]
-        return rows, 0, ()
+        return Split(rows)
     is_late = rows[TIME] < closed_us
     late = rows.filter(is_late)
-    refused = tuple(Refused("late", line) for line in late.write_ndjson().splitlines()) if keep else ()
-    return rows.filter(~is_late), late.height, refused
+    if not keep:
+        return Split(rows.filter(~is_late), late.height, dropped=late[TIME])
+    refused = tuple(Refused("late", line) for line in late.write_ndjson().splitlines())
+    return Split(rows.filter(~is_late), late.height, refused)

@@ -41,15 +41,15 @@ class Refused:
 class Outcome:
     """rows: the output, canonical in order and content. late: number of late rows; refused: for the dead letters.
 
-    watermark: no older row follows these; None where that is the watermark of the inputs. dropped: of the late rows
-    those that are not refused, by slot.
+    watermark: no older row follows these; None where that is the watermark of the inputs. dropped: event times of the
+    late rows that are not refused, by slot.
     """
 
     rows: pl.DataFrame
     late: int = 0
     refused: tuple[Refused, ...] = ()
     watermark: int | None = None
-    dropped: tuple[int, ...] = ()
+    dropped: tuple[pl.Series, ...] = ()
 
 
 class Operator(Protocol):

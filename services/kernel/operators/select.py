@@ -18,7 +18,7 @@ from services.kernel.expressions.parsing import (
     result_type,
     source_of,
 )
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.operator import Operator
 from services.kernel.operators.rowwise import selected
 from services.kernel.operators.windows import BOUNDS
@@ -45,6 +45,9 @@ class SelectKind(OperatorKind):
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return selected(plan.params["select"], inputs[0], plan.fields, plan.params.get("on_error") == "fail")
+
+    def passing(self, params: Params) -> Passing:
+        return Passing.SOME if self.delivers(params) else Passing.ALL
 
     def delivers(self, params: Params) -> bool:
         return any(may_fail(source_of(item)) for item in params["select"])

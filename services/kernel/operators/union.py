@@ -9,7 +9,7 @@ import polars as pl
 from schemas.job_operators import Union as UnionSpec
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import dtype, optional, schema, with_time
-from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.operator import BatchContext, Operator, Outcome
 from services.kernel.state.table import Tables
 
@@ -34,6 +34,9 @@ class UnionKind(OperatorKind):
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return Union(schema(plan.fields))
+
+    def passing(self, params: Params) -> Passing:
+        return Passing.ALL
 
 
 class Union:

@@ -29,6 +29,13 @@ BOUNDS = START, END = "window_start", "window_end"
 _PANE = "_pane"
 
 
+def closed_us(size_us: int, slide_us: int, watermark: int) -> int:
+    """Every window of a row before this time has closed; of a later row the last window is still open."""
+    if watermark < NO_WATERMARK + size_us:
+        return NO_WATERMARK
+    return (watermark - size_us) // slide_us * slide_us + slide_us
+
+
 class Windows:
     """Aggregates by key and window.
 
@@ -59,7 +66,8 @@ class Windows:
         self._settled = Panes(self._pane)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
-        rows, late, refused = split_late(inputs[0], self._closed(context.watermark_before), self._keep_late)
+        closed = closed_us(self._size, self._slide, context.watermark_before)
+        rows, late, refused, dropped = split_late(inputs[0], closed, self._keep_late)
         panes = self._known_panes()
         touched = self._add(rows, panes) if rows.height else []
         closes = self._ends_between(context.watermark_before, context.watermark)
@@ -70,8 +78,7 @@ class Windows:
         if closes:
             self._close(panes, context.watermark)
         found = [part for part in parts if part is not None]
-        dropped = (0 if self._keep_late else late,)
-        return Outcome(pl.concat(found) if found else self._nothing, late, refused, dropped=dropped)
+        return Outcome(pl.concat(found) if found else self._nothing, late, refused, dropped=(dropped,))
 
     # -- panes --------------------------------------------------------------------------------------------------------
 
@@ -107,12 +114,6 @@ class Windows:
         self._settled.forget(gone)
 
     # -- windows ------------------------------------------------------------------------------------------------------
-
-    def _closed(self, watermark: int) -> int:
-        """Every window of a row before this time has closed; of a later row the last window is still open."""
-        if watermark < NO_WATERMARK + self._size:
-            return NO_WATERMARK
-        return (watermark - self._size) // self._slide * self._slide + self._slide
 
     def _ends_between(self, after: int, until: int) -> bool:
         """Whether any window ends in (after, until]: if not, nothing closes."""

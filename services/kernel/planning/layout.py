@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
 from schemas.topics import JobTopics, Partition
+from services.kernel.planning.late_counts import Counted, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,7 @@ class SourceShare:
 class TaskLayout:
     """One task. Its `index` is its writer number. inputs: one a slot; outputs: one a distinct data topic.
 
-    origins: the source from which the rows of each slot come; of several their names with `+` between, for nobody can
-    tell any more. What a Spark operator brings back comes from that operator.
+    counted: of an operator that drops late rows, how it counts those of each slot.
     """
 
     name: str
@@ -70,7 +70,7 @@ class TaskLayout:
     input_fields: tuple[dict[str, str], ...]
     outputs: tuple[Output, ...]
     source: SourceShare | None
-    origins: tuple[str, ...] = ()
+    counted: tuple[Counted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,7 @@ class _Graph:
         for edge in sorted(plan.edges, key=lambda edge: edge.slot):
             self._into[edge.consumer].append(edge)
             self._out_of[edge.producer].append(edge)
+        self._counted = counted(self._operators, self._into)
 
     def task(self, name: str, index: int) -> TaskLayout:
         operator, edges = self._operators[name], self._into[name]
@@ -172,12 +173,8 @@ class _Graph:
             input_fields=tuple(self._operators[edge.producer].fields for edge in edges),
             outputs=self._outputs(self._out_of[name], index),
             source=self._share(name, index),
-            origins=tuple("+".join(sorted(self._origins(edge.producer))) for edge in edges),
+            counted=self._counted.get(name, ()),
         )
-
-    def _origins(self, name: str) -> set[str]:
-        edges = self._into[name]
-        return set().union(*(self._origins(edge.producer) for edge in edges)) if edges else {name}
 
     def _input(self, edge: Edge, index: int) -> Input:
         if edge.topic is None:

@@ -15,7 +15,7 @@ from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
 
 DROPPED = "dropped/"
-"""Begins the names of counts of rows dropped as late; a source's name follows."""
+"""Begins the names of counts of rows dropped as late; the name of kernel/planning/late_counts.py follows."""
 
 
 class Processing:
@@ -84,5 +84,5 @@ class Processing:
 
     @property
     def late_dropped(self) -> dict[str, int]:
-        """Rows that were dropped as late up to its batch, by source."""
+        """Rows that were dropped as late up to its batch, by the name under which they are counted."""
         return {name.removeprefix(DROPPED): n for name, n in self.counts.items() if name.startswith(DROPPED)}
