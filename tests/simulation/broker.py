@@ -14,7 +14,7 @@ import msgspec
 from schemas import assignments
 from schemas.assignments import Change
 from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog, MemoryTransactor
+from services.log.memory import MemoryLog, MemoryTransactor, _Stored
 from services.log.protocol import Headers
 from tests.simulation.names import TOPICS
 from tests.simulation.timeline import Timeline
@@ -62,6 +62,16 @@ class Beginning:
     units: Mapping[str, Change]
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A topic of the user that was deleted, with its partitions. seen: as of a trim."""
+
+    topic: str
+    id: str
+    stored: list[_Stored]
+    seen: int
+
+
 @dataclass(slots=True)
 class Absence:
     """Nobody led a partition. until_us: None: nobody does."""
@@ -90,6 +100,7 @@ class Broker(MemoryLog):
         self.holdings: list[Held] = []
         self.beginnings: list[Beginning] = []
         self.created: set[str] = set()
+        self.past: list[Past] = []
         self.absences: dict[Partition, list[Absence]] = defaultdict(list)
         self._watchers: dict[Partition, dict[int, Callable[[], None]]] = {}
         self._tickets = 0
@@ -133,6 +144,19 @@ class Broker(MemoryLog):
         self.created.update(spec.name for spec in specs)
         for partition in list(self._watchers):
             self._tell(partition)
+
+    def remove(self, topic: str) -> None:
+        """The user deletes a topic; the checkers still know what it held."""
+        self.past.append(Past(topic, self._ids[topic], self._topics[topic], len(self.written)))
+        self.delete([topic])
+
+    def join(self, past: Past) -> None:
+        """Puts what a deleted topic held before what the present one of its name holds."""
+        for before, now in zip(past.stored, self._topics[past.topic], strict=True):
+            messages, now.messages = [*before.messages, *now.messages], []
+            for message in messages:
+                message._offset = now.end
+                now.messages.append(message)
 
     def lose_leaders(self, partitions: Collection[Partition]) -> None:
         for partition in set(partitions) - self.away:

@@ -16,7 +16,7 @@ import msgspec
 from schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats, plans
 from schemas.assignments import Change, job_key_of, split_unit_key, unit_key
 from schemas.checkpoints import Anchor, Marker
-from schemas.cuts import NO_WATERMARK, Control, Cut
+from schemas.cuts import NO_WATERMARK, Control, Cut, Replaced
 from schemas.frames import FLAG_END, Header, unpack
 from schemas.heartbeats import CopyState, Heartbeat
 from schemas.plans import Ended, Plan
@@ -33,6 +33,7 @@ from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR
 from services.worker.unit import outputs
+from tests.simulation import renewals
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named
@@ -73,6 +74,7 @@ def check(cluster: Cluster) -> list[str]:
         found += _images(cluster, generation, checkpointed.states)
         found += _every_record_is_cut(cluster, generation)
         found += _nobody_gives_way_unled(cluster, generation)
+        found += _asked_to_read_anew(cluster, generation)
         found += _same_as_replayed(cluster, generation, checkpointed.states)
     return found
 
@@ -296,10 +298,12 @@ def _drained_behind(cluster: Cluster, generation: Generation, drain: Control) ->
     """No drain ends a source before what was in its topic when the drain was asked for."""
     topics = {task_name(s.operator, i): s.topic for s in generation.plan.sources for i in range(len(s.owners))}
     there: dict[Partition, int] = {}
-    for one in cluster.broker.written:
+    begun = {past.topic: past.seen for past in cluster.broker.past}
+    for place, one in enumerate(cluster.broker.written):
         if one.partition.topic == TOPICS.submit and one.offset == drain.offset:
             break
-        there[one.partition] = one.offset + 1
+        if place >= begun.get(one.partition.topic, 0):
+            there[one.partition] = one.offset + 1
     for task, ends in drain.ends.items():
         for index, end in ends.items():
             if end < (held := there.get(Partition(topics[task], index), 0)):
@@ -339,6 +343,19 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
             short = {partition: end for partition, end in ends.items() if reached.get(partition, -1) < end}
             if short:
                 yield f"not cut: {task} ended at {reached}, short of {short}"
+
+
+def _asked_to_read_anew(cluster: Cluster, generation: Generation) -> Iterator[str]:
+    """Of a topic that was created anew no record is cut until a person has said where the job goes on."""
+    log, gone = of_plan(generation.plan), {past.id: past.seen for past in cluster.broker.past}
+    for place, one in enumerate(cluster.broker.written if gone else ()):
+        if one.partition.topic != generation.topics.cuts:
+            continue
+        record = cuts.decode(one.value)
+        if log.read(one.offset, record) and isinstance(record, Cut) and any(r.stop > r.start for r in record.ranges):
+            known = log.known(record.task.rpartition("-")[0])
+            if place >= gone.get(known[-1], place + 1):
+                yield f"replaced: {record.task} cut batch {record.batch} of a topic that nobody has asked it to read"
 
 
 def _nobody_gives_way_unled(cluster: Cluster, generation: Generation) -> Iterator[str]:
@@ -391,7 +408,8 @@ def _same_as_replayed(
     reference = Reference(generation.plan, generation.topics, states, vars(outputs)["MAX_FRAME_BYTES"])
     named_job = generation.plan.generation
     try:
-        report = replay(cluster.broker, TOPICS, NAME, generation=named_job, run_by=lambda *_: reference)
+        with renewals.whole(cluster.broker, reference):
+            report = replay(cluster.broker, TOPICS, NAME, generation=named_job, run_by=lambda *_: reference)
     except (HoldfastError, CommandFailed) as error:
         yield f"replay: {error}"
         return
@@ -517,13 +535,16 @@ def _every_partition_is_read(cluster: Cluster, generation: Generation, log: CutL
         return
     for source in generation.plan.sources:
         own = [log.task(task_name(source.operator, index)) for index in range(len(source.owners))]
-        read = sorted(r.partition for task in own for r in task.ranges)
         count = cluster.broker.topics()[source.topic]
+        # A drain ends partitions at 0 that the topic had before it was created anew.
+        read = sorted(r.partition for task in own for r in task.ranges if r.partition < count or r.stop)
         if read != list(range(count)):
             yield f"partitions: {source.operator} reads {read} of {source.topic}, which has {count}"
     first: dict[tuple[str, int], int] = {}
     for one in cluster.broker.written:
         record = cuts.decode(one.value) if one.partition.topic == generation.topics.cuts else None
+        if isinstance(record, Replaced):
+            break  # from there on a person says where partitions begin
         for r in record.ranges if isinstance(record, Cut) else ():
             first.setdefault((record.task, r.partition), r.start)  # type: ignore[union-attr]
     yield from (f"partitions: {task} begins partition {p} at {at}" for (task, p), at in first.items() if at > 0)

@@ -35,7 +35,11 @@ class Story:
 
 
 class Cluster:
-    """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may."""
+    """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may.
+
+    held: topics that their user is replacing, and the records that wait meanwhile. healed_us: when all faults
+    had ended.
+    """
 
     def __init__(
         self,
@@ -52,6 +56,8 @@ class Cluster:
         self.story = Story(self.timeline)
         self.processes: dict[str, Process] = {}
         self.wrong: list[str] = []
+        self.held: dict[str, list[Feed]] = {}
+        self.healed_us: int | None = None
         self.images = Images()
         self._zones = workers
         self._starts = 0
@@ -127,6 +133,7 @@ class Cluster:
 
     def heal(self) -> None:
         """Faults end: every process runs and is reached."""
+        self.healed_us = self.timeline.now_us
         self.broker.find_leaders(list(self.broker.away))
         self.set_available(True)
         for role in self.roles:
@@ -183,11 +190,14 @@ class Cluster:
         self.broker.grow(topic, count + more)
         return list(range(count, count + more))
 
-    def feed(self, one: Feed) -> None:
-        """Appends records; in a transaction they come with a marker behind them."""
-        where = Partition(one.topic, one.partition)
+    def feed(self, one: Feed, freely: bool = False) -> None:
+        """Appends records; in a transaction they come with a marker behind them. freely: nothing holds them back."""
+        if one.topic in self.held and not freely:
+            self.held[one.topic].append(one)
+            return
+        where = Partition(one.topic, one.partition % self.broker.topics()[one.topic])
         if not self.broker.available or where in self.broker.away:
-            self.timeline.after(50_000, lambda: self.feed(one))
+            self.timeline.after(50_000, lambda: self.feed(one, freely))
             return
         self.broker.author = "user"
         for value in one.values:

@@ -11,7 +11,7 @@ from random import Random
 
 from schemas.topics import Partition
 from services.recovery.core.unit.schemes import SCHEMES
-from tests.simulation import midway, strangers
+from tests.simulation import midway, renewals, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME, draw_growth
 from tests.simulation.names import kind_of
@@ -42,13 +42,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Whom a fault can hit. topics: of the user, which may grow."""
+    """Whom a fault can hit. topics: of the user, which may grow; sinks: those that the job writes."""
 
     workers: tuple[str, ...]
     replicas: tuple[str, ...]
     controllers: tuple[str, ...]
     units: tuple[str, ...]
     topics: tuple[str, ...]
+    sinks: tuple[str, ...]
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -363,6 +364,8 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "move": _move,
     "leave": _leave,
     "moving": midway.moving,
+    "replaced": renewals.replaced,
+    "sink-gone": renewals.sink_gone,
 }
 
 
@@ -471,6 +474,12 @@ def _aimed(
         ),
         (0, "mind-changed", lambda kind: of(kind, (), random.randint(30, 300), _draw_minds(random, roles))),
         (0, "move", lambda kind: of(kind, (), 0, _draw_move(random, roles), random.choice((1, 1, 2)))),
+        (
+            0,
+            "replaced",
+            lambda kind: of(kind, (), min(ms, 2_000), _draw_renewal(random, roles), random.choice((1, 2, 3))),
+        ),
+        (0, "sink-gone", lambda kind: of(kind, (), ms, random.choice(roles.sinks))),
         (0, "leave", lambda kind: of(kind, worker, ms)),
         (0, "moving", lambda kind: of(kind, (), ms, _draw_struck_move(random, roles))),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
@@ -485,6 +494,10 @@ def _draw_minds(random: Random, roles: Roles) -> str:
     """A unit, the scheme that is asked for, and the one that is asked for soon after."""
     first, then = random.choice(list(SCHEMES)), random.choice((*SCHEMES, *["active-replication"] * len(SCHEMES)))
     return f"{random.choice(roles.units)} {first} {then}"
+
+
+def _draw_renewal(random: Random, roles: Roles) -> str:
+    return f"{random.choice(roles.topics)} {random.choice(('earliest', 'latest'))}"
 
 
 def _draw_move(random: Random, roles: Roles) -> str:

@@ -34,6 +34,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.story import tell
 
 PROTECTED_WITHIN_MS = 12_000
+RENEWED_WITHIN_MS = 25_000
 ENDED_WITHIN_MS = 20_000
 LOOK_MS = 100
 
@@ -88,6 +89,8 @@ class History:
         cluster.heal()
         cluster.story.tell("all faults end")
         if not self._ended() and self._within(PROTECTED_WITHIN_MS, self._protected, "protected again"):
+            if not self._within(RENEWED_WITHIN_MS, lambda: not cluster.held, "done with what its user replaces"):
+                return
             self._lose_sources()
             cluster.submit({"command": "drain", "job": NAME})
         if not cluster.wrong:

@@ -25,7 +25,7 @@ from schemas.heartbeats import Exit
 from schemas.topics import Partition
 from services.controller import ends
 from services.kernel.dataflow.merging import InputPartition
-from services.kernel.errors import Indefinite
+from services.kernel.errors import Indefinite, TopicGone
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.assigned import Assigned
@@ -34,7 +34,7 @@ from services.kernel.logs.cuts import CutLog, Share
 from services.kernel.logs.standings import Standings
 from services.kernel.state.keyed import StateTable
 from services.log import assignments
-from services.log.memory import MemoryLog
+from services.log.memory import MemoryLog, MemoryReader
 from services.log.protocol import Chunk
 from services.recovery.core.job.wants import Wants
 from services.recovery.core.placement.balancing import _Load
@@ -44,10 +44,12 @@ from services.worker.checkpoint import restoring
 from services.worker.checkpoint.applier import Applier
 from services.worker.checkpoint.parts import Parts
 from services.worker.core import checkpointing, lifecycle
+from services.worker.host.topic_watch import TopicWatch
 from services.worker.process.loop import Worker
 from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.position import Positions
 from services.worker.sources.cutter import Cutter
+from services.worker.sources.replaced import TopicGuard
 from services.worker.sources.user_topic import SourceFeed
 from services.worker.sources.waiting import Waiting
 from services.worker.unit import copy, intake, trimmer
@@ -169,6 +171,26 @@ def cut_not_read_back(true: Any, self: Cutter, name: str, feed: SourceFeed, now_
     for value in sent:
         self._around.appender.append(partition, value)
         self.read(self._log.upto, value, feed.batch)
+
+
+@_method(TopicGuard, "look")
+def topic_ids_not_compared(true: Any, self: TopicGuard, log: CutLog, watch: TopicWatch, now_ms: float) -> Any:
+    """A topic that was created anew is read on where the old one was left."""
+    return iter(())
+
+
+@contextmanager
+def read_on_by_offset_alone() -> Iterator[None]:
+    """Besides, a reader whose position a topic does not have starts at its first record, as a client can be set to."""
+
+    def read(self: MemoryReader, partition: Partition, count: int) -> Any:
+        if self._positions[partition] > self._log.stored(partition).end:
+            self._positions[partition] = 0
+        return true(self, partition, count)
+
+    true = MemoryReader._read
+    with topic_ids_not_compared(), mock.patch.object(MemoryReader, "_read", read):
+        yield
 
 
 @_method(Share, "_nth")
@@ -465,6 +487,12 @@ def blind_retry(true: Any, self: Delivery, outcome: Any) -> None:
         true(self, outcome)
 
 
+@_method(Delivery, "_committed")
+def rows_for_an_absent_sink_dropped(true: Any, self: Delivery, outcome: Any) -> None:
+    """Rows for a topic that is gone count as delivered."""
+    true(self, (0, 0) if isinstance(outcome, TopicGone) else outcome)
+
+
 @_method(Outputs, "keep_rows")
 def rows_in_doubt_forgotten(true: Any, self: Outputs) -> None:
     """What a commit without an answer held is not delivered again."""
@@ -752,6 +780,9 @@ DIRECTED: tuple[tuple[Bug, int, str], ...] = (
     (rows_in_doubt_forgotten, 9, "takeovers"),
     (unsent_frames_forgotten, 6, "unsent"),
     (kept_too_short, 161, "unsent"),
+    (topic_ids_not_compared, 0, "renewed"),
+    (read_on_by_offset_alone, 0, "renewed"),
+    (rows_for_an_absent_sink_dropped, 0, "renewed"),
     (handed_over_at_once, 0, "moves"),
     (standby_let_go_first, 2, "moves"),
     (balanced_to_and_fro, 3, "balance"),

@@ -76,6 +76,7 @@ PROFILES: Mapping[str, Profile] = {
         {"move": 20, "moving": 40, "leave": 20, "strike": 2, "lost-heartbeats": 2, "crash": 0.5}, calm_ms=400
     ),
     "balance": Profile({"crash": 3, "leave": 6}, ("totals", "windows"), pause_ms=1_500, calm_ms=200),
+    "renewed": Profile({"replaced": 30, "sink-gone": 15, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }

@@ -46,6 +46,7 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         tuple(f"controller-{number}" for number in range(controllers)),
         job.units,
         tuple(sorted({source["topic"] for source in job.spec["sources"].values() if "table" not in source})),
+        tuple(topic for topic in job.topics if topic.startswith("out-")),
     )
     feed = draw_feed(Random(f"{seed_}/feed"), job, length_ms)
     faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under)
