@@ -12,7 +12,7 @@ from services.kernel.codecs.fields import schema
 from services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.operator import Operator
-from services.kernel.operators.rowwise import filtered
+from services.kernel.operators.rowwise import filtered, stops
 from services.kernel.state.table import Tables
 
 
@@ -33,10 +33,13 @@ class FilterKind(OperatorKind):
         return inputs[0]
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        return filtered(plan.params["filter"], inputs[0], plan.params.get("on_error") == "fail")
+        return filtered(plan.params["filter"], inputs[0], stops(plan.params))
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("on_error",)
 
     def passing(self, params: Params) -> Passing:
         return Passing.SOME
 
     def delivers(self, params: Params) -> bool:
-        return may_fail(params["filter"])
+        return may_fail(params["filter"]) and not stops(params)

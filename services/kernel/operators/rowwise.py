@@ -6,6 +6,7 @@ Source: JOBS "operators".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -49,6 +50,11 @@ class Rowwise:
                 return self._nothing
         middle = rows.height // 2
         return self._computed(rows[:middle], refused).vstack(self._computed(rows[middle:], refused))
+
+
+def stops(params: Mapping[str, Any]) -> bool:
+    """Whether a row at which an expression fails stops the job. `retry` does, too: it would fail again."""
+    return params.get("on_error") in ("fail", "retry")
 
 
 def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> Rowwise:

@@ -20,7 +20,7 @@ from services.kernel.expressions.parsing import (
 )
 from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.operator import Operator
-from services.kernel.operators.rowwise import selected
+from services.kernel.operators.rowwise import selected, stops
 from services.kernel.operators.windows import BOUNDS
 from services.kernel.state.table import Tables
 
@@ -44,13 +44,16 @@ class SelectKind(OperatorKind):
         return Stream(fields, inputs[0].row_key if whole else (), windowed)
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        return selected(plan.params["select"], inputs[0], plan.fields, plan.params.get("on_error") == "fail")
+        return selected(plan.params["select"], inputs[0], plan.fields, stops(plan.params))
+
+    def needs(self, params: Params) -> tuple[str, ...]:
+        return ("on_error",)
 
     def passing(self, params: Params) -> Passing:
         return Passing.SOME if self.delivers(params) else Passing.ALL
 
     def delivers(self, params: Params) -> bool:
-        return any(may_fail(source_of(item)) for item in params["select"])
+        return not stops(params) and any(may_fail(source_of(item)) for item in params["select"])
 
 
 def _type(item: str, columns: pl.Schema, fields: Fields) -> str:

@@ -34,6 +34,8 @@ _ONLY_DEFAULT = (
 )
 """Settings of which only the default works."""
 
+_SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST_SPARK_SHUFFLE_PARTITIONS"
+
 _NO_EFFECT = (
     "fault_tolerance.checkpoint.min_interval_ms",
     "fault_tolerance.checkpoint.max_interval_ms",
@@ -67,6 +69,9 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for name, source in spec.sources.items():
         if source.on_data_loss != "fail":
             yield f"sources.{name}.on_data_loss: {source.on_data_loss} is not available yet, runs as fail"
+    for name, operator in spec.operators.items():
+        if operator.kind == "spark" and (operator.parallelism or 1) > 1:
+            yield f"operators.{name}.parallelism: has no effect: {_SPARKS_OWN}"
     for name, query in spec.queries.items():
         if query.results != "final":
             yield f"queries.{name}.results: {query.results} is not available yet, runs as final"

@@ -30,6 +30,15 @@ def heavy(given: str = "s", **more: Any) -> dict[str, Any]:
     return {"spark": "mine:f", "input": given, **more}
 
 
+def test_tasks_of_a_spark_operator_are_warned_of() -> None:
+    made = planned(job({"h": heavy(parallelism=4)}))
+    assert [line for line in made.warnings if "parallelism" in line] == [
+        "operators.h.parallelism: has no effect: one task brings back what Spark computes; its own tasks: "
+        "HOLDFAST_SPARK_SHUFFLE_PARTITIONS"
+    ]
+    assert not [line for line in planned(job({"h": heavy(parallelism=1)})).warnings if "parallelism" in line]
+
+
 def test_directly_behind_a_json_source_spark_reads_the_users_topic_and_no_worker_does() -> None:
     made = planned(job({"h": heavy(params={"a": 1})}))
     assert units(made) == ["h-0: h sink-q", "spark-h-0: spark-h"]

@@ -9,6 +9,7 @@ import pytest
 from schemas import plans
 from schemas.plans import Problem
 from schemas.topics import JobTopics, Partition
+from services.kernel.operators import catalogue
 from services.kernel.planning.layout import LocalInput, RemoteInput, data_topics, readers, unit_layouts
 from services.kernel.planning.rendering import sections, summary
 from tests.unit.planning.jobs import TOPICS, job, plan, problems, query, routes, source, units
@@ -170,6 +171,21 @@ def test_units_that_may_write_rows_or_dead_letters_deliver() -> None:
     late = plan(job(operators, two(late="topic")))
     assert [unit.delivers for unit in late.units if unit.operators == ("n",)] == [True, True]
     assert [unit.delivers for unit in late.units if unit.operators == ("o",)] == [False]
+
+
+@pytest.mark.parametrize(("on_error", "delivers"), [("dead-letter", True), ("fail", False), ("retry", False)])
+def test_what_a_failing_expression_does_is_for_the_job_to_say(on_error: str, delivers: bool) -> None:
+    failing = "regexp_like('a', CAST(x AS VARCHAR))"
+    operators = {
+        "f": {"filter": failing, "input": "s"},
+        "c": {"select": ["x", f"{failing} AS found"], "input": "s", "parallelism": 2},
+        "n": count("f", parallelism=2),
+        "m": count("c", parallelism=3),
+    }
+    raw = job(operators, two(), {"q": query("n"), "r": query("m", "more")}, on_error=on_error)
+    made = plan(raw, {"in": 2, "out": 1, "more": 1})
+    kinds = {one.name: catalogue.KINDS[one.kind].delivers(one.params) for one in made.operators}
+    assert (kinds["f"], kinds["c"]) == (delivers, delivers)
 
 
 def test_an_operator_with_code_of_the_user_knows_what_to_do_when_it_raises() -> None:
