@@ -24,14 +24,15 @@ from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
+from services.hosting.blocking import Inline
+from services.hosting.identity import Identity
 from services.kernel.dataflow.sink_records import json_rows
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.state.image import MemoryImage
 from services.kernel.versions import library_versions
 from services.log.memory import MemoryLog
 from services.recovery.polling import Polling as RecoveryPolling
-from services.worker.host.blocking import Inline
-from services.worker.process.loop import Identity, Worker
+from services.worker.process.loop import Worker
 
 BEAT_EVERY_TURNS = 20
 RECOVER_EVERY_TURNS = 5

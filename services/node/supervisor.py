@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from schemas.topics import ClusterTopics
+from services.hosting.settings import new_incarnation
 from services.kernel.errors import HoldfastError
 from services.log.durability import Durability
 from services.log.opening import expect_secret, open_log
@@ -40,7 +41,6 @@ from services.node.readiness import Readiness
 from services.node.saying import say
 from services.node.settings import Settings
 from services.node.spark_drivers import SparkDemand, SparkDrivers
-from services.worker.process.settings import new_incarnation
 
 READY_S = 180.0
 """A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out."""

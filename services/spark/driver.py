@@ -69,14 +69,16 @@ class Stop(Exception):
 class Driver:
     """Hosts one operator. state, as heartbeats say it: deploying, synced, opening, running, ended, fenced, failed."""
 
-    def __init__(self, plan: Plan, spark: SparkPlan, topics: JobTopics, around: Around) -> None:
+    def __init__(
+        self, plan: Plan, spark: SparkPlan, topics: JobTopics, around: Around, skipped: Collection[int]
+    ) -> None:
         self.plan, self.spark, self._topics, self._around = plan, spark, topics, around
         self.state, self.error, self.epoch = "deploying", "", 0
         self._flags = Flags(commit=False)
         self._charge = self._leading = 0  # epochs: of the record that made it the leader, of the one it acts on
         self._changed = threading.Condition()
         self._closed = False
-        self._skipped: Collection[int] = frozenset()
+        self._skipped = skipped
         self._idle = math.inf  # a later micro-batch shows that there are records to rehearse with, as there were none
         self._author = Author(around.incarnation)
         self._commits: Commits | None = None
@@ -112,7 +114,12 @@ class Driver:
                 self._skipped = offsets
                 self._changed.notify_all()
 
-    def close(self) -> None:
+    @property
+    def leads(self) -> bool:
+        """The last assignment makes it the leader, and its job has not ended."""
+        return self._flags.commit and self.state != "ended"
+
+    def unplace(self) -> None:
         """Ends it; its query is stopped in its own thread."""
         with self._changed:
             self._closed = True

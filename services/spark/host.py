@@ -8,41 +8,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-import structlog
 from pyspark.sql import SparkSession
 
-from schemas import assignments
-from schemas.assignments import Change, split_unit_key
 from schemas.events import Event
-from schemas.events import encode as encode_event
 from schemas.heartbeats import CopyState
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.admitted import decode as decode_decision
+from services.hosting.copies import Copies
+from services.hosting.decisions import Decisions
+from services.hosting.identity import Identity
+from services.hosting.publishing import EventPublisher
+from services.kernel.errors import WorkerUnfit
+from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.refusals import Refusals
-from services.log.assignments import read_standings
-from services.log.protocol import Chunk, Log
+from services.log.protocol import Log
 from services.spark.driver import Around, Driver
 
-SLOTS = 8
-
-_log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """One incarnation of a driver process."""
-
-    worker: str
-    incarnation: str
-    zone: str = ""
-    slots: int = SLOTS
-    hosts: str = "spark"
+HOSTS = "spark"
+"""Units that a driver takes, as its heartbeats say it."""
 
 
 class Host:
@@ -67,7 +52,7 @@ class Host:
         allow: list[str] | None,
         time_ms: Callable[[], int],
     ) -> None:
-        self.identity, self._log, self._cluster, self._time_ms = identity, log, cluster, time_ms
+        self.identity, self._cluster, self._time_ms = identity, cluster, time_ms
         self._session = _Session(open_session)
         self._around = Around(
             log=log,
@@ -81,80 +66,67 @@ class Host:
             happened=self._happened,
             refuse=self._refuse,
         )
-        self._appender, self._telling = log.appender("events"), threading.Lock()
+        self._appender = log.appender("events")
+        self._publish = EventPublisher(identity, self._appender, cluster)
         self._refusing = threading.Lock()
+        self._decisions = Decisions(identity, log, cluster, self._refuse)
         self._reader = log.reader("decisions")
-        decided = Partition(cluster.assignments, 0)
-        standings = read_standings(log, decided)
-        self._reader.assign({Partition(cluster.plans, 0): 0, decided: standings.next})
-        self._admitted, self._assigned = Admitted(), standings.assigned
-        self._drivers: dict[str, Driver] = {}
-        self.refusals = Refusals(self._tell, lambda: time.monotonic() * 1000, time_ms)
+        self._reader.assign(self._decisions.positions)
+        self._copies = Copies(self._decisions, self._begin, self._skip)
+        self.refusals = Refusals(self._publish, lambda: time.monotonic() * 1000, time_ms)
         self.leaving = False
-        """A driver ends at once: to hand a query over is to start it elsewhere, as after its end."""
-        self.decided = standings.next - 1
 
     def turn(self, timeout_s: float) -> None:
         """Reads what was decided and follows it.
 
         Raises:
-            RuntimeError: the session cannot be opened; the process should end and say so.
+            WorkerUnfit: the session cannot be opened; the process should end and say so.
         """
         self._session.check()
-        changed = [self._offer(chunk) for chunk in self._reader.poll(timeout_s)]
+        changed = [self._decisions.read(chunk) for chunk in self._reader.poll(timeout_s)]
         if any(changed):
-            self._reconcile()
+            self._copies.reconcile()
+        self._appender.poll()
 
     def copies(self) -> tuple[CopyState, ...]:
         """For the heartbeat."""
-        return tuple(driver.report() for driver in list(self._drivers.values()))
+        return tuple(driver.report() for driver in list(self._copies.here.values()))
+
+    @property
+    def decided(self) -> int:
+        """Offset of the last assignment that was read."""
+        return self._decisions.decided
+
+    @property
+    def in_charge(self) -> bool:
+        """A copy here leads its unit and has not ended."""
+        return any(driver.leads for driver in self._copies.here.values())
+
+    def stops(self, cause: str) -> None:
+        """Publishes why it can hold copies no longer."""
+        self._publish(Event(time_ms=self._time_ms(), kind="worker-stops", detail=cause))
 
     def close(self) -> None:
         """Leaves everything as it is: a successor finds all in the log and in the checkpoints."""
-        for driver in self._drivers.values():
-            driver.close()
+        for driver in self._copies.here.values():
+            driver.unplace()
         self._reader.close()
+        self._appender.close()
 
-    def _offer(self, chunk: Chunk) -> bool:
-        changed = False
-        for message in chunk.messages:
-            try:
-                if chunk.partition.topic == self._cluster.plans:
-                    changed |= self._admitted.read(decode_decision(message.value() or b""))
-                else:
-                    self.decided = message.offset()
-                    changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
-            except msgspec.DecodeError as error:
-                self._refuse(chunk.partition, message.offset(), error)
-        return changed
+    def _begin(self, plan: Plan, unit: str) -> Driver | None:
+        spark = next((one for one in plan.spark if one.unit == unit), None)
+        if spark is None:
+            return None
+        topics = self._cluster.job(plan.job, plan.generation)
+        skipped = self._decisions.skipped(plan.generation).get(
+            Partition(topics.commits(spark.operator), 0), frozenset()
+        )
+        return Driver(plan, spark, topics, self._around, skipped)
 
-    def _reconcile(self) -> None:
-        named = self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation)
-        ended = self._admitted.ended
-        wanted = {key: change for key, change in named.items() if ended(split_unit_key(key)[1]) is None}
-        for key in [key for key in self._drivers if key not in wanted]:
-            self._drivers.pop(key).close()
-        for key, change in wanted.items():
-            self._place(key, change)
-
-    def _place(self, key: str, change: Change) -> None:
-        _, generation, unit = split_unit_key(key)
-        plan = self._admitted.plan(generation)
-        if plan is None:
-            return
-        if key not in self._drivers:
-            if unit not in {one.unit for one in plan.spark}:
-                return  # anybody may append anything
-            self._drivers[key] = self._driver(plan, unit)
-        mine = (self.identity.worker, self.identity.incarnation)
-        flags = next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)
-        log = Partition(self._drivers[key].commits_topic, 0)
-        self._drivers[key].skip(self._admitted.skipped(generation).get(log, frozenset()))
-        self._drivers[key].place(change.epoch, flags)
-
-    def _driver(self, plan: Plan, unit: str) -> Driver:
-        spark = next(one for one in plan.spark if one.unit == unit)
-        return Driver(plan, spark, self._cluster.job(plan.job, plan.generation), self._around)
+    def _skip(self, generation: str, skipped: Skipped) -> None:
+        for driver in self._copies.here.values():
+            if driver.plan.generation == generation:
+                driver.skip(skipped.get(Partition(driver.commits_topic, 0), frozenset()))
 
     def _refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
         """From any thread."""
@@ -162,14 +134,7 @@ class Host:
             self.refusals.refuse(partition, offset, cause, job)
 
     def _happened(self, job: str, unit: str, epoch: int, kind: str, phases_ms: dict[str, float]) -> None:
-        _log.info(kind, job=job, unit=unit, epoch=epoch, **phases_ms)
-        self._tell(Event(self._time_ms(), kind, job, unit, epoch, phases_ms=phases_ms))
-
-    def _tell(self, event: Event) -> None:
-        event = msgspec.structs.replace(event, worker=self.identity.worker)
-        with self._telling:
-            self._appender.append(Partition(self._cluster.events, 0), encode_event(event))
-            self._appender.poll()
+        self._publish(Event(self._time_ms(), kind, job, unit, epoch, phases_ms=phases_ms))
 
 
 class _Session:
@@ -196,10 +161,10 @@ class _Session:
         return self._session
 
     def check(self) -> None:
-        """Raises RuntimeError when it could not be opened, or its JVM is gone."""
+        """Raises WorkerUnfit when it could not be opened, or its JVM is gone."""
         if self._error is not None:
-            raise RuntimeError(f"Spark's session cannot be opened: {self._error}")
+            raise WorkerUnfit(f"Spark's session cannot be opened: {self._error}")
         gateway = None if self._session is None else self._session.sparkContext._gateway
         process = getattr(gateway, "proc", None)
         if process is not None and process.poll() is not None:
-            raise RuntimeError(f"Spark's JVM has ended with status {process.poll()}")
+            raise WorkerUnfit(f"Spark's JVM has ended with status {process.poll()}")

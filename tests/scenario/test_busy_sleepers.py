@@ -61,7 +61,7 @@ class Busy:
 
 
 def sleeper(worker: Worker) -> UnitCopy:
-    (only,) = worker._copies.values()
+    (only,) = worker._copies.here.values()
     return only
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.controller.__main__ import steady_time_ms
-from services.worker.process.settings import new_incarnation
+from services.hosting.settings import new_incarnation
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 

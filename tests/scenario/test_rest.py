@@ -116,7 +116,7 @@ def test_a_worker_at_rest_waits_for_a_cut_that_is_under_way(
 ) -> None:
     worker = cluster.workers["w1"]
     cluster.turn(REST_MS)
-    copies = [copy.running for copy in worker._copies.values() if copy.running is not None]
+    copies = [copy.running for copy in worker._copies.here.values() if copy.running is not None]
     cluster.until(lambda: any(one.awaits_control for one in copies) and cluster.now_ms - worker._data_ms > QUIET_MS)
     waits: list[float] = []
     monkeypatch.setattr(SharedReader, "poll", lambda reader, wait_s: waits.append(wait_s))

@@ -92,7 +92,7 @@ def test_a_copy_that_sleeps_beside_a_busy_source_leaves_its_records_where_they_a
     for number in range(0, 540, 10):
         feed(cluster, fed[number : number + 10])
         cluster.turn(20)
-    source = next(copy.running for key, copy in second._copies.items() if "/orders-0" in key)
+    source = next(copy.running for key, copy in second._copies.here.items() if "/orders-0" in key)
     assert source is not None
     assert {partition.topic for partition in source.intake.positions()}.isdisjoint(p.topic for p in second._data._next)
     cluster.kill("w1")

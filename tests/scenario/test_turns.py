@@ -69,7 +69,7 @@ def test_a_copy_that_gives_up_its_charge_settles_the_checkpoint_that_was_valid_b
     unit = cluster.units[-1]
 
     def checkpoint() -> Phase | None:
-        running = next((c.running for key, c in first._copies.items() if key.endswith(f"/{unit}")), None)
+        running = next((c.running for key, c in first._copies.here.items() if key.endswith(f"/{unit}")), None)
         return None if running is None else running.checkpoints.checkpointer.writer.phase
 
     cluster.until(lambda: checkpoint() is Phase.DECIDING)  # the marker is written: it is read in the next turn,

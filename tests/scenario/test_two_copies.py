@@ -330,4 +330,4 @@ def test_a_fenced_copy_whose_inputs_are_trimmed_meanwhile_follows_again_and_lead
 
 
 def states(worker: Worker) -> set[State]:
-    return {copy.core.state for copy in worker._copies.values()}
+    return {copy.core.state for copy in worker._copies.here.values()}

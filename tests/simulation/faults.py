@@ -279,13 +279,13 @@ def _half_applied(cluster: Cluster, fault: Fault) -> None:
 
 def _applied_half(process: WorkerProcess) -> list[str]:
     """The units whose suspended copies there have part of a run in their image."""
-    copies = process.worker._copies if process.worker is not None and process.alive and not process.frozen else {}
+    copies = process.worker._copies.here if process.worker is not None and process.alive and not process.frozen else {}
     running = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
     return [unit for unit, one in running if one.suspended and one.checkpoints.checkpointer.applier.halfway]
 
 
 def _commits(process: WorkerProcess) -> list[str]:
-    copies = process.worker._copies if process.worker is not None else {}
+    copies = process.worker._copies.here if process.worker is not None else {}
     return [unit for unit, copy in copies.items() if copy.core.flags.commit]
 
 
@@ -317,7 +317,7 @@ def _leaderless(cluster: Cluster, fault: Fault) -> None:
 def _delivering(process: Process) -> list[int]:
     """Where the positions of the units lie that the process delivers for."""
     worker = process.worker if isinstance(process, WorkerProcess) and process.alive else None
-    copies = {} if worker is None else worker._copies
+    copies = {} if worker is None else worker._copies.here
     return [copy._layout.unit.partition for copy in copies.values() if copy.core.flags.commit]
 
 

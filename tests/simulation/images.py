@@ -32,7 +32,7 @@ class Images:
 
     def look(self, own: str, worker: Worker) -> None:
         """own: the worker's incarnation."""
-        for unit, copy in worker._copies.items():
+        for unit, copy in worker._copies.here.items():
             running = copy.running
             if running is None:
                 continue

@@ -14,10 +14,10 @@ from random import Random
 from typing import Any
 
 from schemas.topics import Partition, TopicSpec
+from services.hosting.blocking import Call, Done
 from services.kernel.errors import Fenced, Indefinite, Retriable
 from services.log.memory import MemoryReader, MemoryTransactor
 from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
-from services.worker.host.blocking import Call, Done
 from tests.simulation.broker import Broker
 from tests.simulation.names import kind_of
 from tests.simulation.timeline import Timeline

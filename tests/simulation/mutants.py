@@ -24,6 +24,7 @@ from schemas.frames import unpack as unpack_frame
 from schemas.heartbeats import Exit
 from schemas.topics import Partition
 from services.controller import ends
+from services.hosting.copies import Copies
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import Indefinite, TopicGone
 from services.kernel.liveness.detector import Detector
@@ -45,7 +46,6 @@ from services.worker.checkpoint.applier import Applier
 from services.worker.checkpoint.parts import Parts
 from services.worker.core import checkpointing, lifecycle
 from services.worker.host.topic_watch import TopicWatch
-from services.worker.process.loop import Worker
 from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.position import Positions
 from services.worker.sources.cutter import Cutter
@@ -648,11 +648,11 @@ def balanced_to_and_fro(true: Any, self: _Load, left: str, taken: str) -> Any:
     return true(self, left, taken) - 0.01
 
 
-@_method(Worker, "_reconcile")
-def copies_never_closed(true: Any, self: Worker) -> None:
+@_method(Copies, "reconcile")
+def copies_never_closed(true: Any, self: Copies[Any]) -> None:
     """What an assignment no longer names goes on."""
-    for key, change in self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation).items():
-        self._place(key, change)
+    for key, named in self._decisions.named().items():
+        self._place(key, named)
 
 
 @_method(Admitted, "named")

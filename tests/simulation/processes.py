@@ -16,13 +16,14 @@ from schemas.topics import ClusterTopics, Partition
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
+from services.hosting.identity import Identity
 from services.kernel.errors import Retriable
 from services.kernel.logs.assigned import Assigned
 from services.kernel.state.image import MemoryImage
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica
-from services.worker.process.loop import Identity, Worker
+from services.worker.process.loop import Worker
 from tests.simulation.broker import Beginning, Broker
 from tests.simulation.images import Images
 from tests.simulation.link import Link, LinkBlocking
@@ -173,7 +174,7 @@ class WorkerProcess(Process):
             restores=LinkBlocking(self.link),
             watch=LinkBlocking(self.link),
         )
-        self.began(self.worker.decided + 1, self.worker._assigned)
+        self.began(self.worker.decided + 1, self.worker._decisions.assigned)
         self._signs = self.link.appender("heartbeats")
         self.timeline.after(self.random.randint(0, BEAT_US), self._beat)
 

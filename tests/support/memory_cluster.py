@@ -20,6 +20,8 @@ from schemas.dead_letters import decode as decode_dead
 from schemas.decided import Id
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
+from services.hosting.blocking import Call, Done, Inline
+from services.hosting.identity import Identity
 from services.kernel.logs.cuts import owned
 from services.kernel.operators import catalogue
 from services.kernel.planning.checking import Describe
@@ -29,8 +31,7 @@ from services.kernel.planning.plan import make_plan
 from services.kernel.state.image import MemoryImage
 from services.log.memory import MemoryLog
 from services.log.protocol import At
-from services.worker.host.blocking import Call, Done, Inline
-from services.worker.process.loop import Identity, Worker
+from services.worker.process.loop import Worker
 
 GENERATION = "0-abcdef"
 VERSIONS = {"holdfast": "test"}

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from schemas.events import Event
 from schemas.topics import Partition
+from services.hosting.blocking import Blocking
 from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
 from services.log.protocol import Appender, Chunk, Log
 from services.worker.checkpoint.scheduler import Scheduler
-from services.worker.host.blocking import Blocking
 from services.worker.host.topic_watch import TopicWatch
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import structlog
 
+from services.hosting.blocking import Blocking
 from services.log.protocol import Described, Log
-from services.worker.host.blocking import Blocking
 
 LOOK_MS = 1_000.0
 """Between two requests; so long a new partition waits, and its first records with it."""

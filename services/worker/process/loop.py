@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
-import msgspec
-import structlog
-
-from schemas import assignments
-from schemas.assignments import Change, Flags, split_unit_key
 from schemas.events import Event
-from schemas.events import encode as encode_event
 from schemas.heartbeats import CopyState
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.admitted import Admitted
-from services.kernel.logs.admitted import decode as decode_decision
+from services.hosting.blocking import Blocking, Inline
+from services.hosting.copies import Copies
+from services.hosting.decisions import Decisions
+from services.hosting.identity import Identity
+from services.hosting.publishing import EventPublisher
+from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
-from services.log.assignments import read_standings
 from services.log.protocol import Chunk, Log
 from services.worker.checkpoint.scheduler import Scheduler
 from services.worker.core.lifecycle import State
-from services.worker.host.blocking import Blocking, Inline
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.host.topic_watch import TopicWatch
@@ -45,19 +40,6 @@ QUIET_MS, FIRST_MS = 100.0, 10.0
 """After so long without data it is assignments, cuts and markers that are waited for; data that come then may wait that
 long. A cut stays due until it is read back: a worker that only looked, without waiting, span for as long as that took.
 """
-
-_log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """One incarnation of a worker."""
-
-    worker: str
-    incarnation: str
-    zone: str = ""
-    slots: int = 8
-    hosts: str = ""
 
 
 class Worker:
@@ -89,14 +71,14 @@ class Worker:
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
-        decided = Partition(cluster.assignments, 0)
-        standings = read_standings(log, decided)
+        self._decisions = Decisions(identity, log, cluster, self._refuse)
         self._appender = log.appender(f"worker-{identity.worker}")
         self._data = SharedReader(log.reader(f"worker-{identity.worker}-data"))
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
         self._blocking = (deliveries, restores)
         self._watch = TopicWatch(log, asks := watch or Inline())
-        self.refusals = Refusals(self._happened, clock_ms, time_ms)
+        publish = EventPublisher(identity, self._appender, cluster)
+        self.refusals = Refusals(publish, clock_ms, time_ms)
         self._around = Surroundings(
             log=log,
             appender=self._appender,
@@ -114,26 +96,24 @@ class Worker:
             control=self._control,
             topics=self._watch,
             read_decisions=self._read_decisions,
-            happened=self._happened,
+            happened=publish,
             refusals=self.refusals,
         )
-        self._admitted = Admitted()
-        self._assigned = standings.assigned
         self._jobs: dict[str, JobView] = {}
         self._progress_readers: dict[str, ProgressReader] = {}
-        self._copies: dict[str, UnitCopy] = {}
+        self._copies = Copies(self._decisions, self._begin, self._skip)
         self._waiting_for_decisions: list[tuple[int, Callable[[], None]]] = []
         self._changed = False
         self.leaving = False
         """It was asked to stop, and others are to take over what it commits for."""
-        self.decided = standings.next - 1
         self.next_deadline = -math.inf
         """When time alone makes a turn due, in milliseconds of the clock: news may do so earlier."""
         self._data_ms = clock_ms()
-        self._control.add(self, {Partition(cluster.plans, 0): 0, decided: standings.next})
+        self._control.add(self, self._decisions.positions)
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
         self._herald = Herald()
-        self._data.add(self._herald, {decided: standings.next})
+        decided = Partition(cluster.assignments, 0)
+        self._data.add(self._herald, {decided: self._decisions.positions[decided]})
         for reader in (self._data, self._control):
             reader.add(Ignored(), happened)
 
@@ -150,7 +130,7 @@ class Worker:
             came |= blocking.poll()
         now, due = self._clock_ms(), math.inf
         self._watch.turn(now)
-        for copy in list(self._copies.values()):
+        for copy in list(self._copies.here.values()):
             came |= copy.step(now)
             due = min(due, copy.next_deadline)
         self.next_deadline = due
@@ -158,21 +138,27 @@ class Worker:
 
     def copies(self) -> tuple[CopyState, ...]:
         """For the heartbeat."""
-        return tuple(copy.report() for copy in list(self._copies.values()))
+        return tuple(copy.report() for copy in list(self._copies.here.values()))
+
+    @property
+    def decided(self) -> int:
+        """Offset of the last assignment that was read."""
+        return self._decisions.decided
 
     @property
     def records(self) -> int:
         """Source records processed by the copies here."""
-        return sum(copy.running.counts["records"] for copy in self._copies.values() if copy.running is not None)
+        return sum(copy.running.counts["records"] for copy in self._copies.here.values() if copy.running is not None)
 
     @property
     def in_charge(self) -> bool:
         """A copy here commits for its unit, as far as the assignments were read, and has not ended."""
-        return any(copy.core.flags.commit and copy.core.state is not State.ENDED for copy in self._copies.values())
+        copies = self._copies.here.values()
+        return any(copy.core.flags.commit and copy.core.state is not State.ENDED for copy in copies)
 
     def stops(self, cause: str) -> None:
-        """Tells why, before it is closed."""
-        self._happened(Event(time_ms=self._around.time_ms(), kind="worker-stops", detail=cause))
+        """Publishes why it can hold copies no longer, before it is closed."""
+        self._around.happened(Event(time_ms=self._around.time_ms(), kind="worker-stops", detail=cause))
 
     def close(self) -> None:
         """Leaves every copy as it is: a restart finds all in the log."""
@@ -183,7 +169,7 @@ class Worker:
 
     def _read(self) -> bool:
         """Waits where the next thing is expected: control or data."""
-        running = [copy.running for copy in self._copies.values() if copy.running is not None]
+        running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
         awake = [one for one in running if not one.suspended]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
@@ -214,16 +200,8 @@ class Worker:
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def offer(self, chunk: Chunk) -> None:
-        """Plans and assignments; a record that is none of ours is reported and skipped."""
-        for message in chunk.messages:
-            try:
-                if chunk.partition.topic == self._topics.plans:
-                    self._changed |= self._admitted.read(decode_decision(message.value() or b""))
-                else:
-                    self.decided = message.offset()
-                    self._changed |= bool(self._assigned.read(assignments.decode(message.value() or b"")))
-            except msgspec.DecodeError as error:
-                self.refusals.refuse(chunk.partition, message.offset(), error)
+        """Plans and assignments."""
+        self._changed |= self._decisions.read(chunk)
         self._tell_decisions()
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
@@ -231,61 +209,34 @@ class Worker:
 
     def _reconcile(self) -> None:
         """Makes the copies here those that the assignments name."""
-        named = self._assigned.of_incarnation(self.identity.worker, self.identity.incarnation)
-        wanted = {key: change for key, change in named.items() if not self._over(key)}
-        for key, copy in list(self._copies.items()):
-            if key not in wanted:
-                copy.unplace()
-                del self._copies[key]
-        self._pass_over()
-        for key, change in wanted.items():
-            self._place(key, change)
+        self._copies.reconcile()
         self._forget_jobs()
 
-    def _pass_over(self) -> None:
-        """Copies of a job that somebody has repaired begin anew, without the records that are to be skipped."""
-        for generation, view in self._jobs.items():
-            skipped = self._admitted.skipped(generation)
-            if skipped == view.skipped:
-                continue
-            view.skipped = skipped
-            view.progress.clear()
-            self._control.remove(self._progress_readers[generation])
-            self._control.add(self._progress_readers[generation], {Partition(view.topics.progress, 0): 0})
-            for key in [key for key in self._copies if split_unit_key(key)[1] == generation]:
-                self._copies.pop(key).unplace()
-
-    def _over(self, key: str) -> bool:
-        """Its job has ended, whatever `assignments` says."""
-        return self._admitted.ended(split_unit_key(key)[1]) is not None
-
-    def _place(self, key: str, change: Change) -> None:
-        job, generation, unit = split_unit_key(key)
-        plan = self._admitted.plan(generation)
-        if plan is None or plan.job != job:
+    def _skip(self, generation: str, skipped: Skipped) -> None:
+        """Copies of a job that a person has repaired begin anew, without the records that are to be skipped."""
+        view = self._jobs[generation]
+        if view.skipped == skipped:
             return
-        if key not in self._copies:
-            view = self._job(plan)
-            if unit not in view.layouts:
-                return  # anybody may append anything
-            self._copies[key] = UnitCopy(view, view.layouts[unit], self._around)
-        if self._copies[key].core.epoch < change.epoch:
-            self._copies[key].place(change.epoch, self._flags(change))
+        view.skipped = skipped
+        view.progress.clear()
+        self._control.remove(self._progress_readers[generation])
+        self._control.add(self._progress_readers[generation], {Partition(view.topics.progress, 0): 0})
+        self._copies.drop(generation)
 
-    def _flags(self, change: Change) -> Flags:
-        mine = (self.identity.worker, self.identity.incarnation)
-        return next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)
+    def _begin(self, plan: Plan, unit: str) -> UnitCopy | None:
+        view = self._job(plan)
+        return UnitCopy(view, view.layouts[unit], self._around) if unit in view.layouts else None
 
     def _job(self, plan: Plan) -> JobView:
         if plan.generation not in self._jobs:
-            job = self._jobs[plan.generation] = JobView.of(plan, self._topics, self._assigned)
-            job.skipped = self._admitted.skipped(plan.generation)
+            job = self._jobs[plan.generation] = JobView.of(plan, self._topics, self._decisions.assigned)
+            job.skipped = self._decisions.skipped(plan.generation)
             reader = self._progress_readers[plan.generation] = ProgressReader(job, self.refusals)
             self._control.add(reader, {Partition(job.topics.progress, 0): 0})
         return self._jobs[plan.generation]
 
     def _forget_jobs(self) -> None:
-        in_use = {split_unit_key(key)[1] for key in self._copies}
+        in_use = self._copies.generations
         for generation in [g for g in self._jobs if g not in in_use]:
             del self._jobs[generation]
             self._control.remove(self._progress_readers.pop(generation))
@@ -315,7 +266,5 @@ class Worker:
         for done in due:
             done()
 
-    def _happened(self, event: Event) -> None:
-        event = msgspec.structs.replace(event, worker=self.identity.worker)
-        _log.info(event.kind, job=event.job, unit=event.unit, epoch=event.epoch, detail=event.detail)
-        self._appender.append(Partition(self._topics.events, 0), encode_event(event))
+    def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
+        self.refusals.refuse(partition, offset, cause)

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
-import socket
-import time
 from pathlib import Path
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from services.hosting.settings import HostSettings
 
 
-def new_incarnation(former: str = "") -> str:
-    """Unique, and later ones sort later: behind the former one also when the clock was set back since."""
-    after = former.partition("-")[0]
-    time_ms = max(int(time.time() * 1000), int(after) + 1 if after.isdigit() else 0)
-    return f"{time_ms:013d}-{secrets.token_hex(3)}"
-
-
-class WorkerSettings(BaseSettings):
+class WorkerSettings(HostSettings):
     """What a worker needs to know before it reads its first record."""
 
-    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore")
-
-    kafka: str = Field("localhost:9092", description="bootstrap servers")
-    cluster: str = Field("holdfast", description="prefix of every topic")
     worker: str = Field("worker-1", description="name of this worker, the same after a restart")
-    incarnation: str = Field(
-        default_factory=new_incarnation, description="of this process; its parent names it in exit notices"
-    )
-    zone: str = Field("", description="failure domain")
-    host: str = Field("", description="of the supervisor; the names of its processes begin with it on a shared Kafka")
-    address: str = Field(
-        default_factory=socket.gethostname, description="machine and directory, to tell two of one name apart"
-    )
     slots: int = Field(8, ge=1, le=1024, description="units this worker takes before it counts as full")
-    heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
     leave_s: float = Field(
         10.0,
         ge=0,
@@ -45,10 +23,3 @@ class WorkerSettings(BaseSettings):
     state_dir: Path = Field(
         Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
     )
-    plugins: str = Field("", description="modules that python operators may come from, comma separated")
-    log_level: str = Field("info")
-
-    @property
-    def allow(self) -> list[str]:
-        """The modules that plugins names."""
-        return [name.strip() for name in self.plugins.split(",") if name.strip()]

@@ -17,11 +17,11 @@ from schemas.dead_letters import encode as encode_dead
 from schemas.delivered import Delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
+from services.hosting.blocking import Blocking, Call, Done
 from services.kernel.dataflow.sink_records import for_spark, sink_headers, sink_records
 from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
-from services.worker.host.blocking import Blocking, Call, Done
 from services.worker.sinks.position import Positions
 from services.worker.sinks.too_large import put_aside
 

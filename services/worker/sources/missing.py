@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Mapping
 
 from schemas.topics import Partition
+from services.hosting.blocking import Blocking
 from services.kernel.errors import Unreachable
 from services.log.protocol import Log
-from services.worker.host.blocking import Blocking
 
 PATIENCE_MS = 10_000.0
 """Records that a cut names were there for its author: they come in milliseconds, or after an outage."""

@@ -80,6 +80,10 @@ class UnitCopy:
         self._handle(lifecycle.Unplaced())
 
     @property
+    def epoch(self) -> int:
+        return self.core.epoch
+
+    @property
     def closed(self) -> bool:
         return self.core.state is State.CLOSED
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from schemas.topics import Partition
-from services.worker.host.blocking import Call, Done
+from services.hosting.blocking import Call, Done
 from services.worker.unit.trimmer import Trimmer
 
 P, Q = Partition("data", 0), Partition("data", 1)

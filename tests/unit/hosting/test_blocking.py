@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.worker.host.blocking import BlockingThreads
+from services.hosting.blocking import BlockingThreads
 from tests.support.commands import until
 
 

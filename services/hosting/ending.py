@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Leaving(Protocol):
-    """A worker."""
+    """A worker or a Spark driver."""
 
     leaving: bool
 

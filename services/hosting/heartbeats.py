@@ -15,6 +15,7 @@ from typing import Protocol
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat, encode
 from schemas.topics import Partition
+from services.hosting.identity import Identity
 from services.kernel.errors import Retriable
 from services.kernel.logs.refusals import Refusals
 from services.log.protocol import Appender
@@ -38,29 +39,15 @@ def cpu_seconds() -> float:
     return round(usage.ru_utime + usage.ru_stime, 3)
 
 
-class Identity(Protocol):
-    """One incarnation of a worker or a Spark driver; hosts: the units it takes."""
+class Reporting(Protocol):
+    """What heartbeats report of their host. refusals: of records. leaving: it was asked to stop."""
 
-    @property
-    def worker(self) -> str: ...
-    @property
-    def incarnation(self) -> str: ...
-    @property
-    def zone(self) -> str: ...
-    @property
-    def slots(self) -> int: ...
-    @property
-    def hosts(self) -> str: ...
-
-
-class Host(Protocol):
-    """What sends heartbeats. decided: offset of the last assignment it has read.
-
-    leaving: it was asked to stop. refusals: of records.
-    """
-
-    decided: int
     leaving: bool
+
+    @property
+    def decided(self) -> int:
+        """Offset of the last assignment that it has read."""
+        ...
 
     @property
     def refusals(self) -> Refusals: ...
@@ -82,7 +69,7 @@ class HeartbeatThread:
 
     def __init__(
         self,
-        host: Host,
+        host: Reporting,
         appender: Appender,
         partition: Partition,
         interval_ms: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from services.log.ending import Ending
+from services.hosting.ending import Ending
 
 
 @dataclass

@@ -1,0 +1,82 @@
+"""What was decided for one incarnation: `jobs.plans` and `assignments`, read in offset order.
+
+Source: PROTOCOL 1, 5 and 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from schemas import assignments
+from schemas.assignments import Flags, split_unit_key
+from schemas.plans import Plan
+from schemas.topics import ClusterTopics, Partition
+from services.hosting.identity import Identity
+from services.kernel.logs.admitted import Admitted, Skipped
+from services.kernel.logs.admitted import decode as decode_decision
+from services.log.assignments import read_standings
+from services.log.protocol import Chunk, Log
+
+Refuse = Callable[[Partition, int, object], None]
+"""Called with a record that cannot be read: where it lies, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A copy that is to be here."""
+
+    plan: Plan
+    unit: str
+    epoch: int
+    flags: Flags
+
+
+class Decisions:
+    """Which copies are to be here, as far as was read.
+
+    positions: where a reader begins. decided: offset of the last assignment that was read.
+
+    Raises Retriable.
+    """
+
+    def __init__(self, identity: Identity, log: Log, topics: ClusterTopics, refuse: Refuse) -> None:
+        self._identity, self._topics, self._refuse = identity, topics, refuse
+        partition = Partition(topics.assignments, 0)
+        standings = read_standings(log, partition)
+        self.positions = {Partition(topics.plans, 0): 0, partition: standings.next}
+        self.decided = standings.next - 1
+        self.assigned, self._admitted = standings.assigned, Admitted()
+
+    def read(self, chunk: Chunk) -> bool:
+        """Whether anything changed. A record that cannot be read is refused and skipped."""
+        changed = False
+        for message in chunk.messages:
+            try:
+                if chunk.partition.topic == self._topics.plans:
+                    changed |= self._admitted.read(decode_decision(message.value() or b""))
+                else:
+                    self.decided = message.offset()
+                    changed |= bool(self.assigned.read(assignments.decode(message.value() or b"")))
+            except msgspec.DecodeError as error:
+                self._refuse(chunk.partition, message.offset(), error)
+        return changed
+
+    def skipped(self, generation: str) -> Skipped:
+        """Records of a job's own topics that a person has skipped."""
+        return self._admitted.skipped(generation)
+
+    def named(self) -> dict[str, Named]:
+        """The copies that are to be here, by unit: their plans are known, and their jobs have not ended."""
+        mine = (self._identity.worker, self._identity.incarnation)
+        found: dict[str, Named] = {}
+        for key, change in self.assigned.of_incarnation(*mine).items():
+            job, generation, unit = split_unit_key(key)
+            plan = self._admitted.plan(generation)
+            if plan is None or plan.job != job or self._admitted.ended(generation) is not None:
+                continue
+            flags = next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)
+            found[key] = Named(plan, unit, change.epoch, flags)
+        return found

@@ -1,0 +1,20 @@
+"""Which process hosts copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One incarnation of a worker or a Spark driver.
+
+    worker: its name, kept over restarts. slots: units it takes before it counts as full. hosts: the units it takes;
+    empty: those of workers.
+    """
+
+    worker: str
+    incarnation: str
+    zone: str = ""
+    slots: int = 8
+    hosts: str = ""
