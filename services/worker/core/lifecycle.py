@@ -5,10 +5,14 @@ Source: PROTOCOL 5, 6, 8 and 9. To change what a copy does when something happen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any, ClassVar
 
 from schemas.assignments import Flags
+from services.hosting.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
+
+__all__ = ["Broke", "Placed", "Unlisted", "Unplaced"]
 
 
 class State(Enum):
@@ -39,19 +43,6 @@ class Goal(Enum):
         if flags.process:
             return Goal.ACTIVE
         return Goal.DEPLOYED if flags.state == "virgin" else Goal.SUSPENDED
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A valid assignment names this copy."""
-
-    epoch: int
-    flags: Flags
-
-
-@dataclass(frozen=True, slots=True)
-class Unplaced:
-    """A valid assignment no longer names this copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +92,6 @@ class StillCommits:
 @dataclass(frozen=True, slots=True)
 class CommitsNoMore:
     """`assignments` has been read to its end as of the moment of the fence: another copy holds commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Broke:
-    """An error that no rebuild mends: a failing operator, a divergence, a failed delivery."""
-
-    cause: str
 
 
 Event = (
@@ -206,51 +190,24 @@ IGNORED: dict[tuple[State, type], str] = {
     for state in (_S.ENDED, _S.FAILED, _S.CLOSED)
     for event in Event.__args__ if event is not Unplaced and (state, event) != (_S.CLOSED, Placed)
 }  # fmt: skip
-"""(state, event) -> why nothing follows, where no row of TRANSITIONS says what does.
-
-A pair that is in neither cannot come. A copy that passes over such a pair may stand still for good, as a fenced copy
-did whose reader had lost its position: so `handle` raises.
-"""
-
-
-class Unlisted(Exception):
-    """An event that no row and no entry of IGNORED names for the state. The message ends with the copy's story."""
+"""(state, event) -> why nothing follows, where no row of TRANSITIONS says what does."""
 
 
 @dataclass(slots=True)
-class Lifecycle:
-    """The state machine of one copy. story: what happened, a line an event that changed something."""
+class Lifecycle(Machine[State, Goal, Action]):
+    """The state machine of one copy on a worker."""
 
-    unit: str
     state: State = State.NEW
-    epoch: int = 0
-    flags: Flags = field(default_factory=Flags)
-    error: str = ""
-    story: list[str] = field(default_factory=list)
 
-    def handle(self, event: Event) -> tuple[Action, ...]:
-        """The actions to carry out now. Raises Unlisted, and changes nothing then."""
-        at = (self.state, type(event))
-        flags = event.flags if isinstance(event, Placed) else self.flags
-        transition = TRANSITIONS.get((*at, Goal.of(flags))) or TRANSITIONS.get((*at, None))
-        if transition is None and at not in IGNORED:
-            raise Unlisted(f"{self.unit}: {event} while {self.state.value}; before: {'; '.join(self.story[-10:])}")
-        if isinstance(event, Placed):
-            self.epoch, self.flags = event.epoch, event.flags
-        if transition is None:
-            return ()
-        before, (self.state, actions) = self.state, transition
+    TABLE: ClassVar[Table[Any, Any, Any]] = Table(TRANSITIONS, IGNORED)
+
+    def goal(self, event: Event) -> Goal:
+        return Goal.of(event.flags if isinstance(event, Placed) else self.flags)
+
+    def entered(self, event: Event) -> None:
         if isinstance(event, Broke | InputBroken):
             self.error = event.cause
-        self._tell(before, event, actions)
-        self.check_invariants()
-        return actions
 
     def check_invariants(self) -> None:
         assert self.state is not State.FAILED or self.error, f"{self.unit}: failed without a cause"
         assert self.state is State.NEW or self.epoch > 0, f"{self.unit}: {self.state.value} without an assignment"
-
-    def _tell(self, before: State, event: Event, actions: tuple[Action, ...]) -> None:
-        then = ", ".join(action.name.lower() for action in actions) or "nothing"
-        self.story.append(f"{self.unit}: {before.value} --{type(event).__name__}--> {self.state.value}: {then}")
-        del self.story[:-100]

@@ -27,8 +27,15 @@ queries: {q: {input: s, sink: {topic: out}}}
 """
 TOPICS = ClusterTopics("t")
 PLAN: Plan = make_plan(
-    load(JOB, "job.yaml"), generation="0-abcdef", id=Id("c", 1), topics=None, first={}, prefix="t", versions={}, allow=[]
-)  # fmt: skip
+    load(JOB, "job.yaml"),
+    generation="0-abcdef",
+    id=Id("c", 1),
+    topics=None,
+    first={},
+    prefix="t",
+    versions={},
+    allow=[],
+)
 UNIT = PLAN.units[0].name
 KEY = f"j@0-abcdef/{UNIT}"
 

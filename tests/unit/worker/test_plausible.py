@@ -92,7 +92,7 @@ def test_what_is_near_is_believed_without_a_look_at_the_cut_log() -> None:
 
 def view() -> tuple[JobView, str]:
     cluster = MemoryCluster(JOB)
-    job = JobView.of(cluster.plan, cluster.cluster, cluster.start("w")._assigned)
+    job = JobView.of(cluster.plan, cluster.cluster, cluster.start("w")._decisions.assigned)
     return job, cluster.units[0]
 
 
