@@ -67,9 +67,13 @@ def _for_a_while(ms: int) -> dict[str, str]:
 
 
 def _latest() -> dict[str, str]:
-    """Compaction leaves the segment alone that is written, so that one must not live for ever."""
+    """Compaction leaves the segment alone that is written, so that one must not live for ever.
+
+    It also keeps the marks of transactions, 78 bytes each, for `delete.retention.ms`: by default a day.
+    """
     kept = {"segment.bytes": str(SEGMENT_BYTES), "segment.ms": str(_MINUTES_MS), "file.delete.delay.ms": "100"}
-    return {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.2", **kept}
+    marks = {"delete.retention.ms": str(10 * _MINUTES_MS)}
+    return {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.2", **kept, **marks}
 
 
 @dataclass(frozen=True, slots=True)
