@@ -20,13 +20,13 @@ from bench.followed import DEADLINE_S, Followed, MeasureFailed
 from bench.machine import cpu_s
 from schemas import commands
 from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.kernel.planning.loading import load
 from services.log.kafka_appender import KafkaAppender
 from services.log.kafka_client import Cluster
 from services.log.kafka_reader import KafkaReader
 from services.log.opening import open_log
 from services.log.protocol import Log
 from services.node.cluster_files import ClusterFiles
+from services.planning.loading import load
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000

@@ -30,7 +30,7 @@ from schemas.frames import HEADER_BYTES
 from schemas.topics import JobTopics, Partition
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
-from services.kernel.planning.layout import RemoteInput, unit_layouts
+from services.kernel.plans.layout import RemoteInput, unit_layouts
 
 WORKERS = 4
 RATE_PER_S = 5_000

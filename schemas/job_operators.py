@@ -1,6 +1,6 @@
 """The operators of a job file: which one it is, is said by the key that is present.
 
-Source: JOBS "A job file". Whether columns and expressions fit is checked by services/kernel/planning.
+Source: JOBS "A job file". Whether columns and expressions fit is checked by services/planning.
 """
 
 from __future__ import annotations

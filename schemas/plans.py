@@ -1,6 +1,6 @@
 """A plan: what the controller made of a job, and the decision records of `jobs.plans` and `jobs.status`.
 
-Source: PROTOCOL 1. A plan is compact: tasks, partitions and writers follow from it by services/kernel/planning.
+Source: PROTOCOL 1. A plan is compact: tasks, partitions and writers follow from it by services/planning.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import xxhash
 
-from services.kernel.dataflow.replaying import Row
+from services.audit.computing import Row
 
 MAX_SHOWN = 100
 """Differences kept word for word; the others are counted."""

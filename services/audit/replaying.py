@@ -24,9 +24,9 @@ from schemas.plans import Decision, OperatorPlan, Plan, Skip
 from schemas.progress import decode as decode_progress
 from schemas.topics import ClusterTopics, JobTopics, Partition
 from services.audit.comparing import Comparison, Counts, Difference
+from services.audit.computing import Outcome, Replay, Row, Taken
 from services.audit.recorded import Recorded
 from services.kernel.dataflow.cut_records import Records
-from services.kernel.dataflow.replaying import Outcome, Replay, Row, Taken
 from services.kernel.dataflow.sink_records import batch_of
 from services.kernel.errors import USAGE, CommandFailed, StateCorrupted
 from services.kernel.logs.admitted import Admitted, Skipped

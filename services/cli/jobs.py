@@ -57,7 +57,7 @@ def _cluster_topics(data_dir: Path | None, kafka: str | None) -> tuple[dict[str,
 
 def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool) -> None:
     from schemas.topics import JobTopics
-    from services.kernel.planning.rendering import sections, summary
+    from services.planning.rendering import sections, summary
 
     topics = JobTopics(prefix, plan.job, plan.generation)
     if as_json:
@@ -182,7 +182,7 @@ def scheme(
     """Change the fault-tolerance scheme of a unit while it runs. Returns once the change is decided."""
     from services.cli.whereabouts import connected
     from services.client import submitting
-    from services.kernel.planning.available import SCHEMES
+    from services.planning.available import SCHEMES
     from services.view.reading import named_job, read_jobs
 
     if wanted not in SCHEMES:

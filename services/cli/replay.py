@@ -17,8 +17,8 @@ from services.view.losses import losses, once_each
 
 if TYPE_CHECKING:
     from services.audit.comparing import Counts, Difference
+    from services.audit.computing import Row
     from services.audit.replaying import Report
-    from services.kernel.dataflow.replaying import Row
 
 MAX_SHOWN = 5
 MAX_SHOWN_BYTES = 300

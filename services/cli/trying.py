@@ -74,8 +74,8 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
 
     from services.client.local_run import LocalRun, complete
     from services.kernel.operators.python import restrict
-    from services.kernel.planning.checking import entry_of
-    from services.kernel.planning.loading import load
+    from services.planning.checking import entry_of
+    from services.planning.loading import load
     from services.worker.process.settings import WorkerSettings
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))

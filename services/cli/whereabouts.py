@@ -47,7 +47,7 @@ def data_directory(data_dir: Path | None) -> Path:
 
 def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
     """Modules that the local cluster's workers take; where nobody has said anything, those of the job."""
-    from services.kernel.planning.checking import entry_of
+    from services.planning.checking import entry_of
 
     cluster = ClusterFiles(data_directory(data_dir)).running()
     listed = (load_settings(data_dir).plugins if cluster is None else cluster.plugins).split(",")

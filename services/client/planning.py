@@ -14,11 +14,11 @@ from schemas.plans import Plan
 from schemas.topics import TopicSpec
 from services.controller.spark_analysis import Describer
 from services.kernel.errors import USAGE, CommandFailed, JobRejected
-from services.kernel.planning.loading import interpret
-from services.kernel.planning.plan import make_plan
-from services.kernel.planning.reading import read
-from services.kernel.planning.spark_inputs import operators
-from services.kernel.planning.user_topics import source_topic
+from services.planning.loading import interpret
+from services.planning.plan import make_plan
+from services.planning.reading import read
+from services.planning.spark_inputs import operators
+from services.planning.user_topics import source_topic
 
 NO_GENERATION = "0-000000"
 

@@ -22,7 +22,7 @@ from services.kernel.errors import USAGE, CommandFailed
 from services.kernel.logs.admitted import Admitted, Skipped
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.cuts import of_plan
-from services.kernel.planning.layout import commit_logs, data_topics
+from services.kernel.plans.layout import commit_logs, data_topics
 from services.log.protocol import Log
 from services.view.door import Door
 from services.worker.sinks.position import newest_cut

@@ -29,7 +29,7 @@ from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.refusals import Refusals
 from services.kernel.logs.standings import Standings
-from services.kernel.planning.layout import commit_logs, data_topics
+from services.kernel.plans.layout import commit_logs, data_topics
 from services.log.durability import Durability
 from services.log.protocol import Log
 

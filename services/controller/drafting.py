@@ -1,6 +1,6 @@
 """From a record of `jobs.submit` to a plan, or to everything that is wrong with the job.
 
-Source: PROTOCOL 1 and 3, JOBS "A job file". The plan itself is made by services/kernel/planning; here is what it needs
+Source: PROTOCOL 1 and 3, JOBS "A job file". The plan itself is made by services/planning; here is what it needs
 to know of the user's topics.
 """
 
@@ -20,10 +20,10 @@ from schemas.plans import Plan, Problem
 from schemas.topics import Partition
 from services.controller.spark_analysis import Describer
 from services.kernel.errors import JobRejected, Retriable
-from services.kernel.planning import user_topics
-from services.kernel.planning.loading import interpret
-from services.kernel.planning.plan import make_plan
 from services.log.protocol import At, Log
+from services.planning import user_topics
+from services.planning.loading import interpret
+from services.planning.plan import make_plan
 
 _log = structlog.get_logger()
 

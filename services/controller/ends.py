@@ -17,7 +17,7 @@ from schemas.plans import Plan, SourcePlan
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
 from services.kernel.logs.cuts import owned
-from services.kernel.planning.layout import task_name
+from services.kernel.plans.layout import task_name
 from services.log.protocol import Described, Log
 
 LOOKED_AT = 512

@@ -26,7 +26,7 @@ from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.counting import behind, counted, summed
-from services.kernel.planning.layout import task_name
+from services.kernel.plans.layout import task_name
 from services.view.losses import once_each
 
 SILENT_MS = 1000

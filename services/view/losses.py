@@ -23,7 +23,7 @@ def once_each(counts: Mapping[str, int]) -> Dropped:
     Two streams that branch off from one may hold the same records, so of branches only the largest count is sure.
 
     Args:
-        counts: by the names of services/kernel/planning/late_counts.py.
+        counts: by the names of services/kernel/plans/late_counts.py.
     """
     heads = _branches({tuple(name.split(">")): count for name, count in counts.items() if count})
     sums = {head: _sure(paths) for head, paths in heads.items()}

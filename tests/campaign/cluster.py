@@ -23,13 +23,13 @@ from schemas.topics import Partition, TopicSpec
 from services.audit.replaying import Report, replay
 from services.kernel.errors import Retriable
 from services.kernel.operators.python import restrict
-from services.kernel.planning.loading import load
 from services.log.opening import open_log
 from services.node import restarts
 from services.node.lineup import Own
 from services.node.members import Member
 from services.node.settings import Settings
 from services.node.supervisor import Supervisor
+from services.planning.loading import load
 from services.worker.core.trimming import later
 from tests.campaign.jobs import Job, Row, value
 from tests.support.doomed_worker import Doom

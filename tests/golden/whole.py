@@ -9,7 +9,7 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 from services.client.local_run import Finished, LocalRun, complete
-from services.kernel.planning.loading import load
+from services.planning.loading import load
 
 BLOCK = 10_000
 RELATIVE = 1e-9

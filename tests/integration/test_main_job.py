@@ -17,8 +17,8 @@ from schemas import commands, plans
 from schemas.dead_letters import decode as decode_dead
 from schemas.plans import Ended, Plan, Rejection
 from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.kernel.planning.loading import load
 from services.log.kafka import KafkaLog
+from services.planning.loading import load
 from tests.support.commands import DEADLINE_S, HOLDFAST, answered, run, until
 from tests.support.orders import PATIENT, Order, check, orders
 

@@ -16,7 +16,7 @@ import pytest
 
 from schemas import commands
 from schemas.topics import Partition, TopicSpec
-from services.kernel.planning.loading import load
+from services.planning.loading import load
 from tests.integration.test_main_job import Cluster
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.support.orders import PATIENT, check, orders

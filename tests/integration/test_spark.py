@@ -20,8 +20,8 @@ from schemas.commands import Command
 from schemas.commits import Commit
 from schemas.plans import Ended, Plan, Rejection
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.kernel.planning.loading import interpret
 from services.log.kafka import KafkaLog
+from services.planning.loading import interpret
 from tests.support.commands import HOLDFAST, answered, run
 from tests.support.commands import until as until_within
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.jobs import JobSpec
 from services.client.local_run import Finished, LocalRun, complete
-from services.kernel.planning.loading import load
+from services.planning.loading import load
 from tests.golden.test_top import ranked
 from tests.golden.whole import assert_rows, in_windows
 

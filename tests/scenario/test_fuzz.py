@@ -34,7 +34,7 @@ from services.client import repairing
 from services.controller.conductor import Kind
 from services.kernel.errors import WorkerUnfit
 from services.kernel.logs.admitted import decode as decode_decision
-from services.kernel.planning.layout import data_topics
+from services.kernel.plans.layout import data_topics
 from services.view.cluster import ClusterView
 from tests.scenario.test_strangers import BUSY, append, door, own, running
 from tests.support.memory_cluster import GENERATION, MemoryCluster

@@ -17,7 +17,7 @@ from schemas.plans import OperatorPlan
 from schemas.topics import Partition, TopicSpec
 from services.kernel.logs.cuts import beginning
 from services.kernel.operators.operator import TIME
-from services.kernel.planning.layout import SourceShare, TaskLayout
+from services.kernel.plans.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog
 from services.worker.core.idling import Question
 from services.worker.sources.user_topic import SourceFeed

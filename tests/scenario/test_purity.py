@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from services.kernel.codecs.fields import DELETED
-from services.kernel.planning.graph import sink_name
+from services.planning.graph import sink_name
 from tests.support.other_process import OtherProcess
 from tests.support.purity import Rows, job_sends, planned
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from schemas import plans
 from schemas.topics import Partition
 from services.audit.comparing import Counts
+from services.audit.computing import SETTLE_EVERY
 from services.audit.replaying import Report, replay
-from services.kernel.dataflow.replaying import SETTLE_EVERY
 from services.kernel.errors import CommandFailed
 from services.kernel.operators.user_code import CodeUnavailable
-from services.kernel.planning.loading import load
 from services.log.memory import MemoryMessage
+from services.planning.loading import load
 from tests.scenario.test_contract_example import JOB as CONTRACT_JOB
 from tests.scenario.test_contract_example import flights, weather
 from tests.support.memory_cluster import MemoryCluster

@@ -22,7 +22,7 @@ from schemas.topics import Partition
 from services.audit import replaying
 from services.client import repairing
 from services.kernel.errors import CommandFailed
-from services.kernel.planning.layout import data_topics
+from services.kernel.plans.layout import data_topics
 from services.view.door import Door, Whereabouts
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, check, orders

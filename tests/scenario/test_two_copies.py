@@ -25,7 +25,7 @@ from schemas.frames import unpack
 from schemas.topics import Partition
 from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.cuts import CutLog, beginning
-from services.kernel.planning.layout import data_topics, readers
+from services.kernel.plans.layout import data_topics, readers
 from services.log.memory import MemoryAppender, MemoryLog
 from services.worker.core.lifecycle import State
 from services.worker.process.loop import Worker

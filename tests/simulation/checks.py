@@ -28,7 +28,7 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
 from services.kernel.logs.cuts import CutLog, of_plan
 from services.kernel.logs.standings import Standings
-from services.kernel.planning.layout import readers, task_name, unit_layouts
+from services.kernel.plans.layout import readers, task_name, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR

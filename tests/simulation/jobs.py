@@ -12,8 +12,8 @@ import msgspec
 from schemas.cuts import NO_WATERMARK
 from schemas.decided import Id
 from services.kernel.errors import JobRejected
-from services.kernel.planning.loading import interpret
-from services.kernel.planning.plan import make_plan
+from services.planning.loading import interpret
+from services.planning.plan import make_plan
 from services.recovery.core.unit.schemes import SCHEMES
 from tests.simulation.profiles import Profile
 from tests.simulation.timeline import EPOCH_MS

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from schemas.frames import FLAG_END, Header, unpack
 from schemas.plans import Plan
 from schemas.topics import JobTopics, Partition
-from services.kernel.dataflow import replaying
-from services.kernel.dataflow.replaying import Outcome, Replay, Taken
+from services.audit import computing
+from services.audit.computing import Outcome, Replay, Taken
 from services.kernel.state.image import MemoryImage
 from tests.simulation.images import State, named
 
@@ -49,7 +49,7 @@ class Reference(Replay):
         """From here on the task reads another topic: no event time of the old one counts."""
         for unit in self._units:
             source = unit._sources.get(task)
-            if isinstance(source, replaying._Source):
+            if isinstance(source, computing._Source):
                 source._newest.clear()
 
     def _compare(self) -> Iterator[tuple[str, int]]:

@@ -21,7 +21,7 @@ from schemas.cuts import Cut
 from schemas.plans import Plan
 from schemas.topics import Partition, TopicSpec
 from services.audit import replaying
-from services.kernel.dataflow.replaying import Taken
+from services.audit.computing import Taken
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.cuts import CutLog, of_plan
 from tests.simulation.broker import Broker

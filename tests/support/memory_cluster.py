@@ -24,13 +24,13 @@ from services.hosting.blocking import Call, Done, Inline
 from services.hosting.identity import Identity
 from services.kernel.logs.cuts import owned
 from services.kernel.operators import catalogue
-from services.kernel.planning.checking import Describe
-from services.kernel.planning.layout import data_topics
-from services.kernel.planning.loading import load
-from services.kernel.planning.plan import make_plan
+from services.kernel.plans.layout import data_topics
 from services.kernel.state.image import MemoryImage
 from services.log.memory import MemoryLog
 from services.log.protocol import At
+from services.planning.checking import Describe
+from services.planning.loading import load
+from services.planning.plan import make_plan
 from services.worker.process.loop import Worker
 
 GENERATION = "0-abcdef"

@@ -18,20 +18,20 @@ from schemas.decided import Id
 from schemas.frames import FLAG_END, HEADER_BYTES
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition, generation_number
+from services.audit.computing import sink_rows
 from services.kernel.codecs.fields import DELETED, stream_schema
 from services.kernel.codecs.frames import FrameCodec, Sender
 from services.kernel.dataflow.merging import InputPartition
-from services.kernel.dataflow.replaying import sink_rows
 from services.kernel.dataflow.routing import split
 from services.kernel.dataflow.source_records import SourceDecoder
 from services.kernel.dataflow.unit import Fed, Produced, Unit
 from services.kernel.operators.catalogue import Stream
 from services.kernel.operators.operator import TIME
-from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
-from services.kernel.planning.loading import load
-from services.kernel.planning.plan import make_plan
+from services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore
+from services.planning.loading import load
+from services.planning.plan import make_plan
 from tests.support.operators import Harness
 
 GENERATION = "0-abcdef"

@@ -40,7 +40,7 @@ from services.kernel.codecs.marked import AT, RowDecoder, RowReader
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import JobRejected, StateCorrupted
 from services.kernel.logs.recut import MicroBatch, Recut
-from services.kernel.planning.loading import load
+from services.planning.loading import load
 
 HEARTBEAT = heartbeats.encode(
     heartbeats.Heartbeat(

@@ -12,7 +12,7 @@ from schemas.job_operators import Aggregate, Join
 from schemas.job_settings import Scheme
 from schemas.jobs import JobSpec
 from services.kernel.errors import JobRejected
-from services.kernel.planning.loading import interpret, load
+from services.planning.loading import interpret, load
 
 EXAMPLE = Path(__file__).parents[1] / "support" / "jobs" / "flight-delays.yaml"
 

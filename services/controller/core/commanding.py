@@ -13,7 +13,7 @@ from schemas.commands import Command
 from services.controller.core.job import Control, Job
 from services.controller.core.life import Phase
 from services.controller.core.status import STOPPED
-from services.kernel.planning.available import SCHEMES
+from services.planning.available import SCHEMES
 
 
 @dataclass(frozen=True, slots=True)

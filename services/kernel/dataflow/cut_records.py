@@ -24,7 +24,7 @@ from services.kernel.dataflow.source_records import Keys, SourceDecoder
 from services.kernel.dataflow.unit import Fed
 from services.kernel.logs.recut import MicroBatch
 from services.kernel.operators.operator import TIME
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 
 
 class Brought(NamedTuple):

@@ -14,7 +14,7 @@ from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.dataflow.unit import Fed
-from services.kernel.planning.layout import RemoteInput, UnitLayout
+from services.kernel.plans.layout import RemoteInput, UnitLayout
 
 
 class Inputs:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from services.kernel.codecs import keys as canonical_keys
-from services.kernel.planning.layout import Output
+from services.kernel.plans.layout import Output
 
 
 def split(rows: pl.DataFrame, output: Output) -> list[pl.DataFrame]:

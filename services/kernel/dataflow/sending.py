@@ -13,7 +13,7 @@ from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import MAX_FRAME_BYTES, FrameCodec, Sender
 from services.kernel.dataflow.routing import split
 from services.kernel.dataflow.unit import Sent
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 
 
 class Frames:

@@ -15,7 +15,7 @@ from schemas.plans import OperatorPlan
 from services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
 from services.kernel.codecs.encoding import encode_json, keys
 from services.kernel.codecs.keys import partitions
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 
 
 @dataclass(frozen=True, slots=True)

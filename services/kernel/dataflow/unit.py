@@ -17,7 +17,7 @@ from schemas.dead_letters import DeadLetter
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.operators import catalogue
 from services.kernel.operators.operator import BatchContext, Operator
-from services.kernel.planning.layout import LocalInput, Output, TaskLayout, UnitLayout
+from services.kernel.plans.layout import LocalInput, Output, TaskLayout, UnitLayout
 from services.kernel.state.keyed import StateStore
 
 

@@ -13,7 +13,7 @@ from schemas.dead_letters import DeadLetter
 from services.kernel.dataflow.cut_records import Brought
 from services.kernel.dataflow.inputs import Inputs
 from services.kernel.dataflow.unit import Fed, Produced, Unit
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 
 
 class Source(Protocol):

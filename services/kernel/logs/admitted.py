@@ -1,7 +1,7 @@
 """Which jobs are admitted, rejected or ended, as every reader of `jobs.plans` folds it.
 
 Source: PROTOCOL 1: the first plan or rejection of a generation is the decision; `ended` follows a plan. A plan that
-nobody could act on is none (services/kernel/planning/soundness.py).
+nobody could act on is none (services/kernel/plans/soundness.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from schemas import plans
 from schemas.plans import Decision, Ended, Plan, Rejection, Skip
 from schemas.topics import Partition
 from services.kernel.logs.decided import LastValid
-from services.kernel.planning.soundness import unsound
+from services.kernel.plans.soundness import unsound
 
 Skipped = Mapping[Partition, frozenset[int]]
 """Offsets of records that a person has decided to pass over, by partition."""

@@ -15,7 +15,7 @@ from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord
 from schemas.decided import Id
 from schemas.plans import Plan
 from services.kernel.logs.decided import LastValid
-from services.kernel.planning.layout import commit_logs, task_name
+from services.kernel.plans.layout import commit_logs, task_name
 
 
 def beginning(first: Mapping[str, Mapping[int, int]], topics: Mapping[str, str] | None = None) -> CutsSnapshot:

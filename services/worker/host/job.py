@@ -13,7 +13,7 @@ from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
-from services.kernel.planning.layout import UnitLayout, readers, unit_layouts
+from services.kernel.plans.layout import UnitLayout, readers, unit_layouts
 from services.log.protocol import Chunk
 from services.worker.core.cutting import Rhythm
 from services.worker.core.trimming import later

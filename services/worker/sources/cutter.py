@@ -20,7 +20,7 @@ from services.kernel.dataflow.closing import closing_us
 from services.kernel.dataflow.watermark import followed
 from services.kernel.errors import TopicChanged
 from services.kernel.logs.cuts import of_plan
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.worker.core.cutting import REST_AFTER_MS, Lead, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
 from services.worker.core.restarts import Restarts

@@ -12,7 +12,7 @@ from schemas.checkpoints import TaskCuts
 from schemas.cuts import Cut, Range
 from schemas.topics import Partition
 from services.kernel.dataflow.cut_records import Brought
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
 

@@ -10,7 +10,7 @@ from functools import partial
 from schemas.checkpoints import TaskCuts
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
-from services.kernel.planning.layout import TaskLayout, spark_plan, task_name
+from services.kernel.plans.layout import TaskLayout, spark_plan, task_name
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sources.feed import Feed

@@ -13,7 +13,7 @@ from schemas.cuts import NO_WATERMARK, Cut, Range
 from services.kernel.dataflow.cut_records import Brought, CommitCuts
 from services.kernel.logs.commits import Refuse
 from services.kernel.logs.recut import MicroBatch, Recut
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.sources.feed import Feed
 

@@ -18,7 +18,7 @@ from services.kernel.codecs.marked import AT, REACHED, Refuse, RowReader
 from services.kernel.dataflow import watermark
 from services.kernel.dataflow.cut_records import Brought, LaneCuts
 from services.kernel.logs.commits import CommitLog
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.sources.feed import Feed
 

@@ -16,7 +16,7 @@ from schemas.checkpoints import TaskCuts
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from schemas.topics import Partition
 from services.kernel.dataflow.cut_records import Brought, Read, TopicCuts
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
 from services.worker.sources.feed import Feed

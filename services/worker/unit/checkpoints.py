@@ -12,7 +12,7 @@ from typing import Protocol
 
 from schemas.checkpoints import Marker
 from schemas.topics import Partition
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.checkpoint.policies.policy import Kind

@@ -26,7 +26,7 @@ from services.kernel.errors import (
     StateCorrupted,
     WorkerUnfit,
 )
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.image import Image
 from services.log.protocol import Chunk
 from services.worker.checkpoint.restoring import Rebuilt, rebuild

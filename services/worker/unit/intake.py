@@ -12,7 +12,7 @@ from schemas.topics import Partition
 from services.kernel.dataflow import walk
 from services.kernel.dataflow.inputs import Inputs
 from services.kernel.errors import StateCorrupted
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Chunk
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.host.job import JobView

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from schemas.topics import Partition
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery

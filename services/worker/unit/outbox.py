@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from schemas.topics import Partition
 from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.unit import Sent
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Appender
 
 

@@ -12,7 +12,7 @@ from schemas.dead_letters import DeadLetter
 from services.kernel.codecs.frames import MAX_FRAME_BYTES
 from services.kernel.dataflow.unit import Produced
 from services.kernel.errors import StateCorrupted
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Appender
 from services.worker.sinks.delivery import Batch, Delivery
 from services.worker.unit.kept import Kept

@@ -9,7 +9,7 @@ from schemas.checkpoints import Marker
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from services.kernel.dataflow.unit import Unit
 from services.kernel.dataflow.walk import Walked, walk
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from schemas.assignments import Flags
 from schemas.checkpoints import Marker
 from schemas.topics import Partition
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.log.protocol import Chunk
 from services.worker.checkpoint.policies.policy import Kind

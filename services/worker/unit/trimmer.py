@@ -8,7 +8,7 @@ from __future__ import annotations
 from schemas import checkpoints
 from schemas.topics import Partition
 from services.kernel.logs.checkpoint_log import CheckpointLog
-from services.kernel.planning.layout import UnitLayout
+from services.kernel.plans.layout import UnitLayout
 from services.worker.core.trimming import acknowledged
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings

@@ -12,9 +12,9 @@ from schemas.plans import Status
 from schemas.topics import ClusterTopics, Partition, generation
 from services.client.submitting import on_spark, patience_s, submit
 from services.kernel.errors import CommandFailed
-from services.kernel.planning.loading import interpret
 from services.log.memory import MemoryLog
 from services.log.protocol import Message
+from services.planning.loading import interpret
 from services.view.door import Door
 from services.view.reading import Watch
 

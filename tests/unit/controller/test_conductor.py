@@ -9,8 +9,8 @@ import pytest
 from schemas.plans import Ended, Plan, Rejection, encode
 from schemas.topics import Partition, TopicSpec
 from services.controller.core import actions as do
-from services.kernel.planning.plan import make_plan
 from services.log.durability import Durability
+from services.planning.plan import make_plan
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 

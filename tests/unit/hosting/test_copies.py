@@ -16,9 +16,9 @@ from services.hosting.copies import Copies
 from services.hosting.decisions import Decisions
 from services.hosting.identity import Identity
 from services.kernel.logs.admitted import Skipped
-from services.kernel.planning.loading import load
-from services.kernel.planning.plan import make_plan
 from services.log.memory import MemoryLog
+from services.planning.loading import load
+from services.planning.plan import make_plan
 
 JOB = """
 name: j

@@ -10,8 +10,8 @@ from schemas.plans import Plan, Problem
 from schemas.topics import JobTopics
 from services.kernel.errors import JobRejected
 from services.kernel.operators.catalogue import Stream
-from services.kernel.planning.loading import interpret
-from services.kernel.planning.plan import make_plan
+from services.planning.loading import interpret
+from services.planning.plan import make_plan
 
 GENERATION = "7-abcdef"
 TOPICS = JobTopics("holdfast", "job", GENERATION)

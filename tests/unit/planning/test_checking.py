@@ -9,8 +9,8 @@ import pytest
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
 from services.kernel.operators.catalogue import Stream
-from services.kernel.planning.checking import check
-from services.kernel.planning.loading import interpret
+from services.planning.checking import check
+from services.planning.loading import interpret
 from tests.unit.planning.jobs import describe, job, plan, problems, query, source
 
 COUNT = {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s"}

@@ -10,9 +10,9 @@ import pytest
 from schemas.decided import Id
 from schemas.plans import Plan, Problem
 from services.kernel.errors import JobRejected
-from services.kernel.planning.loading import interpret
-from services.kernel.planning.plan import make_plan
-from services.kernel.planning.reading import read
+from services.planning.loading import interpret
+from services.planning.plan import make_plan
+from services.planning.reading import read
 from tests.unit.planning.jobs import GENERATION, routes, units
 
 EXAMPLE = Path(__file__).parents[2] / "support" / "jobs" / "flight-delays.yaml"

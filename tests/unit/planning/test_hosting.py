@@ -8,9 +8,9 @@ from typing import Any
 from schemas.decided import Id
 from schemas.plans import MICRO_BATCH, REAL_TIME, Plan
 from services.kernel.operators.catalogue import Stream
-from services.kernel.planning.layout import commit_logs, data_topics, unit_layouts
-from services.kernel.planning.loading import interpret
-from services.kernel.planning.plan import make_plan
+from services.kernel.plans.layout import commit_logs, data_topics, unit_layouts
+from services.planning.loading import interpret
+from services.planning.plan import make_plan
 from tests.unit.planning.jobs import GENERATION, TOPICS, job, plan, problems, query, routes, source, units
 from tests.unit.planning.jobs import describe as believe
 

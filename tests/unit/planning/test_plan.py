@@ -10,8 +10,8 @@ from schemas import plans
 from schemas.plans import Problem
 from schemas.topics import JobTopics, Partition
 from services.kernel.operators import catalogue
-from services.kernel.planning.layout import LocalInput, RemoteInput, data_topics, readers, unit_layouts
-from services.kernel.planning.rendering import sections, summary
+from services.kernel.plans.layout import LocalInput, RemoteInput, data_topics, readers, unit_layouts
+from services.planning.rendering import sections, summary
 from tests.unit.planning.jobs import TOPICS, job, plan, problems, query, routes, source, units
 
 WINDOW = {"size_s": 60}

@@ -9,7 +9,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from schemas.plans import Plan
-from services.kernel.planning.layout import (
+from services.kernel.plans.layout import (
     LocalInput,
     RemoteInput,
     UnitLayout,

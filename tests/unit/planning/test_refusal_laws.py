@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
-from services.kernel.planning.loading import interpret, load
-from services.kernel.planning.reading import read
+from services.planning.loading import interpret, load
+from services.planning.reading import read
 from tests.unit.planning.jobs import plan
 
 EXAMPLE = Path(__file__).parents[2] / "support" / "jobs" / "flight-delays.yaml"

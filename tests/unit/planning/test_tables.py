@@ -8,8 +8,8 @@ import pytest
 
 from services.kernel.codecs.fields import DELETED
 from services.kernel.operators import catalogue
-from services.kernel.planning.checking import check
-from services.kernel.planning.loading import interpret
+from services.planning.checking import check
+from services.planning.loading import interpret
 from tests.unit.planning.jobs import job, plan, problems, query, routes, source
 
 BESIDE = {"join": {"left": "s", "right": "t", "on": ["x"]}}

@@ -8,7 +8,7 @@ from schemas.plans import OperatorPlan
 from schemas.topics import Partition, TopicSpec
 from services.kernel.codecs.fields import DELETED
 from services.kernel.logs.cuts import beginning
-from services.kernel.planning.layout import SourceShare, TaskLayout
+from services.kernel.plans.layout import SourceShare, TaskLayout
 from services.log.memory import MemoryLog
 from services.worker.sources.user_topic import SourceFeed
 

@@ -11,11 +11,11 @@ from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, decode
 from schemas.plans import OperatorPlan
 from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.audit.comparing import Comparison, Counts
+from services.audit.computing import Row
 from services.hosting.blocking import Inline
-from services.kernel.dataflow.replaying import Row
 from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import InvalidRecord
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.sinks.delivery import Batch, Delivery

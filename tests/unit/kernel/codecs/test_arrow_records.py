@@ -21,7 +21,7 @@ from services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord, encod
 from services.kernel.codecs.decoding import Decoded, Decoder
 from services.kernel.codecs.fields import TIME
 from services.kernel.dataflow.sink_records import json_rows, sink_records
-from services.kernel.planning.layout import TaskLayout
+from services.kernel.plans.layout import TaskLayout
 
 FIELDS = {
     "id": "int",

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
 from schemas.topics import JobTopics
 from services.kernel.codecs.fields import DELETED
-from services.kernel.planning.layout import commit_logs, data_topics, task_name
+from services.kernel.plans.layout import commit_logs, data_topics, task_name
 
 
 @dataclass(frozen=True, slots=True)

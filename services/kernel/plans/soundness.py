@@ -13,7 +13,7 @@ from typing import Any
 from schemas.job_operators import OPERATORS
 from schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
 from schemas.topics import JobTopics
-from services.kernel.planning.layout import data_topics, readers
+from services.kernel.plans.layout import data_topics, readers
 
 KINDS = frozenset({"source", "sink", *OPERATORS})
 ROUTINGS = frozenset({"forward", "merge", "spread", "keyed"})

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from schemas.plans import Problem
 from services.kernel.operators import catalogue
-from services.kernel.planning.checking import Checked
+from services.planning.checking import Checked
 
 
 def tasks(checked: Checked) -> dict[str, int]:

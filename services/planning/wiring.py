@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from schemas.plans import Edge
 from schemas.topics import JobTopics
 from services.kernel.operators import catalogue
-from services.kernel.planning.checking import Checked
-from services.kernel.planning.layout import targets
+from services.kernel.plans.layout import targets
+from services.planning.checking import Checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
 from services.kernel.codecs import fields
 from services.kernel.operators import catalogue
-from services.kernel.planning.graph import Graph
 from services.kernel.suggestions import suggest
+from services.planning.graph import Graph
 
 
 def problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from schemas.jobs import JobSpec
 from schemas.plans import Problem, UnitPlan
 from services.kernel.operators import catalogue
-from services.kernel.planning import available
-from services.kernel.planning.checking import Checked, resolve
-from services.kernel.planning.graph import sink_name
-from services.kernel.planning.layout import task_name
+from services.kernel.plans.layout import task_name
 from services.kernel.suggestions import suggest
+from services.planning import available
+from services.planning.checking import Checked, resolve
+from services.planning.graph import sink_name
 
 
 def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequence[str]]) -> Iterator[UnitPlan]:

@@ -31,7 +31,7 @@ from services.kernel.dataflow.unit import Produced, Unit
 from services.kernel.dataflow.walk import ready, walk
 from services.kernel.errors import HoldfastError
 from services.kernel.logs.recut import Recut
-from services.kernel.planning.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
+from services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore
 

@@ -13,7 +13,7 @@ from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.codecs.fields import required
 from services.kernel.operators.kind import Stream
-from services.kernel.planning.graph import Graph
+from services.planning.graph import Graph
 
 
 def operators(spec: JobSpec) -> dict[str, Spark]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
 from schemas.topics import JobTopics, Partition
-from services.kernel.planning.late_counts import Counted, counted
+from services.kernel.plans.late_counts import Counted, counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from schemas.plans import Problem
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.kind import Stream
-from services.kernel.planning import available, source_streams, spark_inputs, tables
-from services.kernel.planning.graph import (
+from services.kernel.suggestions import did_you_mean, suggest
+from services.planning import available, source_streams, spark_inputs, tables
+from services.planning.graph import (
     Graph,
     cycle_problems,
     input_problems,
@@ -24,7 +25,6 @@ from services.kernel.planning.graph import (
     sink_name,
     unused_warnings,
 )
-from services.kernel.suggestions import did_you_mean, suggest
 
 Describe = Callable[[str, Mapping[str, Any], Sequence[Stream]], Stream]
 

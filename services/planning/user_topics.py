@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
-from services.kernel.planning.graph import Graph
 from services.kernel.suggestions import did_you_mean
+from services.planning.graph import Graph
 
 
 def source_topic(spec: JobSpec, name: str) -> str:

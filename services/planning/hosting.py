@@ -14,10 +14,10 @@ from schemas.job_operators import Spark, SparkSql
 from schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkPlan, UnitPlan
 from schemas.topics import JobTopics
 from services.kernel.codecs.marked import lanes
-from services.kernel.planning.checking import Checked
-from services.kernel.planning.graph import Graph, Slot, sink_name
-from services.kernel.planning.layout import task_name
-from services.kernel.planning.spark_inputs import directly_behind, event_time, operators
+from services.kernel.plans.layout import task_name
+from services.planning.checking import Checked
+from services.planning.graph import Graph, Slot, sink_name
+from services.planning.spark_inputs import directly_behind, event_time, operators
 
 HOST = "spark"
 MIN_PARTITIONS = 2

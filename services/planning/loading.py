@@ -14,8 +14,8 @@ from pydantic_core import ErrorDetails
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
-from services.kernel.planning.reading import read
-from services.kernel.planning.wording import found, words
+from services.planning.reading import read
+from services.planning.wording import found, words
 
 Location = tuple[int | str, ...]
 

@@ -14,12 +14,12 @@ from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
 from schemas.topics import JobTopics
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
-from services.kernel.planning import hosting, parallelism, units, user_topics
-from services.kernel.planning.checking import Checked, Describe, check, resolve
-from services.kernel.planning.fusing import Fused, fuse
-from services.kernel.planning.graph import sink_name
-from services.kernel.planning.spark_inputs import operators
-from services.kernel.planning.wiring import edges, frames_per_batch, links
+from services.planning import hosting, parallelism, units, user_topics
+from services.planning.checking import Checked, Describe, check, resolve
+from services.planning.fusing import Fused, fuse
+from services.planning.graph import sink_name
+from services.planning.spark_inputs import operators
+from services.planning.wiring import edges, frames_per_batch, links
 
 FRAMES_PER_S = 5000
 """PROTOCOL 2: more, and brokers and workers are busy with empty frames."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.plans import Problem
-from services.kernel.planning.wiring import Link
+from services.planning.wiring import Link
 
 
 @dataclass(slots=True)
