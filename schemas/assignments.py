@@ -142,7 +142,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     """One record: changes that are each valid or not on their own, or goals, or a snapshot.
 
-    A reader that knows no snapshots and no goals finds no changes in such a record, and goes on.
+    A reader that knows no snapshots and no goals finds no changes in such a record, and continues.
     """
 
     author: str

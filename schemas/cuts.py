@@ -56,8 +56,8 @@ class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_default
 Kind = Annotated[str, Meta(pattern="^(pause|resume|drain)$")]
 
 
-class Anew(msgspec.Struct, frozen=True):
-    """From where a source reads a topic that was created anew: by source task, the first offset of each partition."""
+class Beginning(msgspec.Struct, frozen=True):
+    """Where a source begins to read a topic that was created again: by source task, the first offset of a partition."""
 
     topic_id: str
     first: dict[str, dict[Count, Count]]
@@ -66,23 +66,23 @@ class Anew(msgspec.Struct, frozen=True):
 class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit_defaults=True):
     """Pause, resume or drain; valid iff `offset` (in jobs.submit) is above the last control's.
 
-    ends: for drain, the end offset of each partition of each source task at the time of the drain. anew: for resume, by
-    source whose topic was replaced.
+    ends: for drain, the end offset of each partition of each source task at the time of the drain. beginnings: for
+    resume, by source whose topic was replaced; on Kafka the field is called `anew`.
     """
 
     kind: Kind
     offset: Whole
     ends: dict[str, dict[Count, Count]] = {}
-    anew: dict[str, Anew] = {}
+    beginnings: dict[str, Beginning] = msgspec.field(default_factory=dict, name="anew")
 
 
 class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", omit_defaults=True):
     """The topic of source `operator`, which was `was`, is another one of the same name, `found`.
 
     Valid iff `was` is the topic that is read and `found` never was. Then no cut is valid until a resume says where to
-    go on; in a drain the source ends where it stands. sure: by source task, the last batch that was cut when the topic
-    was still seen to be the old one: what was cut behind it may lack records of the old topic, or hold some of the new
-    one.
+    continue; in a drain the source ends where it stands. sure: by source task, the last batch that was cut when the
+    topic was still seen to be the old one: what was cut behind it may lack records of the old topic, or hold some of
+    the new one.
     """
 
     operator: str

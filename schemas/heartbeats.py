@@ -14,8 +14,8 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one hosted copy has reached.
 
     epoch: of the assignment whose flags it has reached or is on the way to. state: deploying, deployed (operators warm,
-    no state), restoring, synced (image pasted, suspended), opening, running (it processes), ended, fenced, failed.
-    batch: last one processed or pasted. durable: batch of the unit's newest valid marker it has read. stopped: why the
+    no state), restoring, synced (image applied, suspended), opening, running (it processes), ended, fenced, failed.
+    batch: last one processed or applied. durable: batch of the unit's newest valid marker it has read. stopped: why the
     job continues only when a person says so. waits: for what that does not exist.
     """
 
@@ -35,7 +35,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     decided is the offset of the last assignment it has read. cpu is the process's CPU seconds so far, rss_bytes its
     resident memory. hosts: which units it takes, those of the kernel or those of Spark (`spark`). host: of its
     supervisor, which its name begins with; address: machine and directory it runs in, so that two workers of one name
-    can be told apart.
+    can be distinguished.
     leaving: it was asked to stop, and ends once it commits for no unit any more. refused: so many records since its
     start, by topic.
     """

@@ -20,8 +20,8 @@ Columns = Annotated[list[Text], Field(min_length=1)]
 class OperatorSpec(JobPart):
     """One operator.
 
-    Class attributes: kind, the key that tells it from the others; input_paths, where the file names each input slot's
-    producer (a dotted path; a list counts one slot an item).
+    Class attributes: kind, the key that distinguishes it from the others; input_paths, where the file names each input
+    slot's producer (a dotted path; a list counts one slot an item).
     """
 
     kind: ClassVar[str]

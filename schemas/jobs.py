@@ -120,7 +120,7 @@ class JobSpec(JobPart):
     max_batch_bytes: Annotated[Whole, Field(ge=1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024
     """Bytes of one source task in a batch."""
     on_error: Literal["fail", "retry", "dead-letter"] = "dead-letter"
-    """When an operator raises on a row: stop the job, try again, or put the row aside and go on."""
+    """When an operator raises on a row: stop the job, try again, or dead-letter the row and continue."""
     dead_letter_share: Annotated[Number, Field(ge=0, le=1)] = 1.0
     """The job fails when a larger share of its records becomes dead letters; 1: no limit."""
     keep_cuts: Flag = False

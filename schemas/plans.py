@@ -67,7 +67,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
     """The user's topic as it was at admission.
 
     owners[i]: partitions of source task i. first: offset from which each partition is read. topic_id: what Kafka calls
-    this topic, and no other of its name; empty: not known, so no process notices when it is created anew.
+    this topic, and no other of its name; empty: not known, so no process notices when it is created again.
     """
 
     operator: str
@@ -202,7 +202,7 @@ Decision = Plan | Rejection | Ended
 class Status(Counts, frozen=True, omit_defaults=True):
     """State of a job for people; key `<job>@<generation>` in `jobs.status`. Counts: once its copies are gone.
 
-    state: accepted, starting, running, pausing, paused, stopped (until a person says how to go on), waiting (for a
+    state: accepted, starting, running, pausing, paused, stopped (until a person says how to continue), waiting (for a
     topic that is not there), draining, cancelling, failed, ended, rejected.
     """
 

@@ -16,12 +16,11 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
 
     late, dead and lost count records since the start of the generation; records counts those cut.
     late_dropped: of the late ones those that are gone, and not in the dead-letter topic, each counted by one operator
-    of those that saw it, as of the batch. By stream: the sources (several with `+` between where nobody can tell), with
-    `|` and an operator whose watermark waits for other sources, too; then, after `>` each, the operators that let only
-    some of the records pass.
-    step_ms: the longest that checkpoint work kept the unit from its batches, since the record before; step_cpu_ms: the
-    most CPU time that one such step took.
-    ended: the unit has processed its end and its marker is valid.
+    of those that saw it, as of the batch. By stream: the sources (several with `+` between where a row does not say
+    which), with `|` and an operator whose watermark waits for other sources, too; then, after `>` each, the operators
+    that let only some of the records pass. step_ms: the longest that checkpoint work kept the unit from its batches,
+    since the record before; step_cpu_ms: the most CPU time that one such step took. ended: the unit has processed its
+    end and its marker is valid.
     """
 
     unit: str

@@ -224,7 +224,7 @@ class JobTopics:
 def generation(offset: int, timestamp_ms: int, record: bytes) -> str:
     """The generation of a job: offset of its JobSpec and six hex digits of its timestamp and bytes.
 
-    A broker that lost its tail can give the same offset twice; the digits tell the two apart.
+    A broker that lost its tail can give the same offset twice; the digits distinguish the two.
     """
     digest = hashlib.sha256(timestamp_ms.to_bytes(8, "big", signed=True) + record).hexdigest()
     return f"{offset}-{digest[:6]}"

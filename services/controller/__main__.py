@@ -22,7 +22,7 @@ from services.kernel.versions import library_versions
 from services.log.agents import make_app
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
-from services.log.catching_up import catch_up, go_on, recent
+from services.log.catching_up import catch_up, continue_group, recent
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.opening import gate, look_at_secret, open_log
@@ -30,7 +30,7 @@ from services.log.service_log import open_service_log
 
 HISTORY_MS = 60_000
 """A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
-end that its parent told of, counts from the start on."""
+end that its parent reported, counts from the start on."""
 
 STOP_S = 0.5
 """Nothing needs saving, so nothing is worth waiting for any longer."""
@@ -39,9 +39,9 @@ _log = structlog.get_logger()
 
 
 def steady_time_ms() -> Callable[[], int]:
-    """The time of day as it was at the start, going on evenly.
+    """The time of day as it was at the start, which advances evenly.
 
-    Who sets the clock while this runs neither hurries nor holds up a decision; times that are told keep the old clock.
+    Setting the clock while this runs neither hurries nor delays a decision; published times keep the old clock.
     """
     began_s = time.time() - time.monotonic()
     return lambda: int((began_s + time.monotonic()) * 1000)
@@ -79,7 +79,7 @@ async def run(settings: ControllerSettings) -> int:
     nexts = catch_up(log, begins, shell.feed)
     backlog.trimmed(nexts)
     names = {partition: kind.value for partition, kind in kinds.items()}
-    read = go_on(log, group, nexts, shell.read)
+    read = continue_group(log, group, nexts, shell.read)
     app = make_app(group, settings.kafka, client_settings(), names, read, shell.passed, gate(log))
     app.timer(TICK_S)(shell.tick)
     app.task(shell.act)

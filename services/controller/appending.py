@@ -1,4 +1,4 @@
-"""Appends actions' records and tells what became of each once the broker has answered.
+"""Appends actions' records and reports what became of each once the broker has answered.
 
 Source: PROTOCOL 1. A record that is not answered yet is not given up: the appender tries for ever, so an outage of the
 broker delays proposals and never doubles them.

@@ -1,4 +1,4 @@
-"""Carries out the core's actions on a Log and tells it what became of them.
+"""Carries out the core's actions on a Log and reports to it what became of them.
 
 Source: PROTOCOL 1, 3 and 9. `feed` and `tick` are for the thread that owns the core; `carry_out` blocks, and may run in
 another thread, one at a time. `run` does all of it at once: for memory, where nothing blocks.
@@ -24,7 +24,7 @@ from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
 from services.controller.counts import counts_of
-from services.controller.ends import ends_of_sources, starts_anew
+from services.controller.ends import beginnings, ends_of_sources
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.refusals import Refusals
@@ -76,7 +76,7 @@ class Conductor:
         self._drafter: Drafter | None = None
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
-        self.refusals = Refusals(self._tell, lambda: float(time_ms()), time_ms)
+        self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
         """What is to be fed."""
@@ -99,7 +99,7 @@ class Conductor:
         self._handle(happened.AssignmentsBegun(standings), self._time_ms())
 
     def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """A record of a cluster topic; a malformed one is counted, told of once, and skipped."""
+        """A record of a cluster topic; a malformed one is counted, reported once, and skipped."""
         try:
             event = _event(kind, offset, timestamp_ms, value or b"")
         except msgspec.DecodeError as error:
@@ -144,11 +144,11 @@ class Conductor:
     def _topic(self, kind: Kind) -> str:
         return next(partition.topic for partition, found in self.topics().items() if found is kind)
 
-    def _tell(self, event: Event) -> None:
-        """Of what was met in the log before the start, another replica, or this one in its last life, has told."""
+    def _publish_event(self, event: Event) -> None:
+        """Of what was met in the log before the start, another replica, or this one in its last life, has published."""
         if self.core.acting:
             _log.warning(event.kind, detail=event.detail)
-            self._pending.append(do.Tell(event))
+            self._pending.append(do.PublishEvent(event))
 
     # -- what goes out ------------------------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Conductor:
 
     def _append(
         self,
-        action: do.AppendDecision | do.AppendGoal | do.AppendControl | do.PublishStatus | do.Tell,
+        action: do.AppendDecision | do.AppendGoal | do.AppendControl | do.PublishStatus | do.PublishEvent,
     ) -> None:
         match action:
             case do.AppendDecision(decision):
@@ -236,12 +236,12 @@ class Conductor:
             case do.AppendControl(plan, kind, offset, start):
                 where = Partition(self._names(plan).cuts, 0)
                 ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
-                anew = starts_anew(self._log, plan, start) if kind == "resume" and start else {}
-                self._appending.append(action, where, cuts.encode(Control(kind, offset, ends, anew)))
+                begins = beginnings(self._log, plan, start) if kind == "resume" and start else {}
+                self._appending.append(action, where, cuts.encode(Control(kind, offset, ends, begins)))
             case do.PublishStatus(status):
                 key = f"{status.job}@{status.generation}".encode()
                 self._appending.append(action, Partition(self.cluster.status, 0), plans.encode(status), key)
-            case do.Tell(event):
+            case do.PublishEvent(event):
                 self._appending.append(action, Partition(self.cluster.events, 0), events.encode(event))
 
     def _names(self, plan: Plan) -> JobTopics:

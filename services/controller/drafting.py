@@ -45,7 +45,7 @@ class Drafter:
         spec = interpret(_decoded(value))
         topics = self._log.topics(user_topics.named(spec))  # a job is rejected for good for one that is not there
         read = {source.topic for source in spec.sources.values() if source.topic is not None}
-        # First which topics they are, then their offsets: one that is created anew in between is found out.
+        # First which topics they are, then their offsets: one that is created again in between is found out.
         ids = {name: found.id for name, found in self._log.describe(read & topics.keys()).items()}
         try:
             plan = make_plan(

@@ -1,5 +1,5 @@
 """Where a drain ends: asked of Kafka once, compared with what is cut already, and then valid for ever. And where topics
-that were created anew begin.
+that were created again begin.
 
 Source: PROTOCOL 3.
 """
@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from schemas import cuts
-from schemas.cuts import Anew, Cut
+from schemas.cuts import Beginning, Cut
 from schemas.plans import Plan, SourcePlan
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
@@ -27,7 +27,7 @@ LOOKED_AT = 512
 def ends_of_sources(log: Log, plan: Plan, cut_log: Partition) -> dict[str, dict[int, int]]:
     """End offset of each partition that each source task reads; one that has just appeared is read, too.
 
-    Of a topic that is gone, or was created anew, partitions that are not there end at once.
+    Of a topic that is gone, or was created again, partitions that are not there end at once.
 
     Raises Retriable for an end below what is cut: whoever said so has fallen behind, and the rest would never come out.
     """
@@ -38,22 +38,22 @@ def ends_of_sources(log: Log, plan: Plan, cut_log: Partition) -> dict[str, dict[
     ends = {}
     for task, partitions in owned(plan, counts).items():
         source = sources[task]
-        anew = _is_another(source, described.get(source.topic))
-        there = [index for index in partitions if not anew or index < counts.get(source.topic, 0)]
+        another = _is_another(source, described.get(source.topic))
+        there = [index for index in partitions if not another or index < counts.get(source.topic, 0)]
         found = log.offsets([Partition(source.topic, index) for index in there], "end")
         ends[task] = dict.fromkeys(partitions, 0) | {partition.index: offset for partition, offset in found.items()}
-        if not anew:
+        if not another:
             _compare(source.topic, ends[task], cut.get(task, {}))
     return ends
 
 
-def starts_anew(log: Log, plan: Plan, start: str) -> dict[str, Anew]:
-    """From where each source goes on whose topic is another one than at admission.
+def beginnings(log: Log, plan: Plan, start: str) -> dict[str, Beginning]:
+    """From where each source continues whose topic is another one than at admission.
 
     Args:
         start: earliest or latest.
     """
-    described, anew = log.describe({source.topic for source in plan.sources}), {}
+    described, begins = log.describe({source.topic for source in plan.sources}), {}
     for source in plan.sources:
         topic, tasks = described.get(source.topic), len(source.owners)
         if topic is None or not _is_another(source, topic):
@@ -64,8 +64,8 @@ def starts_anew(log: Log, plan: Plan, start: str) -> dict[str, Anew]:
             task_name(source.operator, index): {p.index: found[p] for p in partitions[index::tasks]}
             for index in range(tasks)
         }
-        anew[source.operator] = Anew(topic.id, first)
-    return anew
+        begins[source.operator] = Beginning(topic.id, first)
+    return begins
 
 
 def _is_another(source: SourcePlan, topic: Described | None) -> bool:

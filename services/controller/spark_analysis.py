@@ -68,7 +68,7 @@ def _question(params: Mapping[str, Any], given: Stream, allow: Sequence[str] | N
 
 
 def _stream(params: Mapping[str, Any], found: Answer) -> Stream:
-    """A row of a closed window comes once, and its key and window tell it from others."""
+    """A row of a closed window comes once, and its key and window distinguish it from others."""
     bounds = ("window_start", "window_end")
     windowed = params.get("emit") != "updates" and found.holds and all(name in found.output for name in bounds)
     key = tuple(params.get("key") or ())

@@ -49,7 +49,7 @@ class PositionGone(StateCorrupted):
 
 
 class FramesMissing(StateCorrupted):
-    """A writer's frames go on behind one that is not there. offset: of the frame that shows it."""
+    """A writer's frames continue behind one that is not there. offset: of the frame that shows it."""
 
     def __init__(self, partition: str, offset: int, missing: str) -> None:
         self.partition, self.offset = partition, offset
@@ -61,7 +61,7 @@ class TopicChanged(HoldfastError):
 
 
 class WorkerUnfit(HoldfastError):
-    """This process cannot hold copies, as when its disk is full: end it; its units go on elsewhere."""
+    """This process cannot hold copies, as when its disk is full: end it; its units continue elsewhere."""
 
 
 class Unreachable(HoldfastError):
@@ -73,7 +73,7 @@ class Divergence(HoldfastError):
 
 
 class JobRejected(HoldfastError):
-    """A job file with problems: tell the user all of them."""
+    """A job file with problems: show the user all of them."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

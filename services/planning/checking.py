@@ -71,17 +71,17 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
 def _describe_all(checked: Checked, describe: Describe) -> None:
     """In topological order; what stands behind a problem is skipped, so that one mistake is reported once."""
     spec, graph, streams = checked.spec, checked.graph, checked.streams
-    told = {problem.path for problem in checked.problems}
+    known = {problem.path for problem in checked.problems}
     for name in graph.order:
         inputs = [streams[slot.producer] for slot in graph.slots[name] if slot.producer in streams]
         if len(inputs) < len(graph.slots[name]):
             continue
         if name in spec.sources:
-            if not any(path.startswith(f"sources.{name}.fields") for path in told):
+            if not any(path.startswith(f"sources.{name}.fields") for path in known):
                 streams[name] = source_streams.stream(spec.sources[name])
         elif name not in spec.operators:
             streams[name] = inputs[0]
-        elif not told & _paths(checked, name):
+        elif not known & _paths(checked, name):
             _describe_one(checked, name, inputs, describe)
 
 
@@ -92,7 +92,7 @@ def _paths(checked: Checked, name: str) -> set[str]:
 
 
 def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describe: Describe) -> None:
-    told = {problem.path for problem in checked.problems}
+    known = {problem.path for problem in checked.problems}
     kind, params = checked.spec.operators[name].kind, checked.params[name]
     for need in catalogue.OPERATORS[kind].needs(params):
         params |= NEEDS[need](checked, name, inputs)
@@ -100,7 +100,7 @@ def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describ
         checked.streams[name] = describe(kind, params, inputs)
     except JobRejected as error:
         found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in error.problems]
-        checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in told]
+        checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in known]
 
 
 def _late(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:

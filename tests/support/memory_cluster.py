@@ -1,7 +1,7 @@
 """Workers on a log in memory, without a controller: a test places units where it likes, even twice, and kills them.
 
-The clock goes on by one millisecond a turn, nothing waits, so one test is one history. `now_ms` is what nobody can set;
-with `day_ms` added it is the time of day.
+The clock advances by one millisecond a turn, nothing waits, so one test is one history. `now_ms` is what nobody can
+set; with `day_ms` added it is the time of day.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from schemas import assignments, cuts, plans
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
-from schemas.cuts import Anew, Control
+from schemas.cuts import Beginning, Control
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import decode as decode_dead
 from schemas.decided import Id
@@ -140,14 +140,14 @@ class MemoryCluster:
         return self.log.offsets(partitions, "start")
 
     def replace(self, source: str, partitions: int = 1) -> None:
-        """Deletes the source's topic and creates it anew."""
+        """Deletes the source's topic and creates it again."""
         topic = next(s.topic for s in self.plan.sources if s.operator == source)
         self.log.delete([topic])
         self.log.create([TopicSpec(topic, partitions)])
 
     def resume_from(self, at: At) -> None:
         """Appends a resume that says where topics that were created anew are read from, as the controller does."""
-        anew = {}
+        beginnings = {}
         for source in self.plan.sources:
             topic, tasks = self.log.describe([source.topic])[source.topic], len(source.owners)
             partitions = [Partition(source.topic, index) for index in range(topic.partitions)]
@@ -156,9 +156,9 @@ class MemoryCluster:
                 f"{source.operator}-{index}": {p.index: found[p] for p in partitions[index::tasks]}
                 for index in range(tasks)
             }
-            anew[source.operator] = Anew(topic.id, first)
+            beginnings[source.operator] = Beginning(topic.id, first)
         self._controls += 1
-        record = Control("resume", self._controls, anew=anew)
+        record = Control("resume", self._controls, beginnings=beginnings)
         self._append(Partition(self.topics.cuts, 0), cuts.encode(record))
 
     def control(self, kind: str) -> None:

@@ -43,7 +43,7 @@ class AppendGoal:
 @dataclass(frozen=True, slots=True)
 class AppendControl:
     """Append pause, resume or drain to the cut log; for drain with the sources' end offsets as they are then, for
-    resume, if it says where topics that were created anew are read from, with those.
+    resume, if it says where topics that were created again are read from, with those.
     """
 
     plan: Plan
@@ -77,7 +77,7 @@ class PublishStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class PublishEvent:
     """Append to `events`."""
 
     event: events.Event
@@ -85,7 +85,7 @@ class Tell:
 
 Action = (
     Draft | AppendDecision | CreateTopics | AppendGoal | AppendControl | FenceIds | DeleteTopics | PublishStatus
-    | Tell
+    | PublishEvent
 )  # fmt: skip
 
 
@@ -102,5 +102,5 @@ def generation_of(action: Action) -> str | None:
             return action.plan.generation
         case PublishStatus():
             return action.status.generation
-        case Tell():
+        case PublishEvent():
             return None

@@ -2,24 +2,24 @@
 
 Source: PROTOCOL 0, 1, 3, 8 and 9. The controller states whether a job is to run; recovery places its units and takes
 them down. Any number of replicas may run: each acts only on what it reads back as valid, and every action is harmless
-when another did it, too. What a job does next is a function of the logs, so a new controller goes on where the last one
-stopped. The transition table of a job is in life.py.
+when another did it, too. What a job does next is a function of the logs, so a new controller continues where the last
+one stopped. The transition table of a job is in life.py.
 """
 
 from __future__ import annotations
 
 from schemas.assignments import RUN, STOP, GoalKind
 from schemas.commands import Command
-from schemas.events import Event as Told
+from schemas.events import Event as Happened
 from schemas.plans import Decision, Plan, Rejection
 from schemas.topics import generation
-from services.controller.core import commanding, status, steps, telling
+from services.controller.core import commanding, reports, status, steps
 from services.controller.core.actions import (
     Action,
     AppendControl,
     AppendGoal,
+    PublishEvent,
     PublishStatus,
-    Tell,
     generation_of,
 )
 from services.controller.core.commanding import Asked
@@ -89,7 +89,7 @@ class Controller:
 
     @property
     def draining(self) -> list[Plan]:
-        """Jobs whose progress the core wants to be told."""
+        """Jobs whose progress the core wants to read."""
         return [job.plan for job in self.jobs.values() if job.life.phase is Phase.DRAINING and job.plan is not None]
 
     @property
@@ -135,7 +135,7 @@ class Controller:
                 self._job(g, name).value = event.value
             case BadCommand(job, cause):
                 if self.acting:
-                    self._tell(Told(now_ms, "command-refused", job=job, detail=cause))
+                    self._publish_event(Happened(now_ms, "command-refused", job=job, detail=cause))
             case Command() as command:
                 self._commands.append(Asked(event.offset, event.timestamp_ms, command, self.acting))
 
@@ -158,10 +158,10 @@ class Controller:
             job.counts = counted(decision)
             self._step(job, Step.END_READ)
         if self.acting and self._author.wrote(decision.id):
-            self._tell(telling.decided(decision, now_ms))
+            self._publish_event(reports.decided(decision, now_ms))
 
     def _progressed(self, event: ProgressRead) -> bool:
-        """Only ends matter: a job that drains tells of its progress many times a second."""
+        """Only ends matter: a job that drains publishes its progress many times a second."""
         job, unit = self.jobs.get(event.generation), event.progress.unit
         if job is None or not event.progress.ended or unit in job.ran_out:
             return False
@@ -293,9 +293,9 @@ class Controller:
                 waiting.append(asked)
             elif job is None:
                 if asked.fresh or now_ms - asked.timestamp_ms <= LATE_MS:
-                    self._tell(telling.refused(asked.command, f"no such job; {self._running()}", now_ms))
+                    self._publish_event(reports.refused(asked.command, f"no such job; {self._running()}", now_ms))
             elif (cause := commanding.apply(asked, job)) and asked.fresh:
-                self._tell(telling.refused(asked.command, cause, now_ms))
+                self._publish_event(reports.refused(asked.command, cause, now_ms))
         self._commands = waiting
 
     def _running(self) -> str:
@@ -311,8 +311,8 @@ class Controller:
             job.published, job.published_ms = new, now_ms
             self._actions.append(PublishStatus(new))
 
-    def _tell(self, event: Told) -> None:
-        self._actions.append(Tell(event))
+    def _publish_event(self, event: Happened) -> None:
+        self._actions.append(PublishEvent(event))
 
     # -- what must always hold ----------------------------------------------------------------------------------------
 

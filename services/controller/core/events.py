@@ -85,7 +85,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the units of a job whose ids are fenced have counted: nobody goes on counting."""
+    """What the units of a job whose ids are fenced have counted: nobody counts any further."""
 
     generation: str
     counts: Counts

@@ -18,7 +18,7 @@ SETTLED = ("ended", "rejected")
 class Control:
     """The last pause or resume that a user asked for; offset in `jobs.submit`.
 
-    start: where sources whose topics were created anew go on: earliest or latest.
+    start: where sources whose topics were created again continue: earliest or latest.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """The life of one generation of a job, from its record on `jobs.submit` to its `ended` on `jobs.plans`.
 
 Source: PROTOCOL 1, 8 and 9. To change what the controller does with a job when something happens to it, change one row
-of TRANSITIONS. Every step is derived from the logs, so a controller that starts anew walks the same way again: each
+of TRANSITIONS. Every step is derived from the logs, so a controller that starts again walks the same way again: each
 action is harmless when it was done before, by itself or by another replica.
 """
 

@@ -37,7 +37,7 @@ STATES = {
 }
 
 STOPPED = "stopped"
-"""Until a person says how to go on."""
+"""Until a person says how to continue."""
 WAITING = "waiting"
 """For a user's topic that is not there."""
 
@@ -70,7 +70,7 @@ def due(new: Status, job: Job, now_ms: int) -> bool:
     """Whether to publish it now."""
     old = job.published
     if old is None:
-        # Published never, or in vain a moment ago.
+        # Published never, or a moment ago without success.
         return now_ms - job.published_ms >= COUNT_INTERVAL_MS
     if _apart_from_counts(new) != _apart_from_counts(old):
         return True
@@ -109,7 +109,7 @@ def _up(unit: str, assigned: Assigned, fleet: Fleet) -> bool:
 
 
 def _halted(job: Job, assigned: Assigned, fleet: Fleet) -> tuple[str, str]:
-    """Why the job goes on only when a person says so, and for what it waits that is not there."""
+    """Why the job continues only when a person says so, and for what it waits that is not there."""
     reports = [
         copy
         for unit in job.units

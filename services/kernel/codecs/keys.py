@@ -63,7 +63,7 @@ def _hashed(encoded: Sequence[bytes], count: int) -> np.ndarray:
 
 
 def groups(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """A row of each distinct key, and for each row which of them it is like. Keys may count as distinct in vain."""
+    """A row of each distinct key, and for each row which of them it is like. Equal keys may count as distinct."""
     codes = np.zeros(rows.height, dtype=np.int64)
     for name in columns:
         arrow = rows[name].to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -2,7 +2,7 @@
 
 Source: PROTOCOL 12. Input partition p is written to partition p + 1 of the commit log's topic, by Spark's own sink and
 so at least once. A row names the offset of the record that it was made of, and there is at most one row a record.
-Every writer begins at or below the record behind the mark, goes on in offset order and leaves nothing out; so a row
+Every writer begins at or below the record behind the mark, continues in offset order and leaves nothing out; so a row
 above the mark is the next one, whoever wrote it, and any other has counted already.
 docs/decisions/0015 has the argument.
 """

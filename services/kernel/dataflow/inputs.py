@@ -88,7 +88,7 @@ class Inputs:
         return fed
 
     def skip(self, marker: Marker) -> None:
-        """Goes on behind a batch that another copy has done."""
+        """Continues behind a batch that another copy has done."""
         for at in marker.positions:
             self._partitions[Partition(at.topic, at.partition)].skip(marker.b, at.offset, at.ended)
 

@@ -209,7 +209,7 @@ class InputPartition:
         return Merged(payloads, watermark if self._writers else NO_WATERMARK)
 
     def skip(self, batch: int, offset: int, ended: Sequence[int]) -> None:
-        """Goes on behind a batch that another copy has done: as if newly opened there, with the frames held since."""
+        """Continues behind a batch that another copy has done: as if newly opened there, with the frames held since."""
         for number, writer in self._writers.items():
             writer.batches = {held: taken for held, taken in writer.batches.items() if held > batch}
             if writer.making <= batch:
@@ -231,7 +231,7 @@ class InputPartition:
         return tuple(number for number, writer in over if not writer.batches)
 
     def position(self) -> int:
-        """Where to read from to go on after the last batch taken: at the first frame, of any writer, of a later one."""
+        """Where to read from after the last batch taken: at the first frame, of any writer, of a later one."""
         return min(self._firsts.values(), default=self._next_offset)
 
     def forget_hashes(self, batch: int) -> None:

@@ -1,7 +1,7 @@
 """Time during which this replica could have heard a heartbeat.
 
-Source: PROTOCOL 8. It stands still while the replica's own loop is late, or while its own echo heartbeat does not come
-back through the broker: then the broker or this process is slow, and no worker's silence counts. It stands still
+Source: PROTOCOL 8. It does not pass while the replica's own loop is late, or while its own echo heartbeat does not come
+back through the broker: then the broker or this process is slow, and no worker's silence counts. It stops
 for a while, not for good: workers write to the same partition, so an echo that comes back vouches for the interval
 before it, and on an overloaded machine a failure is found late, but found. Microseconds.
 """

@@ -227,7 +227,7 @@ class CutLog:
     def _control(self, control: Control) -> bool:
         if control.offset <= self._control_offset or self.ends is not None:
             return False
-        if control.kind == "resume" and not self._goes_on(control):
+        if control.kind == "resume" and not self._says_where(control):
             return False
         ends = {**control.ends, **self._where_they_stand(self.replaced)}
         if control.kind == "drain" and not self._drains(ends):
@@ -235,7 +235,7 @@ class CutLog:
         self._control_offset = control.offset
         self.paused = control.kind == "pause"
         if control.kind == "resume":
-            self._begin_anew(control)
+            self._begin(control)
         elif control.kind == "drain":
             self.ends = ends
             for name, record in self.replaced.items():
@@ -247,8 +247,9 @@ class CutLog:
         """The local condition of a drain: an offset for every partition of every task.
 
         One that is missing, or that is none (librdkafka has answered -1001), would end a task before its records. An
-        end below what is cut is none of these: a task goes on cutting while the ends are on their way, and has reached
-        that end. Whoever asks for the ends compares them with what was cut before (services/controller/conductor.py).
+        end below what is cut is none of these: a task continues cutting while the ends are on their way, and has
+        reached that end. Whoever asks for the ends compares them with what was cut before
+        (services/controller/conductor.py).
         """
         return ends.keys() >= self._tasks.keys() and all(
             ends[task].get(one.partition, -1) >= 0 for task, cuts in self._tasks.items() for one in cuts.ranges
@@ -268,25 +269,25 @@ class CutLog:
             self._topics[record.operator] = (*known, record.found)
         return True
 
-    def _goes_on(self, control: Control) -> bool:
-        """Whether a resume says, of every source whose topic was replaced, where to go on."""
+    def _says_where(self, control: Control) -> bool:
+        """Whether a resume says, of every source whose topic was replaced, where to continue."""
         return all(
-            name in control.anew
-            and control.anew[name].topic_id not in ("", *self.known(name))
-            and control.anew[name].first.keys() == self._tasks_of(name)
+            name in control.beginnings
+            and control.beginnings[name].topic_id not in ("", *self.known(name))
+            and control.beginnings[name].first.keys() == self._tasks_of(name)
             and all(
                 self._shares[task].owns(first) and min(first.values(), default=0) >= 0
-                for task, first in control.anew[name].first.items()
+                for task, first in control.beginnings[name].first.items()
             )
             for name in self.replaced
         )
 
-    def _begin_anew(self, control: Control) -> None:
-        """The batches go on; a cut that was on its way when the topic was replaced no longer fits the last one."""
+    def _begin(self, control: Control) -> None:
+        """The batches continue; a cut that was on its way when the topic was replaced no longer fits the last one."""
         for name in self.replaced:
-            anew = control.anew[name]
-            self._topics[name] = (*self.known(name), anew.topic_id)
-            for task, first in anew.first.items():
+            beginning = control.beginnings[name]
+            self._topics[name] = (*self.known(name), beginning.topic_id)
+            for task, first in beginning.first.items():
                 id = Id("resume", control.offset)
                 ranges = tuple(Range(p, offset, offset) for p, offset in sorted(first.items()))
                 self._tasks[task] = structs.replace(self._tasks[task], last=id, ranges=ranges, idle=False)

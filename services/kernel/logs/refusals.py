@@ -22,23 +22,23 @@ MOST_TOPICS = 32
 
 @dataclass(slots=True)
 class _Topic:
-    """told_ms: when the last event went out; untold: records refused since."""
+    """reported_ms: when the last event went out; unreported: records refused since."""
 
-    told_ms: float
-    untold: int = 0
+    reported_ms: float
+    unreported: int = 0
 
 
 class Refusals:
     """Of one process.
 
     Args:
-        tell: publishes an event. clock_ms: monotonic. time_ms: time of day.
+        publish: publishes an event. clock_ms: monotonic. time_ms: time of day.
     """
 
     def __init__(
-        self, tell: Callable[[Event], None], clock_ms: Callable[[], float], time_ms: Callable[[], int]
+        self, publish: Callable[[Event], None], clock_ms: Callable[[], float], time_ms: Callable[[], int]
     ) -> None:
-        self._tell, self._clock_ms, self._time_ms = tell, clock_ms, time_ms
+        self._publish, self._clock_ms, self._time_ms = publish, clock_ms, time_ms
         self._topics: dict[str, _Topic] = {}
         self.counts: Counter[str] = Counter()
         """Records refused by topic, each once, though several readers of the process refuse it."""
@@ -55,13 +55,13 @@ class Refusals:
             self._furthest[partition] = offset
             self.counts[partition.topic] += 1
         now_ms, topic = self._clock_ms(), self._topics.get(partition.topic)
-        if topic is not None and now_ms - topic.told_ms < QUIET_MS:
-            topic.untold += 1
+        if topic is not None and now_ms - topic.reported_ms < QUIET_MS:
+            topic.unreported += 1
             return
-        more = f" (and {topic.untold} before it)" if topic is not None and topic.untold else ""
+        more = f" (and {topic.unreported} before it)" if topic is not None and topic.unreported else ""
         self._topics[partition.topic] = _Topic(now_ms)
         detail = f"{partition} offset {offset}: {str(cause)[:CAUSE_CHARACTERS]}{more}"
         event = Event(
             self._time_ms(), KIND, job, detail=detail, topic=partition.topic, partition=partition.index, offset=offset
         )
-        self._tell(event)
+        self._publish(event)

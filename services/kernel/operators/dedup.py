@@ -7,7 +7,7 @@ an older row of its key that comes in a later batch is judged by what is older t
 
 A remembered row is closed once the watermark is `within` past it, because no row in time can meet it any more. A row
 that is behind the watermark is judged by what is still open, and is late if all that it could meet is closed. What is
-open is told by the watermark alone, not by what the state has not yet forgotten.
+open follows from the watermark alone, not from what the state has not yet forgotten.
 Source: JOBS "operators", PROTOCOL 3 (late) and 4.
 """
 

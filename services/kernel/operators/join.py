@@ -2,7 +2,7 @@
 
 New right rows meet the old left ones, new left rows meet all right ones. Rows are held until the watermark is `within`
 past them: a row before that is late, and one that is merely behind the watermark meets what is still held. What is held
-is told by the watermark alone, not by what a run or the state has not yet forgotten.
+follows from the watermark alone, not from what a run or the state has not yet forgotten.
 Source: JOBS "join", PROTOCOL 3 and 4.
 """
 
@@ -101,7 +101,7 @@ class JoinKind(OperatorKind):
         return _within(params) if _timed(params) else None
 
     def held(self, params: Params, newest_us: int) -> Held:
-        """A left row that waits in vain comes out `within` after its time."""
+        """A left row that meets none comes out `within` after its time."""
         until, newest, _ = super().held(params, newest_us)
         waits = until is not None and params["join"].get("kind") == "left"
         return Held(until, newest, _within(params) if waits else 0)
@@ -167,7 +167,7 @@ class Join:
             self._expire(context.watermark)
         parts = [part for part in parts if part.height]
         rows = pl.concat(parts) if len(parts) > 1 else parts[0] if parts else self._nothing
-        # a left row that waits in vain comes out `within` after its time
+        # a left row that meets none comes out `within` after its time
         behind = _minus(context.watermark, self._within) if self._left_too else None
         late, refused = left_split.late + right_split.late, left_split.refused + right_split.refused
         return Outcome(rows, late, refused, behind, (left_split.dropped, right_split.dropped))

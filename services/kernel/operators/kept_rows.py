@@ -33,15 +33,15 @@ class _Blob:
 
 
 class KeptRows:
-    """Rows are numbered in the order in which they came, anew after each restore.
+    """Rows are numbered in the order in which they came; the numbers begin again after each restore.
 
     Args:
-        name: one byte that tells the sides apart.
-        tells_unmatched: remembers which rows have matched.
+        name: one byte that distinguishes the sides.
+        finds_unmatched: remembers which rows have matched.
     """
 
-    def __init__(self, name: bytes, schema: pl.Schema, key: Sequence[str], table: Table, tells_unmatched: bool) -> None:
-        self._name, self._key, self._table, self._tells_unmatched = name, list(key), table, tells_unmatched
+    def __init__(self, name: bytes, schema: pl.Schema, key: Sequence[str], table: Table, finds_unmatched: bool) -> None:
+        self._name, self._key, self._table, self._finds_unmatched = name, list(key), table, finds_unmatched
         self._codec = RowCodec(schema)
         self.runs = SortedRuns()
         self._blobs: dict[int, _Blob] = {}
@@ -62,7 +62,7 @@ class KeptRows:
             self._enter(batch, rows)
         if parts:
             self.runs.add(run_of(pl.concat([rows for _, rows in parts]), self._key, 0))
-        if self._tells_unmatched:
+        if self._finds_unmatched:
             for key, (newest, data) in self._table.scan(MATCHED):
                 self._matched.set(self._numbers(np.frombuffer(data, np.int64)))
                 self._marks_leaving.append((newest, int.from_bytes(key[1:], "big")))
@@ -104,7 +104,7 @@ class KeptRows:
             )
         for batch in gone:
             self._alive -= self._blobs.pop(batch).count
-        if gone and self._tells_unmatched:
+        if gone and self._finds_unmatched:
             self._matched.forget(next(iter(self._blobs.values())).first if self._blobs else self._next)
         self.runs.expire(oldest_us, self._alive)
 
@@ -122,9 +122,9 @@ class KeptRows:
 
     def _enter(self, batch: int, rows: pl.DataFrame) -> None:
         times = rows[TIME].to_numpy()
-        self._blobs[batch] = _Blob(self._next, rows.height, rows if self._tells_unmatched else None)
+        self._blobs[batch] = _Blob(self._next, rows.height, rows if self._finds_unmatched else None)
         heappush(self._leaving, (int(times.max()), batch))
-        if self._tells_unmatched:
+        if self._finds_unmatched:
             heappush(self._pending, (int(times.min()), batch))
             self._matched.extend(rows.height)
         self._next += rows.height

@@ -171,7 +171,7 @@ class OperatorKind(Kind, ABC):
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with an operator, gathered before it is told."""
+    """What is wrong with an operator, gathered before it is reported."""
 
     found: list[Problem] = field(default_factory=list)
 
@@ -190,7 +190,7 @@ class Problems:
             return False
         if nested := dtype(fields[name]).is_nested():
             self.add(
-                path, f"'{name}' is a {fields[name]}, which is no key", "take out what tells rows apart by a select"
+                path, f"'{name}' is a {fields[name]}, which is no key", "take out what distinguishes rows by a select"
             )
         return not nested
 

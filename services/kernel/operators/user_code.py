@@ -20,7 +20,7 @@ from services.kernel.suggestions import did_you_mean
 
 
 class CodeUnavailable(HoldfastError, ValueError):
-    """User code that cannot be had, or is not what it must be: tell the user."""
+    """User code that cannot be had, or is not what it must be: the user must know."""
 
 
 @dataclass(frozen=True, slots=True)

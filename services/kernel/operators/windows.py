@@ -25,7 +25,7 @@ from services.kernel.operators.time_prefix import prefix_of, time_of
 from services.kernel.state.table import Tables
 
 BOUNDS = START, END = "window_start", "window_end"
-"""The columns that tell the window of a row."""
+"""The columns that name the window of a row."""
 _PANE = "_pane"
 
 
@@ -151,7 +151,7 @@ class Windows:
         return rows.sort(self._key, maintain_order=True) if self._key else rows
 
     def _bounds(self, end: int, count: int) -> list[pl.Series]:
-        """The columns that tell the window."""
+        """The columns that name the window."""
         start = pl.Series(START, [end - self._size], dtype=pl.Int64).cast(self._schema[START])
         stop = pl.Series(END, [end], dtype=pl.Int64).cast(self._schema[END])
         time = pl.Series(TIME, [end - 1], dtype=pl.Int64)

@@ -1,6 +1,6 @@
 """Controllers, recovery and pretended workers on a log in memory: a test tells a history and reads what was decided.
 
-Nothing waits: the clock goes on when a test says so.
+Nothing waits: the clock advances when a test says so.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Cluster:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Turns until nothing is read any more; the clock stands still. A crashed replica is started anew."""
+        """Turns until nothing is read any more; the clock stands still. A crashed replica is started again."""
         while any(
             [
                 *[self._turn(name, replica) for name, replica in list(self.replicas.items())],

@@ -21,7 +21,7 @@ def running(**settings: Any) -> Cluster:
     return cluster
 
 
-PLACED_ANEW = "the primary is gone: placed anew from the checkpoint log"
+PLACED_ANEW = "the primary is gone: placed again from the checkpoint log"
 
 
 def since(cluster: Cluster, epoch: int = 1) -> list[Change]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.cuts import Anew, Control
+from schemas.cuts import Beginning, Control
 from schemas.events import Event
 from schemas.plans import Ended, Plan, Rejection
 from schemas.topics import TopicSpec
@@ -276,7 +276,7 @@ def test_a_job_whose_topic_was_created_anew_goes_on_only_from_where_a_person_say
     id = cluster.log.describe([source.topic])[source.topic].id
     tasks = len(source.owners)
     first = {f"{source.operator}-{i}": {p: 0 for p in range(i, 2, tasks)} for i in range(tasks)}
-    assert control.anew == {source.operator: Anew(id, first)}
+    assert control.beginnings == {source.operator: Beginning(id, first)}
 
 
 def test_pause_and_resume_are_control_records_in_their_order() -> None:

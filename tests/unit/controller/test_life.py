@@ -163,7 +163,7 @@ def test_every_row_of_the_table_is_taken(phase: Phase, step: Step) -> None:
     after, deed = TRANSITIONS[phase, step]
     assert core.core.story[before].startswith(f"job@{G}: {phase.value} --{step.name.lower()}--> {after.value}")
     wanted = ACTIONS[deed]
-    asked = [action for action in core.asked if not isinstance(action, do.PublishStatus | do.Tell)]
+    asked = [action for action in core.asked if not isinstance(action, do.PublishStatus | do.PublishEvent)]
     assert wanted is None or wanted in map(type, asked)
 
 
@@ -237,7 +237,7 @@ def test_outcomes_that_come_too_late_change_nothing() -> None:
         happened.Refused(G, ()),
         happened.Done(do.CreateTopics(PLAN)),
         happened.Failed(do.CreateTopics(PLAN), "late"),
-        happened.Done(do.Tell(None)),  # type: ignore[arg-type]
-        happened.Failed(do.Tell(None), "late"),  # type: ignore[arg-type]
+        happened.Done(do.PublishEvent(None)),  # type: ignore[arg-type]
+        happened.Failed(do.PublishEvent(None), "late"),  # type: ignore[arg-type]
     )
     assert core.core.story == story

@@ -11,7 +11,7 @@ import pytest
 from schemas.events import Event
 from schemas.topics import Partition
 from services.controller.appending import Appending
-from services.controller.core.actions import Tell
+from services.controller.core.actions import PublishEvent
 from services.controller.core.events import Done, Failed
 from services.controller.settings import ControllerSettings
 from services.kernel.errors import Retriable
@@ -83,7 +83,7 @@ class Broker:
         pass
 
 
-ACTION = Tell(Event(0, "x"))
+ACTION = PublishEvent(Event(0, "x"))
 
 
 def test_a_record_without_an_answer_is_neither_done_nor_failed() -> None:

@@ -1,4 +1,4 @@
-"""Records on the cluster's topics that nobody should have written: the controller goes on, and loses no job."""
+"""Records on the cluster's topics that nobody should have written: the controller continues, and loses no job."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Runner:
-    """A top over batches; `restore` starts it anew on its tables."""
+    """A top over batches; `restore` starts it again on its tables."""
 
     def __init__(self, k: int, fields: Mapping[str, str] = FIELDS, row_key: Sequence[str] = ()) -> None:
         self.tables = DictTables()

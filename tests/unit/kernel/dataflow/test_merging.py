@@ -91,7 +91,7 @@ def test_a_missing_batch_or_part_is_a_gap_once_two_frames_behind_it_are_there(ba
 
 def test_frames_that_kafka_has_lost_are_waited_for_behind_those_that_follow_them() -> None:
     """The writer goes back to its marker and sends all again. A copy that read from its own marker found the same gap
-    there as before, and began anew for ever (three brokers, the first frame of a partition lost).
+    there as before, and began again for ever (three brokers, the first frame of a partition lost).
     """
     log = [frame(0, 2), frame(1, 1), frame(0, 3), frame(0, 1), frame(1, 2), frame(0, 2), frame(0, 3), frame(1, 3)]
     first, _ = listened((0, 1))

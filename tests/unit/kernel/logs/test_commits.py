@@ -178,7 +178,7 @@ FORGED = {
     "names a frame twice": forged(frames=(Named(1, 1), Named(1, 1))),
     "starts elsewhere": forged(start=at(6), stop=at(7)),
     "goes back": forged(stop=at(4)),
-    "goes on in another topic": forged(stop={"other": {0: 1}}),
+    "continues in another topic": forged(stop={"other": {0: 1}}),
     "is not the next": forged(k=2),
     "ends event time": forged(watermark=2**63 - 1),
     "is of an epoch far ahead": forged(epoch=2**50),
@@ -215,7 +215,7 @@ def test_what_loses_a_race_against_a_fence_is_not_told() -> None:
 
 @given(st.lists(st.sampled_from(["run", "commit", "zombie", "takeover"]), max_size=40))
 def test_whatever_drivers_do_every_micro_batch_counts_once_and_in_order(deeds: list[str]) -> None:
-    """Drivers write frames, commit, are overtaken and still go on; the fold is what the current one sees."""
+    """Drivers write frames, commit, are overtaken and still continue; the fold is what the current one sees."""
     records: list[bytes] = []
     seen, zombies = CommitLog(FIRST), list[CommitLog]()
     epoch = 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from schemas.checkpoints import CutsSnapshot
-from schemas.cuts import LOADED_WATERMARK, Anew, Control, Cut, Range, Replaced, decode, encode
+from schemas.cuts import LOADED_WATERMARK, Beginning, Control, Cut, Range, Replaced, decode, encode
 from schemas.decided import Id
 from services.kernel.logs.cuts import CutLog, Share, beginning
 
@@ -233,7 +233,7 @@ def pinned() -> CutLog:
 
 def resume(offset: int, id: str = "id-2", **first: dict[int, int]) -> Control:
     by_task = {f"flights-{task[-1]}": positions for task, positions in first.items()}
-    return Control("resume", offset, anew={"flights": Anew(id, by_task)})
+    return Control("resume", offset, beginnings={"flights": Beginning(id, by_task)})
 
 
 def test_once_its_topic_is_another_one_no_cut_is_valid_until_a_resume_says_where_to_go_on() -> None:
@@ -248,7 +248,7 @@ def test_once_its_topic_is_another_one_no_cut_is_valid_until_a_resume_says_where
     assert log.known("flights") == ("id-1", "id-2")
     assert log.task("flights-0").ranges == (Range(0, 0, 0),)
     assert log.read(7, cut(log, "flights-0", "a", 5))
-    assert log.task("flights-0").batch == 2, "batches go on"
+    assert log.task("flights-0").batch == 2, "batches continue"
     assert log.read(8, grown(log, "flights-1", 6, Range(3, 0, 0)))
 
 
