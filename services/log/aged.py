@@ -10,7 +10,7 @@ from services.log.protocol import Chunk, Log, Reader
 
 
 def poll_aged(reader: Reader, log: Log, aged: Collection[Partition], timeout_s: float) -> list[Chunk]:
-    """As `reader.poll`; where records are gone, goes on at the start of `aged`: what is gone no longer matters.
+    """As `reader.poll`; where records are gone, continues at the start of `aged`: what is gone no longer matters.
 
     Args:
         aged: partitions whose records are deleted by age; of all others nothing is.

@@ -1,7 +1,7 @@
 """A Faust app whose agents feed records to a core, in the event loop.
 
 Source: PROTOCOL 1: every replica is a consumer group of its own and reads everything from the start, unless its group
-learned where to go on (catching_up.py).
+learned where to continue (catching_up.py).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _agent(app: faust.App, partition: Partition, kind: str, read: Read, passed: 
                 else:
                     passed(partition, message.offset)
             except Exception as error:
-                # An agent would go on with the next record, and the core without this one.
+                # An agent would continue with the next record, and the core without this one.
                 await app.crash(error)
                 raise
 

@@ -32,7 +32,7 @@ def recent(log: Log, heartbeats: Partition, history_ms: int) -> dict[Partition, 
 
 
 def catch_up(log: Log, begins: Mapping[Partition, int], feed: Feed) -> dict[Partition, int]:
-    """Feeds all that is there, partition by partition; returns where reading goes on. Raises Retriable."""
+    """Feeds all that is there, partition by partition; returns where reading continues. Raises Retriable."""
     nexts = dict(begins)
     for partition, begin in begins.items():
         for message in log.scan(partition, begin):
@@ -41,8 +41,8 @@ def catch_up(log: Log, begins: Mapping[Partition, int], feed: Feed) -> dict[Part
     return nexts
 
 
-def go_on(log: KafkaDoor | KafkaLog, group: str, nexts: Mapping[Partition, int], read: Read) -> Read:
-    """Lets a consumer group without members go on there; what its agents are to call.
+def continue_group(log: KafkaDoor | KafkaLog, group: str, nexts: Mapping[Partition, int], read: Read) -> Read:
+    """Lets a consumer group without members continue there; what its agents are to call.
 
     Where Kafka does not answer the group reads everything, and what was fed already is dropped.
     """

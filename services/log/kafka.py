@@ -395,7 +395,7 @@ class KafkaLog:
 
         ask: gets the seconds to wait for an answer, more with each try: a request to a broker that has died waits until
         the broker is back, though another one leads by then. An end that stays below a known one is a log that has lost
-        its tail: StateCorrupted, once; then what is there is where it begins anew.
+        its tail: StateCorrupted, once; then what is there is where it begins again.
         """
         deadline, pause_s, patience_s = time.monotonic() + ANSWER_S, _LOOK_AGAIN_S, FIRST_PATIENCE_S
         while True:
@@ -414,7 +414,7 @@ class KafkaLog:
         if isinstance(moved, WentBack):
             self._cluster.known.forget({moved.partition.topic})
             raise StateCorrupted(
-                f"{moved} for {ANSWER_S:g} s: the log has lost its tail, or the topic was deleted and created anew. "
+                f"{moved} for {ANSWER_S:g} s: the log has lost its tail, or the topic was deleted and created again. "
                 "What was acknowledged may be gone: check the brokers' disks, and unclean.leader.election.enable"
             ) from moved
 

@@ -34,8 +34,8 @@ _DEFAULTS: Mapping[str, str | int] = {
     # A broker that is back is to be noticed at once: the default backs off up to 10 s.
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 500,
-    # Nothing reports a broker that stands still or cannot be reached: by default a request to it waits for a minute,
-    # and who leads instead is asked every five.
+    # Nothing reports a broker that hangs or cannot be reached: by default a request to it waits for a minute,
+    # and a new leader is asked for every five.
     "socket.timeout.ms": 3000,
     "topic.metadata.refresh.interval.ms": 1000,
     "socket.keepalive.enable": "true",

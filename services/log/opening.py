@@ -25,7 +25,7 @@ _SIGNED = (
     "the records of cluster '{prefix}' are sealed with a secret, and {without}: set the one of the cluster, with "
     f"{SECRET_FILE} or {SECRET}"
 )
-_TO_OFF = f". For a cluster that is to go on without seals: {SECRET}={OFF} for all of its processes"
+_TO_OFF = f". For a cluster that is to continue without seals: {SECRET}={OFF} for all of its processes"
 _BARE = (
     "the records of cluster '{prefix}' carry no seal: the cluster ran without a secret until now. "
     "Put `,off` behind the secret until the jobs from before have ended"
@@ -104,7 +104,7 @@ def expect_secret(log: Log, topics: ClusterTopics) -> None:
 
 
 def look_at_secret(log: Log, topics: ClusterTopics) -> None:
-    """The same for services, which go on: a flood of a stranger's events must not keep them from starting."""
+    """The same for services, which continue: a flood of a stranger's events must not keep them from starting."""
     try:
         expect_secret(log, topics)
     except SecretDiffers as error:

@@ -47,7 +47,7 @@ class Chunk:
 
     end: the offset at which the reader met the end of the partition behind these records, None if it did not. Never
         below the position, nor below an end that is known, as long as more may come.
-    generation: the partition's seek generation; `Reader.current` tells whether a seek has outdated the chunk.
+    generation: the partition's seek generation; `Reader.current` says whether a seek has outdated the chunk.
     """
 
     partition: Partition
@@ -131,7 +131,7 @@ class Transactor(Protocol):
 
         Raises:
             Fenced: another holder has started; nothing was committed.
-            Indefinite: it may or may not be committed; only a new Transactor's start() and a read of the position tell.
+            Indefinite: it may or may not be committed; only a new Transactor's start() and a read of the position say.
             Retriable: it was aborted.
         """
         ...

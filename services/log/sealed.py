@@ -1,8 +1,8 @@
 """SealedLog: a Log in whose cluster topics only records with the cluster's seal exist.
 
 It stands around any other Log. Records without a valid seal are dropped before anyone sees them, and counted; positions
-go on behind them, as behind a transaction's marker. Other topics pass through untouched. tests/contract/test_sealed.py
-holds it to the contract of every Log.
+continue behind them, as behind a transaction's marker. Other topics pass through untouched.
+tests/contract/test_sealed.py holds it to the contract of every Log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REPLACED = (
 )
 
 
-Tell = Callable[[Event], None]
+Publish = Callable[[Event], None]
 
 
 class Gate:
@@ -96,11 +96,11 @@ class Gate:
 
 
 class SealedLog:
-    """Implements Log. topics: of the cluster, which says what is sealed. tell: publishes refusals; from any thread."""
+    """Implements Log. topics: of the cluster, whose records carry a seal. publish: of refusals; from any thread."""
 
-    def __init__(self, log: Log, topics: ClusterTopics, keyring: Keyring, tell: Tell = lambda event: None) -> None:
+    def __init__(self, log: Log, topics: ClusterTopics, keyring: Keyring, publish: Publish = lambda _: None) -> None:
         self._log = self.raw = log
-        self.refusals = Refusals(tell, _clock_ms, _time_ms)
+        self.refusals = Refusals(publish, _clock_ms, _time_ms)
         self.gate = Gate(topics, keyring, self.refusals)
 
     def create(self, topics: Iterable[TopicSpec]) -> None:

@@ -18,7 +18,7 @@ from services.kernel.errors import Retriable
 from services.log.agents import make_app
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
-from services.log.catching_up import catch_up, go_on, recent
+from services.log.catching_up import catch_up, continue_group, recent
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.opening import gate, look_at_secret, open_log
@@ -66,7 +66,7 @@ async def run(settings: RecoverySettings) -> int:
         replica.meters.serve(settings.metrics_port)
     nexts = catch_up(log, begins, replica.feed)
     backlog.trimmed(nexts)
-    read = go_on(log, group, nexts, replica.read)
+    read = continue_group(log, group, nexts, replica.read)
     app = make_app(group, settings.kafka, client_settings(), kinds, read, replica.passed, gate(log))
 
     async def turn() -> None:

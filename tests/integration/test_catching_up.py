@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from schemas import heartbeats
 from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics, Partition
-from services.log.catching_up import catch_up, go_on, recent
+from services.log.catching_up import catch_up, continue_group, recent
 from services.log.kafka import KafkaLog
 
 pytestmark = pytest.mark.kafka
@@ -34,7 +34,7 @@ def test_a_replica_begins_with_recent_heartbeats_and_its_agents_behind_them(kafk
     assert begins == {where: 3}
     nexts = catch_up(log, begins, lambda partition, offset, timestamp_ms, value: fed.append(offset))
     assert (fed, nexts) == ([3, 4], {where: 5})
-    go_on(log, group, nexts, lambda *_: None)
+    continue_group(log, group, nexts, lambda *_: None)
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     assert _committed(consumer, where) == 5
     consumer.close()
@@ -55,7 +55,7 @@ def _committed(consumer: Consumer, where: Partition) -> int:
 def test_what_was_fed_is_dropped_where_kafka_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.log.catching_up.COORDINATED_S", 0.0)
     log, where, read = KafkaLog("127.0.0.1:1", None, "test"), Partition("assignments", 0), list[int]()
-    agent = go_on(log, "group", {where: 2}, lambda partition, offset, timestamp_ms, value: read.append(offset))
+    agent = continue_group(log, "group", {where: 2}, lambda partition, offset, timestamp_ms, value: read.append(offset))
     for offset in range(4):
         agent(where, offset, 0, b"")
     assert read == [2, 3]

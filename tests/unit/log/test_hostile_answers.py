@@ -190,7 +190,7 @@ def test_an_end_that_went_back_is_an_old_answer_until_it_stays_so(log: KafkaLog,
     library.ends["stable"] = [9]
     with pytest.raises(StateCorrupted, match="said to be 9, but 12 was seen"):
         log.offsets([WHERE], "end")
-    assert log.offsets([WHERE], "end") == {WHERE: 9}, "said loudly once; from there the log goes on"
+    assert log.offsets([WHERE], "end") == {WHERE: 9}, "said loudly once; from there the log continues"
 
 
 def test_an_end_below_what_was_read_is_not_believed(log: KafkaLog, library: Library) -> None:
@@ -381,7 +381,7 @@ def test_an_end_below_one_that_is_known_is_none_while_more_may_come(reader: Kafk
 
 
 def test_and_is_believed_in_the_end(reader: KafkaReader) -> None:
-    """A topic that was deleted and created anew has another end."""
+    """A topic that was deleted and created again has another end."""
     reader._cluster.known.read(WHERE, 7)
     assert met(reader, [Event(5)]) == []
     ends: list[int | None] = []
