@@ -50,7 +50,7 @@ class Meters:
             self._phases.labels(phase).observe(took_ms / 1000)
 
     def serve(self, port: int) -> None:
-        """Answers on loopback; a port that is taken is told of, and nobody answers."""
+        """Answers on loopback; a port that is taken is reported, and nobody answers."""
         try:
             start_http_server(port, addr="127.0.0.1", registry=self._registry)
         except OSError as error:

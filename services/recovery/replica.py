@@ -1,4 +1,4 @@
-"""One recovery replica: records in, proposals out. The core decides; this reads, appends and tells.
+"""One recovery replica: records in, proposals out. The core decides; this reads, appends and publishes.
 
 Source: PROTOCOL 0.1, 5 and 8. Nothing here waits: appends are answered later, and what was not answered is given back.
 """
@@ -90,7 +90,7 @@ class Replica:
         self._moves_ms: dict[str, int] = {}
         self._echoes = 0
         self.meters = Meters(self.core, _now_ms())
-        self.refusals = Refusals(self._tell, lambda: now_us() / 1000, _now_ms)
+        self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
             Partition(topics.heartbeats, 0): self._beat,
             Partition(topics.assignments, 0): self._assignment,
@@ -104,7 +104,7 @@ class Replica:
         return list(self._readers)
 
     def feed(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """Takes a record; one that cannot be read is told of and skipped."""
+        """Takes a record; one that cannot be read is reported and skipped."""
         try:
             self._readers[partition](offset, value or b"")
         except msgspec.DecodeError as error:
@@ -153,20 +153,20 @@ class Replica:
         if not isinstance(record, Echo):
             self._observe(BeatRead(record))
             self._signs_ms[record.worker] = record.time_ms
-            self._tell_clash(record.worker)
+            self._publish_clash(record.worker)
         elif record.replica == self._name:
             self._observe(EchoRead())
 
-    def _tell_clash(self, worker: str) -> None:
-        """Two workers have one name, which retires the older one: their people must be told."""
+    def _publish_clash(self, worker: str) -> None:
+        """Two workers have one name, which retires the older one: their people must know."""
         clash = self.core.detector.clashes.pop(worker, None)
         if clash is None:
             return
         newer, older = (f"process {beat.pid} at {beat.address or 'an unknown address'}" for beat in clash)
         detail = f"{newer} has taken the place of {older}, which still runs: give each host its own HOLDFAST_HOST"
         _log.warning("two workers have one name", worker=worker, detail=detail)
-        told = Happened(_now_ms(), "name-clash", worker=worker, detail=detail)
-        self._appender.append(Partition(self._topics.events, 0), encode_event(told))
+        happened = Happened(_now_ms(), "name-clash", worker=worker, detail=detail)
+        self._appender.append(Partition(self._topics.events, 0), encode_event(happened))
 
     def _assignment(self, offset: int, value: bytes) -> None:
         record = assignments.decode(value)
@@ -181,19 +181,19 @@ class Replica:
                 self._moves_ms.setdefault(change.unit, record.time_ms)
             else:
                 self._moves_ms.pop(change.unit, None)
-        self._tell_unexplained()
+        self._publish_unexplained()
         if record.snapshot is not None:  # none follows from another: replicas would answer each other for ever
             self._check(record.snapshot, offset)
         elif self.core.acting and self._snapshots.due(self.core.standings):
             self._write_snapshot()
 
-    def _tell_unexplained(self) -> None:
+    def _publish_unexplained(self) -> None:
         """Records that no row of a unit's table makes are another version's, or somebody's mistake."""
         for change, why in self.core.unexplained:
             job, _, unit = split_unit_key(change.unit)
             _log.warning("unexplained", unit=change.unit, epoch=change.epoch, why=why, reason=change.reason)
             detail = f"{why} ({change.reason})" if change.reason else why
-            self._tell(Happened(_now_ms(), "unexplained", job, unit, change.epoch, detail=detail))
+            self._publish_event(Happened(_now_ms(), "unexplained", job, unit, change.epoch, detail=detail))
         self.core.unexplained.clear()
 
     def _decision(self, offset: int, value: bytes) -> None:
@@ -226,8 +226,8 @@ class Replica:
         if self.core.standings.check(offset, snapshot) is False:
             detail = f"the snapshot at {offset} of {self._topics.assignments} is not what its first {snapshot.upto} say"
             _log.error("snapshot-differs", detail=detail)
-            told = Happened(_now_ms(), "snapshot-differs", detail=detail)
-            self._appender.append(Partition(self._topics.events, 0), encode_event(told))
+            happened = Happened(_now_ms(), "snapshot-differs", detail=detail)
+            self._appender.append(Partition(self._topics.events, 0), encode_event(happened))
 
     def _write_snapshot(self) -> None:
         record = assignments.encode(Assignment(self._name, _now_ms(), (), self.core.standings.snapshot()))
@@ -264,7 +264,7 @@ class Replica:
         self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
 
     def _decided(self, before: Change | None, change: Change) -> None:
-        """Our proposal counts: tells people."""
+        """Our proposal counts: publishes events for people."""
         job, _, unit = split_unit_key(change.unit)
         copies = ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
         detail = f"{change.scheme}: {change.reason} ({copies})"
@@ -275,20 +275,21 @@ class Replica:
         if failed is not None and failed.worker in self._signs_ms:  # else it was never heard
             phases["detection"] = float(max(now_ms - self._signs_ms[failed.worker], 0))
         if not change.copies:
-            self._tell(Happened(now_ms, "unplaced", job, unit, change.epoch, detail=change.reason))
+            self._publish_event(Happened(now_ms, "unplaced", job, unit, change.epoch, detail=change.reason))
         elif before is None or not before.copies:
-            self._tell(Happened(now_ms, "placed", job, unit, change.epoch, change.copies[0].worker, change.reason))
+            leader = change.copies[0].worker
+            self._publish_event(Happened(now_ms, "placed", job, unit, change.epoch, leader, change.reason))
         else:
-            self._tell(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+            self._publish_event(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
         kind = move_kind(before, change)
         if kind is not None:
             since_ms = self._moves_ms.get(change.unit, now_ms)
             took = {} if kind == "move-begins" else {"move": float(max(now_ms - since_ms, 0))}
             worker = "" if change.committer is None else change.committer.worker
-            self._tell(Happened(now_ms, kind, job, unit, change.epoch, worker, change.reason, took))
+            self._publish_event(Happened(now_ms, kind, job, unit, change.epoch, worker, change.reason, took))
 
-    def _tell(self, event: Happened) -> None:
-        """Of records met in the log before the start, another replica, or this one in its last life, has told."""
+    def _publish_event(self, event: Happened) -> None:
+        """Of records met in the log before the start, another replica, or this one in its last life, has published."""
         if event.kind == REFUSED and not self.core.acting:
             return
         self._appender.append(Partition(self._topics.events, 0), encode_event(event))

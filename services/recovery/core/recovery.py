@@ -121,7 +121,7 @@ class Recovery:
         self.acting = False
         self.story: list[str] = []
         self.unexplained: list[tuple[Change, str]] = []
-        """Valid changes that no row of a unit's table makes, and why, until told."""
+        """Valid changes that no row of a unit's table makes, and why, until published."""
         self._wants = Wants()
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
@@ -223,7 +223,7 @@ class Recovery:
         valid = self.standings.read(offset, record)
         for change in valid:
             self._accuse(before[change.unit], change)
-            self._tell(switching.story_line(before[change.unit], change))
+            self._record(switching.story_line(before[change.unit], change))
             before[change.unit] = change
             if self.acting and (why := unexplained(change)):
                 self.unexplained.append((change, why))
@@ -295,7 +295,7 @@ class Recovery:
                 del self._proposed[change.unit]
         return []
 
-    def _tell(self, line: str) -> None:
+    def _record(self, line: str) -> None:
         self.story.append(line)
         del self.story[:-STORY_LINES]
 

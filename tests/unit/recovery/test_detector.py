@@ -211,7 +211,7 @@ def test_a_worker_answers_again_after_three_heartbeats_in_a_row_that_carry_the_o
     assert said == [False, False, True]
     assert not ears.wait(140_000).detector.answers("w", "1", 7), "not while one is missing"
     ears.hear(decided=7)
-    assert not ears.detector.answers("w", "1", 7), "the row begins anew"
+    assert not ears.detector.answers("w", "1", 7), "the row begins again"
 
 
 def test_the_wait_for_the_next_miss_ends_when_it_is_missed() -> None:

@@ -159,7 +159,7 @@ def test_what_was_unplaced_though_its_job_is_to_run_is_placed_again_whatever_the
     world.append("stranger", [Change(world.units[1], 2, (), "by-magic", "cancelled", 2**53, moved=2**53)])
     world.run(0.3)
     change = world.change(world.units[1])
-    asked = "it was unplaced, and nobody asked for the end of its job: placed anew from the checkpoint log"
+    asked = "it was unplaced, and nobody asked for the end of its job: placed again from the checkpoint log"
     assert (change.epoch, change.scheme, change.asked, change.moved, change.reason) == (3, "none", 3, -1, asked)
 
 

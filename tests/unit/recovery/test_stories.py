@@ -274,7 +274,7 @@ def test_the_secondary_dies_and_a_new_one_is_started() -> None:
     world = cluster()
     world.kill("w2")
     assert story(world.settle()) == [
-        "u-0#4: normal -> alone (hybrid): w1 leads; the secondary is gone: the primary goes on alone",
+        "u-0#4: normal -> alone (hybrid): w1 leads; the secondary is gone: the primary continues alone",
         "u-0#5: alone -> normal (hybrid): w1 leads, w3 hot; there is no secondary: a new secondary",
     ]
 
@@ -316,7 +316,7 @@ def test_both_copies_killed_together_are_placed_anew_from_the_checkpoint_log() -
     assert story(world) == [
         "u-0#4: normal -> alone (hybrid): w2 leads; the primary is gone: the secondary takes its place",
         "u-0#5: alone -> alone (hybrid): w3 leads; "
-        "the primary is gone: placed anew from the checkpoint log (worker w2 ended)",
+        "the primary is gone: placed again from the checkpoint log (worker w2 ended)",
     ]
     world.restart("w2")
     world.settle()
@@ -415,7 +415,7 @@ def test_none_waits_for_its_worker_to_return() -> None:
     world.settle()
     assert world.story[1:] == [
         "u-0#2: alone -> alone (none): w1 leads; "
-        "the primary is gone: placed anew from the checkpoint log (worker w1 returned)"
+        "the primary is gone: placed again from the checkpoint log (worker w1 returned)"
     ]
 
 
@@ -510,7 +510,7 @@ def test_when_all_copies_that_told_of_the_end_are_gone_another_one_tells_it() ->
     world.run(2)
     assert story(world) == [
         "u-0#4: normal -> alone (hybrid): w3 leads; "
-        "both copies are gone: placed anew from the checkpoint log (worker w1 ended, worker w2 ended)"
+        "both copies are gone: placed again from the checkpoint log (worker w1 ended, worker w2 ended)"
     ]
     assert world.workers["w3"].copies[UNIT].state == "ended"
 

@@ -76,7 +76,7 @@ class Worker:
     alive: bool = True
     stalled: bool = False
     hears: bool = True
-    """False: it is cut off from the broker, but goes on."""
+    """False: it is cut off from the broker, but continues."""
     slow: bool = False
     """It answers, but its copies get nothing done."""
     hosts: str = ""

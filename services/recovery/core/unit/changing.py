@@ -33,7 +33,7 @@ EDGES: Mapping[tuple[Rung, Rung], Gate | None] = {
     (_R.CATCHING, _R.STANDBY): _G.CAUGHT_UP,
     (_R.STANDBY, _R.ACTIVE): _G.CAUGHT_UP,
     (_R.COVERED, _R.ACTIVE): None,
-    # Down: covered by checkpoints first, and by a durable one before it stops sending or sleeps.
+    # Down: covered by checkpoints first, and by a durable one before it stops sending or is suspended.
     (_R.ACTIVE, _R.COVERED): None,
     (_R.STANDBY, _R.CATCHING): None,
     (_R.COVERED, _R.CATCHING): _G.DURABLE,

@@ -121,7 +121,7 @@ class Situation:
 
     @property
     def target_flags(self) -> Flags:
-        """For a copy that goes on as secondary; where the scheme has none, it is let go in a later record."""
+        """For a copy that continues as secondary; where the scheme has none, it is let go in a later record."""
         return (self.target if self.target is not Rung.ABSENT else Rung.HOT).flags
 
     @property
@@ -193,7 +193,7 @@ class Situation:
 
     @property
     def loss(self) -> str:
-        """What happened to the workers that held its copies, for the reason of a record that places the unit anew."""
+        """What happened to the workers that held its copies, for the reason of a record that places the unit again."""
         return ", ".join(self._loss(copy) for copy in self.change.copies)
 
     def _loss(self, copy: Copy) -> str:
@@ -251,7 +251,8 @@ class Situation:
     def over(self) -> bool:
         """The unit has ended: its last marker is valid, so that no copy has anything left to process or to send.
 
-        A copy that says so has told it to `progress` before; only if all that have are gone, perhaps none was heard.
+        A copy that says so has published it in `progress` before; only if all that have are gone, perhaps none was
+        heard.
         """
         ended = (copy for copy in self.change.copies if (report := self.report(copy)) and report.state == "ended")
         return any(not self.gone(copy) for copy in ended)
