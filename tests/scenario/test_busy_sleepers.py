@@ -48,8 +48,8 @@ class Busy:
         del self.cluster.workers["w1"]
 
     def held_bytes(self) -> int:
-        """What the one that sleeps keeps of its inputs."""
-        state = sleeper(self.second).running
+        """What the suspended one keeps of its inputs."""
+        state = suspended(self.second).running
         assert state is not None
         return sum(kept for _, kept in state.intake.inputs.kept_bytes())
 
@@ -60,14 +60,14 @@ class Busy:
         assert {(row["key"], row["n"]) for row in rows} == {(f"k{x % 7}", x // 7 + 1) for x in range(self.fed)}
 
 
-def sleeper(worker: Worker) -> UnitCopy:
+def suspended(worker: Worker) -> UnitCopy:
     (only,) = worker._copies.here.values()
     return only
 
 
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> Busy:
-    monkeypatch.setattr(intake, "ASLEEP_INPUT_BYTES", LIMIT)
+    monkeypatch.setattr(intake, "SUSPENDED_INPUT_BYTES", LIMIT)
     monkeypatch.setattr(receiving, "RETURN_MS", RETURN_MS)
     return Busy()
 

@@ -30,7 +30,7 @@ from tests.support.orders import JOB, Order, check, orders
 CHAIN = JOB + "placement: {units: [[orders], [large], [big]]}\n"
 FAULTS = "fault_tolerance: {default: {scheme: SCHEME}, fail_stop_timeout_s: 1, checkpoint: {interval_ms: 50}}\n"
 SCHEMES = ("none", "passive", "hybrid", "active-replication")
-"""Restarted where it was, placed anew, switched and rolled back, both at work; the others are between these."""
+"""Restarted where it was, placed again, switched and rolled back, both at work; the others are between these."""
 
 
 class Run:
@@ -49,7 +49,7 @@ class Run:
 
     def go_on(self, turns: int) -> None:
         ends_ms = self.cluster.now_ms + turns
-        self.until(lambda: self.cluster.now_ms >= ends_ms, "time goes on")
+        self.until(lambda: self.cluster.now_ms >= ends_ms, "time passes")
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         self.cluster.under_load(self.load, condition, what)

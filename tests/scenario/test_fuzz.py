@@ -111,7 +111,7 @@ def test_a_decoder_gives_a_record_or_its_declared_error(kind: str, seed: int) ->
 @settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_no_controller_fails(seed: int) -> None:
-    """Nor one that finds all that in the log when it starts; and both go on to plan what is submitted next."""
+    """Nor one that finds all that in the log when it starts; and both continue to plan what is submitted next."""
     random = Random(seed)
     cluster = Cluster()
     cluster.submit(job())

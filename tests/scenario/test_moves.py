@@ -65,7 +65,7 @@ def test_whatever_fails_while_units_move_the_results_are_exact(scheme: str, stri
         elif strike == "new replica":
             cluster.start_replica(f"another-{cluster.now_ms}")
         ends_ms = cluster.now_ms + chance.randrange(20, 400)
-        cluster.under_load(load, lambda ends_ms=ends_ms: cluster.now_ms >= ends_ms, "time goes on")  # type: ignore[misc]
+        cluster.under_load(load, lambda ends_ms=ends_ms: cluster.now_ms >= ends_ms, "time passes")  # type: ignore[misc]
         for name in list(cluster.frozen):
             cluster.thaw(name)
         for name in {"w1", "w2", "w3", "w4"} - cluster.workers.keys():

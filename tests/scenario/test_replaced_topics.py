@@ -1,5 +1,5 @@
 """A source's topic is deleted and created anew: its offsets mean other records, so the job stops until a person says
-where to go on. A sink's topic that is gone is waited for.
+where to continue. A sink's topic that is gone is waited for.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def refill(cluster: MemoryCluster, count: int) -> None:
 
 
 def test_nothing_of_a_topic_that_was_created_anew_is_read_at_the_old_offset() -> None:
-    """It went on at the old offset once the new topic had outgrown it: what came before that was skipped."""
+    """It continued at the old offset once the new topic had outgrown it: what came before that was skipped."""
     cluster = ran()
     cluster.replace("orders", 2)
     cluster.until(lambda: bool(stopped(cluster)))
     refill(cluster, 400)
     cluster.turn(3_000)
     assert amounts(cluster) == once(range(50))
-    assert "topic orders of source orders was deleted and created anew" in stopped(cluster)
+    assert "topic orders of source orders was deleted and created again" in stopped(cluster)
     assert "holdfast resume grown --from earliest" in stopped(cluster)
     with pytest.raises(CommandFailed, match="nothing of it can be computed again"):
         replay(cluster.log, cluster.cluster, f"grown@{GENERATION}")

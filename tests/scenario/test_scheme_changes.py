@@ -89,7 +89,7 @@ def test_every_change_is_completed_and_exact_when_a_worker_fails_in_the_middle_o
 
     def turns(most: int) -> None:
         ends_ms = cluster.now_ms + chance.randrange(1, most)
-        cluster.under_load(load, lambda: cluster.now_ms >= ends_ms, "time goes on")
+        cluster.under_load(load, lambda: cluster.now_ms >= ends_ms, "time passes")
 
     def strike() -> None:
         turns(150)

@@ -276,7 +276,7 @@ def beside_its_successor(lead: int, fed: list[Order]) -> tuple[Checkpoints, str,
 def test_a_zombie_that_wakes_behind_has_its_proposals_refused_and_its_transactions_fenced(
     lead: int, asleep: int, seed: int
 ) -> None:
-    """It slept while its successor went on: what it then proposes names a past that is no longer the last."""
+    """It slept while its successor continued: what it then proposes names a past that is no longer the last."""
     fed = orders(500, seed)
     cluster, old = started(lead)
     with trims_checked(cluster) as known:

@@ -1,4 +1,4 @@
-"""A commit whose answer never came: made or not, its rows are there once, and the copy goes on from where it is."""
+"""A commit whose answer never came: made or not, its rows are there once, and the copy continues from where it is."""
 
 from __future__ import annotations
 

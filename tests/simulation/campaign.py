@@ -1,4 +1,4 @@
-"""Many seeds, one line of JSON each, so that a campaign can be interrupted and goes on; and its report."""
+"""Many seeds, one line of JSON each, so that a campaign can be interrupted and continues; and its report."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Campaign:
                     wrong = sum(bool(one.wrong) for one in self.lines.values())
                     bar.update(task, advance=1, description=f"{wrong} wrong" if wrong else "")
         except KeyboardInterrupt:
-            console.print("stopped; started again it goes on from here")
+            console.print("stopped; started again it continues from here")
             status = INTERRUPTED
         print("\n".join(report(list(self.lines.values()))))
         return status or int(any(line.wrong for line in self.lines.values()))

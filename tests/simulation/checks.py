@@ -346,7 +346,7 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
 
 
 def _asked_to_read_anew(cluster: Cluster, generation: Generation) -> Iterator[str]:
-    """Of a topic that was created anew no record is cut until a person has said where the job goes on."""
+    """Of a topic that was created again no record is cut until a person has said where the job continues."""
     log, gone = of_plan(generation.plan), {past.id: past.seen for past in cluster.broker.past}
     for place, one in enumerate(cluster.broker.written if gone else ()):
         if one.partition.topic != generation.topics.cuts:
@@ -536,7 +536,7 @@ def _every_partition_is_read(cluster: Cluster, generation: Generation, log: CutL
     for source in generation.plan.sources:
         own = [log.task(task_name(source.operator, index)) for index in range(len(source.owners))]
         count = cluster.broker.topics()[source.topic]
-        # A drain ends partitions at 0 that the topic had before it was created anew.
+        # A drain ends partitions at 0 that the topic had before it was created again.
         read = sorted(r.partition for task in own for r in task.ranges if r.partition < count or r.stop)
         if read != list(range(count)):
             yield f"partitions: {source.operator} reads {read} of {source.topic}, which has {count}"

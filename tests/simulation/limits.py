@@ -38,7 +38,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (parts, "PIECE_BYTES", (1, 30, 16 * 1024)),
         (parts, "PART_BYTES", (50, 500, 512 * 1024)),
         (unit_image, "SETTLED_ENTRIES", (1, 3, 1_000)),
-        (intake, "ASLEEP_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
+        (intake, "SUSPENDED_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
         (receiving, "RETURN_MS", (100, 1_000, 10_000)),
         (cutting, "MAX_LEAD_BYTES", (300, 3_000, 32 * 1024 * 1024)),
     )

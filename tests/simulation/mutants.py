@@ -593,7 +593,7 @@ def last_goal_wins(true: Any, self: Standings, offset: int, goal: Goal) -> None:
 
 
 def snapshot_taken_for_the_present() -> AbstractContextManager[object]:
-    """A late reader goes on at the end of the log, and not at the `upto` of the last snapshot."""
+    """A late reader continues at the end of the log, and not at the `upto` of the last snapshot."""
     true = assignments._from
 
     def behind(messages: Any, upto: int) -> Any:
@@ -650,7 +650,7 @@ def balanced_to_and_fro(true: Any, self: _Load, left: str, taken: str) -> Any:
 
 @_method(Copies, "reconcile")
 def copies_never_closed(true: Any, self: Copies[Any]) -> None:
-    """What an assignment no longer names goes on."""
+    """What an assignment no longer names continues."""
     for key, named in self._decisions.named().items():
         self._place(key, named)
 

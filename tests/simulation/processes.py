@@ -79,7 +79,7 @@ class Process(ABC):
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def clock_us(self) -> int:
-        """Monotonic; goes on a little each time it is asked, as work takes time."""
+        """Monotonic; advances a little each time it is asked, as work takes time."""
         self._lag_us += self.step_us
         return self.timeline.now_us + self._lag_us
 

@@ -1,4 +1,4 @@
-"""A topic of the user is deleted and created anew while the job runs: the fault, and what the checkers need for it.
+"""A topic of the user is deleted and created again while the job runs: the fault, and what the checkers need for it.
 
 The records of a deleted topic can be read by nobody, so the fault waits until every copy has processed them, and the
 user keeps further records back: from there on the results are those of what the cuts name, exactly. What happens to a
@@ -93,7 +93,7 @@ class Reading:
 
 
 def replaced(cluster: Cluster, fault: Fault) -> None:
-    """detail: a user's topic, and where the job is to go on; it is gone for ms, and then has count partitions."""
+    """detail: a user's topic, and where the job is to continue; it is gone for ms, and then has count partitions."""
     topic, start = fault.detail.split(" ")
     if topic not in cluster.held:
         cluster.held[topic] = []
@@ -166,7 +166,7 @@ class _Renewal:
         self._cluster.broker.create([TopicSpec(self._topic, self._partitions)])
         self._id = self._cluster.broker.describe([self._topic])[self._topic].id
         self._created_us = self._cluster.timeline.now_us
-        self._cluster.story.tell(f"{self._topic} is created anew as {self._id}")
+        self._cluster.story.tell(f"{self._topic} is created again as {self._id}")
         self._when(lambda: self._stopped() or self._long_ago(), self._refill)
 
     def _stopped(self) -> bool:

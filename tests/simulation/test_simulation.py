@@ -10,7 +10,7 @@ from tests.simulation.scenario import draw
 SEEDS = range(12)
 FOUND = {
     ("takeovers", 22, 30_000): "a marker written after a refused one of the same batch held the newest cuts: a restart "
-    "from it would have gone on behind records that nobody had processed",
+    "from it would have continued behind records that nobody had processed",
     ("standby", 388, 30_000): "a restore waited behind 62 trims, one request each, on a slow way to the broker",
     ("runs", 2217, 30_000): "of the simulation: a record that was refused was to be there twice",
     ("fan-out", 2741, 30_000): "of the simulation: a job on its way as the faults ended was never drained",

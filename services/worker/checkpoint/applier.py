@@ -17,7 +17,7 @@ from services.worker.checkpoint.pieces import timed_pieces
 from services.worker.checkpoint.unit_image import UnitImage
 
 JUMP_BATCHES = 256
-"""A copy that processes and is this far behind another's marker goes on from there instead of catching up."""
+"""A copy that processes and is this far behind another's marker continues from there instead of catching up."""
 
 
 class Applier:

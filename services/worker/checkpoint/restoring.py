@@ -21,7 +21,7 @@ from services.log.protocol import Log
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored image. next_offset: where to go on reading the checkpoint log. cuts_end: of the cut log, by then."""
+    """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log."""
 
     log: CheckpointLog
     image: Image
@@ -47,8 +47,8 @@ def rebuild(
 ) -> Rebuilt:
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
-    A large image takes seconds, in which the unit goes on elsewhere and its inputs are trimmed up to its newest marker:
-    a copy that is seconds behind would find its positions gone, and would rebuild again and again.
+    A large image takes seconds, in which the unit continues elsewhere and its inputs are trimmed up to its newest
+    marker: a copy that is seconds behind would find its positions gone, and would rebuild again and again.
 
     Args:
         acked: the unit's batch of which `progress` said, before this call, that its marker is there.

@@ -145,8 +145,8 @@ class Idling:
     ) -> tuple[tuple[int, ...], int]:
         """(partitions that could give way further than they do, to what)."""
         silent = {p for p, standing in standings.items() if standing.rests and self._silent(p, now_ms)}
-        awake = (self._level(p, standing) for p, standing in standings.items() if p not in silent)
-        level = min(awake, default=others)
+        heard = (self._level(p, standing) for p, standing in standings.items() if p not in silent)
+        level = min(heard, default=others)
         behind = tuple(p for p in sorted(silent) if (floor := self._floor(p)) is None or floor < level)
         return behind, level
 

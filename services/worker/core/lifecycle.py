@@ -145,7 +145,7 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.RUNNING, Placed, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
     (_S.RUNNING, Finished, None): (_S.ENDED, _STOP),
     (_S.SUSPENDED, Finished, None): (_S.ENDED, _STOP),
-    # What was in flight is unknown: only the delivered position tells, and the rows behind it are at hand.
+    # What was in flight is unknown: only the delivered position shows it, and the rows behind it are at hand.
     (_S.RUNNING, OutputIndefinite, None): (_S.RUNNING, (_A.KEEP_ROWS, _A.CLOSE_OUTPUTS, _A.OUTPUTS)),
     (_S.RUNNING, InputBroken, None): (_S.RESTORING, _REBUILD),
     (_S.SUSPENDED, InputBroken, None): (_S.RESTORING, _REBUILD),

@@ -1,6 +1,6 @@
 """Where in the cut log a restart reads on: as it was just before the first cut behind the batch that a marker names.
 
-Source: PROTOCOL 3 and 6. A marker with later cuts would lose the records between: a restart would go on behind them.
+Source: PROTOCOL 3 and 6. A marker with later cuts would lose the records between: a restart would continue behind them.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class JobView:
         known = self.progress.get(record.unit)
         self.progress[record.unit] = record if known is None else later(known, record)
 
-    def read_told(self, record: Progress) -> None:
-        """As a unit told it. Raises msgspec.ValidationError when no unit of the job can have said so."""
+    def read_published(self, record: Progress) -> None:
+        """As a unit published it. Raises msgspec.ValidationError when no unit of the job can have said so."""
         known = self.progress.get(record.unit)
         if record.unit not in self.layouts and record.unit not in {unit.name for unit in self.plan.units}:
             raise msgspec.ValidationError(f"the job has no unit {record.unit!r}")

@@ -58,7 +58,7 @@ class ProgressReader:
     def offer(self, chunk: Chunk) -> None:
         for message in self._job.passed_over(chunk).messages:
             try:
-                self._job.read_told(progress.decode(message.value() or b""))
+                self._job.read_published(progress.decode(message.value() or b""))
             except msgspec.DecodeError as error:
                 self._refusals.refuse(chunk.partition, message.offset(), error, self._job.plan.job)
 

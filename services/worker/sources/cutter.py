@@ -34,7 +34,7 @@ from services.worker.sources.user_topic import SourceFeed
 
 _GROWN_TABLE = (
     "topic {topic} of a table has grown from {planned} to {now} partitions: rows of one key may lie in two of them, "
-    "and nobody knows which is newer. Submit the job again, with a topic into which the table was written anew"
+    "and nobody knows which is newer. Submit the job again, with a topic into which the table was written again"
 )
 
 
@@ -43,7 +43,7 @@ class Cutter:
 
     Args:
         until: the end of the cut log before anything was read of the sources. What is read before all that is known may
-            be of a topic that was created anew.
+            be of a topic that was created again.
 
     rewired: what a feed reads has changed since it was last set to False.
     """
@@ -142,13 +142,13 @@ class Cutter:
             self._deciding.discard(record.task)
 
     def skip(self, batch: int) -> None:
-        """Goes on behind a batch that another copy has done."""
+        """Continues behind a batch that another copy has done."""
         for feed in self.feeds.values():
             feed.skip(batch)
         self._restarts.forget(batch)
 
     def release(self) -> None:
-        """Proposals under way are another copy's business now: commit has gone, or come anew."""
+        """Proposals under way are another copy's business now: commit has gone, or come back."""
         self._deciding.clear()
         self._guard.release()
         self._stirred_ms = self._around.clock_ms()
@@ -161,7 +161,7 @@ class Cutter:
         """Appends every cut that is due; none once a topic is found to be another one."""
         for record in self._guard.look(self._log, self._around.topics, now_ms):
             self._around.appender.append(self._partition, cuts.encode(record))
-            self._tell(record)
+            self._publish(record)
         for name, feed in self.feeds.items():
             self._ask(name, feed, now_ms)
             if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
@@ -172,7 +172,7 @@ class Cutter:
         rhythm = self._job.rhythm
         return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=math.inf)
 
-    def _tell(self, record: Replaced) -> None:
+    def _publish(self, record: Replaced) -> None:
         detail = stopped(self._job.plan.job, {record.operator: record}, self._log.tasks)
         now_ms = self._around.time_ms()
         self._around.happened(Event(time_ms=now_ms, kind="topic-replaced", job=self._job.plan.job, detail=detail))
@@ -200,7 +200,7 @@ class Cutter:
             stirred_ms=self._stirred_ms,
             settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._settled(feed, now_ms),
             deciding=feed.task.name in self._deciding,
-            paused=self._log.stopped or self._guard.told(feed.task.operator.name),
+            paused=self._log.stopped or self._guard.proposed(feed.task.operator.name),
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
             grown=not held and bool(self._joining(feed, ends, now_ms)),
@@ -236,7 +236,7 @@ class Cutter:
             self._begin({source})
 
     def _begin(self, sources: Collection[str]) -> None:
-        """Sources whose topics were replaced go on where the cut log says, or end where they stand."""
+        """Sources whose topics were replaced continue where the cut log says, or end where they stand."""
         for name, feed in self._users.items():
             if _source(feed) in sources:
                 self.rewired = True

@@ -26,7 +26,7 @@ class Feed(ABC):
         batch: the last batch that is done.
 
     ended: the last cut done was final. lives: grows when it is to be read from elsewhere. idling: when its partitions
-    are idle; None: never, whatever feeds it tells the time.
+    are idle; None: never, whatever feeds it says how far time is.
     """
 
     idling: Idling | None = None

@@ -1,4 +1,4 @@
-"""Watches for records that a cut names and that never come: nobody would say why the job stands still.
+"""Watches for records that a cut names and that never come: else the job would stop and not say why.
 
 A cut is valid whatever offsets it names. One whose records lie beyond the end of their partition was not made by
 reading them; or the partition has lost its tail. Only a person can say what counts then.

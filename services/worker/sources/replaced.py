@@ -1,6 +1,6 @@
 """The copy that cuts checks whether the topics that a job reads are still those that it began to read.
 
-A topic that was deleted and created anew has the same name and other records: its offsets mean something else. Source:
+A topic that was deleted and created again has the same name and other records: its offsets mean something else. Source:
 PROTOCOL 3, docs/decisions/0026.
 """
 
@@ -14,8 +14,8 @@ from services.kernel.logs.cuts import CutLog
 from services.worker.host.topic_watch import TopicWatch
 
 _STOPPED = (
-    "topic {topic} of source {source} was deleted and created anew (its id was {was}, it is {found}): nothing is read "
-    "of the new one{unsure}. `holdfast resume {job} --from earliest` (or latest) goes on with it"
+    "topic {topic} of source {source} was deleted and created again (its id was {was}, it is {found}): nothing is read "
+    "of the new one{unsure}. `holdfast resume {job} --from earliest` (or latest) continues with it"
 )
 _UNSURE = ". Cut when nobody had noticed, and perhaps without records of the old one or with some of the new: {batches}"
 _GONE = "topic {topic} of source {source} is gone: waiting for it"
@@ -31,7 +31,7 @@ class TopicGuard:
         self._before: dict[str, int] = {}
         self._now: dict[str, int] = {}
 
-    def told(self, source: str) -> bool:
+    def proposed(self, source: str) -> bool:
         """A record that stops the source is on its way."""
         return any(name == source for name, _ in self._told)
 

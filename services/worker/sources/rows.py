@@ -163,12 +163,12 @@ class RowsFeed(Feed):
 
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:
         """The lowest of the lanes; those that were silent for idle_after_s do not count."""
-        awake = [
+        heard = [
             r.newest_us
             for r in ranges
             if r.partition != DECISIONS and (r.stop > r.start or not self._silent(self._lanes[r.partition], now_ms))
         ]
-        return watermark.of_partitions(awake, int(self._plan.lateness_s * 1_000_000))
+        return watermark.of_partitions(heard, int(self._plan.lateness_s * 1_000_000))
 
     def _silent(self, lane: _Lane, now_ms: float) -> bool:
         if lane.heard_ms is None or not lane.at_end:

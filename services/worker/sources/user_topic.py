@@ -83,7 +83,7 @@ class SourceFeed(Feed):
         self._empty([(partition, waiting.cut) for partition, waiting in self._waiting.items()])
 
     def begin(self, state: TaskCuts, reads: bool, now_ms: float) -> None:
-        """Goes on with the new topic; of batches whose records are not here nothing is left, so they count as lost.
+        """Continues with the new topic; of batches whose records are not here nothing is left, so they count as lost.
 
         Args:
             reads: else the source ends where it stands.

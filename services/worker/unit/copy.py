@@ -192,7 +192,7 @@ class UnitCopy:
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
         batch = 0 if rebuilt.marker is None else rebuilt.marker.b
-        if batch > self._restored_batch:  # one that sleeps gets on by the markers of another copy alone
+        if batch > self._restored_batch:  # a suspended copy advances by the markers of another copy alone
             self._rebuilds, self._restored_batch = 0, batch
         self._handle(lifecycle.Restored(batch))
 

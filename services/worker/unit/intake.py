@@ -21,7 +21,7 @@ from services.worker.sources.cutter import Cutter
 from services.worker.sources.feed import Feed
 
 MAX_INPUT_BYTES = 64 * 1024 * 1024
-ASLEEP_INPUT_BYTES = 1024 * 1024
+SUSPENDED_INPUT_BYTES = 1024 * 1024
 
 
 class Intake:
@@ -141,7 +141,7 @@ class Intake:
         return any(feed.records for feed in self.feeds.values())
 
     def skip(self, marker: Marker) -> None:
-        """Goes on behind a batch that another copy has done."""
+        """Continues behind a batch that another copy has done."""
         self.inputs.skip(marker)
         self.cutter.skip(marker.b)
 
@@ -164,13 +164,13 @@ class Intake:
             self._hold_one(partition, full, kept < MAX_INPUT_BYTES // 2 or waited_for)
 
     def overfed(self) -> set[Partition]:
-        """What a copy that sleeps beside a busy input need not be offered any more.
+        """What a suspended copy beside a busy input need not be offered any more.
 
         Nearly all of it would be dropped again with the next checkpoint. Measured: a source's records took 1.7 us each.
         """
         most = self._job.rhythm.max_records
         busy = {one for one, feeds in self._fed.items() if any(feed.backlog(one.index) > most for feed in feeds)}
-        return busy | {one for one, kept in self.inputs.kept_bytes() if kept > ASLEEP_INPUT_BYTES}
+        return busy | {one for one, kept in self.inputs.kept_bytes() if kept > SUSPENDED_INPUT_BYTES}
 
     def _hold_one(self, partition: Partition, full: bool, drained: bool) -> None:
         if full and partition not in self._held:
@@ -198,5 +198,5 @@ def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:
 
 
 def _lives(fed: Mapping[Partition, list[Feed]]) -> dict[Partition, tuple[int, ...]]:
-    """How often each feed of a partition has begun anew: one that has is to be given it from where it is now."""
+    """How often each feed of a partition has begun again: one that has must be given it from where it is now."""
     return {partition: tuple(feed.lives for feed in feeds) for partition, feeds in fed.items()}

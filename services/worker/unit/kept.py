@@ -1,6 +1,6 @@
 """What a copy has made and may not put out: its frames while `send` is off, its sink rows while `commit` is off.
 
-Source: PROTOCOL 6, the keep rule: everything above the last valid marker is kept, and goes first when the flag goes on.
+Source: PROTOCOL 6, the keep rule: everything above the last valid marker is kept, and goes first when the flag is set.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from services.worker.host.surroundings import Subscriber, Subscriptions
 from services.worker.unit.running import Running
 
 RETURN_MS = 10_000
-"""For so long a copy that sleeps stays away from an input that was too busy for it."""
+"""For so long a suspended copy stays away from an input that was too busy for it."""
 
 
 class Receiving:
@@ -67,9 +67,7 @@ class Receiving:
             self._data.add(self._subscriber, joined)
 
     def _leave(self, overfed: set[Partition], now_ms: float) -> None:
-        """What it sleeps beside is read by others, or by nobody: it goes on from the newest marker when it wakes, or
-        after a while.
-        """
+        """A suspended copy stops reading them: it resumes from the newest marker, or after a while."""
         if leaving := overfed - self._left:
             self._data.remove(self._subscriber, leaving)
             self._left |= leaving

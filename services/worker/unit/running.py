@@ -203,7 +203,7 @@ class Running:
 
     @property
     def stopped(self) -> str:
-        """Why the job goes on only when a person says so; or empty."""
+        """Why the job continues only when a person says so; or empty."""
         return self.intake.cutter.stopped
 
     @property
@@ -315,7 +315,7 @@ class Running:
         self.intake.inputs.forget_hashes(marker.b)
 
     def jumped(self, marker: Marker) -> None:
-        """The state is as of another copy's marker, which is ahead: go on from there."""
+        """The state is as of another copy's marker, which is ahead: continue from there."""
         self._processing.jump(marker)
         self.marked(marker)
 

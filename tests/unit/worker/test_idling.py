@@ -10,7 +10,7 @@ CLOSING = 10_000
 
 
 class Task:
-    """Two partitions: 0 falls silent at 100, 1 goes on; both are read to their ends."""
+    """Two partitions: 0 falls silent at 100, 1 continues; both are read to their ends."""
 
     def __init__(self, idle_after_ms: float | None = AFTER_MS, close_after_ms: float | None = None) -> None:
         self.now_ms = 0.0
@@ -71,7 +71,7 @@ def test_an_end_that_kafka_does_not_confirm_is_no_end() -> None:
     task = one_goes_on()
     task.hears(task.asks(1_900), {0: 7, 1: task.ends[1]})
     assert task.watermark == 100, "it holds more than the reader has brought"
-    assert task.asks(1_901) is None, "its silence counts anew"
+    assert task.asks(1_901) is None, "its silence counts again"
     task.brings(1, 4_000, at_ms=4_000)
     task.hears(task.asks(5_000), {})
     assert task.watermark == 100, "its leader is away"

@@ -99,18 +99,18 @@ def view() -> tuple[JobView, str]:
 def test_progress_that_was_told_is_a_maximum() -> None:
     job, unit = view()
     for processed, acked in ((10, 3), (9, 5), (12, 4)):
-        job.read_told(Progress(unit, processed, acked))
+        job.read_published(Progress(unit, processed, acked))
     assert (job.progress[unit].processed, job.progress[unit].acked) == (12, 5)
 
 
 def test_what_was_told_of_a_unit_far_ahead_holds_until_its_next_word() -> None:
     job, unit = view()
-    job.read_told(Progress(unit, 10, 3))
-    job.read_told(Progress(unit, 2**53, 2**53))
-    job.read_told(Progress(unit, 11, 4))
+    job.read_published(Progress(unit, 10, 3))
+    job.read_published(Progress(unit, 2**53, 2**53))
+    job.read_published(Progress(unit, 11, 4))
     assert (job.progress[unit].processed, job.progress[unit].acked) == (11, 4)
-    job.read_told(Progress(unit, 11 + TAKEN_BACK_BATCHES, 4))
-    job.read_told(Progress(unit, 12, 4))
+    job.read_published(Progress(unit, 11 + TAKEN_BACK_BATCHES, 4))
+    job.read_published(Progress(unit, 12, 4))
     assert job.progress[unit].processed == 11 + TAKEN_BACK_BATCHES, "a takeover sets nobody back"
 
 
@@ -118,7 +118,7 @@ def test_what_was_told_of_a_unit_far_ahead_holds_until_its_next_word() -> None:
 def test_progress_that_no_unit_can_have_made_is_refused(odd: Progress) -> None:
     job, _ = view()
     with pytest.raises(msgspec.ValidationError):
-        job.read_told(odd)
+        job.read_published(odd)
     assert not job.progress
 
 

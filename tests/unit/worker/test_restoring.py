@@ -38,7 +38,7 @@ class Unit:
 
 
 class SlowImage(MemoryImage):
-    """The unit goes on by so many batches whenever something is applied to it, until they run out."""
+    """The unit continues by so many batches whenever something is applied to it, until they run out."""
 
     def __init__(self, unit: Unit, steps: list[int]) -> None:
         super().__init__()

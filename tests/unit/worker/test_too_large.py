@@ -1,4 +1,4 @@
-"""Rows larger than their topic takes go to the dead letters; the others go on, in one transaction with them."""
+"""Rows larger than their topic takes go to the dead letters; the others continue, in one transaction with them."""
 
 from __future__ import annotations
 

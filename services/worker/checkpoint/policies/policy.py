@@ -67,7 +67,7 @@ class Sight(Protocol):
 class Policy(Protocol):
     """When a unit captures. kind: what its captures begin.
 
-    Of several policies the first whose time has come counts. A policy may remember what `captured` tells it, and
+    Of several policies the first whose time has come counts. A policy may remember what `captured` gives it, and
     nothing else: it reads no clock, and the same calls give the same answers.
     """
 

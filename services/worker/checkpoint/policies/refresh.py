@@ -1,7 +1,7 @@
 """Between two sweeps a unit with a standby captures, too, for as long as that writes hardly more.
 
-The standby goes on from the newest marker and processes again what came since, so a failover is as short as the marker
-is near. It is worth its bytes where keys seldom come again from one sweep to the next: then the same entries are
+The standby continues from the newest marker and processes again what came since, so a failover is as short as the
+marker is near. It is worth its bytes where keys seldom come again from one sweep to the next: then the same entries are
 written, only sooner. Source: MECHANISMS H1 (each checkpoint refreshes the secondary), PROTOCOL 6.
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from services.worker.checkpoint.policies.policy import Kind, Sight
 
 PATIENCE = 4
-"""After so many intervals a unit captures whether its output was trimmed or not, so that acks and trimming go on."""
+"""After so many intervals a unit captures whether its output was trimmed or not, so that acks and trimming continue."""
 REST_MS = 8_000
 """A unit that has done only empty batches captures at this interval: they are few, quickly done again, and leave
 little to trim. A sweep every 500 ms through units without data was half of what a worker at rest used, one
