@@ -98,9 +98,9 @@ class Replay:
         return all(unit.ended for unit in self._units)
 
     @property
-    def awake(self) -> list[str]:
+    def uncut(self) -> list[str]:
         """The source tasks that may have a cut for the next batch."""
-        return [name for unit in self._units for name in unit.awake]
+        return [name for unit in self._units for name in unit.uncut]
 
     @property
     def waiting(self) -> list[str]:
@@ -111,7 +111,7 @@ class Replay:
         """The next batch, by every unit that can run it: a source task may be ahead of the others.
 
         Args:
-            taken: by source task that is awake and has cut that batch.
+            taken: by source task that has not ended and has cut that batch.
 
         Raises:
             OtherRecords: the records are not those of the cut.
@@ -143,11 +143,11 @@ class _ReplayedUnit:
         return self._unit.ended
 
     @property
-    def awake(self) -> list[str]:
+    def uncut(self) -> list[str]:
         return [name for name, source in self._sources.items() if not source.ended]
 
     def ready(self, batch: int, taken: Mapping[str, Taken]) -> bool:
-        for name in self.awake:
+        for name in self.uncut:
             self._sources[name].taken = taken.get(name)
         return not self.ended and ready(batch, self._sources, self.inputs)
 
@@ -248,7 +248,7 @@ class _Source(_Replayed):
         self._newest: dict[int, int | None] = {}
 
     def _bring(self, taken: Taken) -> Brought:
-        """A cut names the newest event time of each partition: a topic that was created anew has another one."""
+        """A cut names the newest event time of each partition: a topic that was created again has another one."""
         read = self._reading.read(taken.cut.ranges, taken.records, self._newest)
         for r, found in zip(taken.cut.ranges, read.ranges, strict=True):
             if found.newest_us != r.newest_us and not r.lost:

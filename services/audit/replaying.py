@@ -5,7 +5,8 @@ one in memory alike. What it needs of a job are its plan, its whole cut log and 
 
 A sink's record names query and batch, but neither job nor generation. The records of a generation are taken to be those
 from the time of its plan to the time of the next plan of that job: an earlier generation is fenced before it ends, and
-a later one is admitted only then. Another job that writes the same query name to the same topic cannot be told apart.
+a later one is admitted only then. Another job that writes the same query name to the same topic cannot be
+distinguished.
 """
 
 from __future__ import annotations
@@ -118,10 +119,10 @@ def replay(
         closing(_Found(log, recording, first_batch)) as found,
     ):
         for batch in range(1, recording.batches + 1):
-            awake = run.awake
-            taken = decided.batch(batch, awake)
+            uncut = run.uncut
+            taken = decided.batch(batch, uncut)
             outcomes = run.process({task: sources.take(task, cut) for task, cut in taken.items()})
-            _check_cut(recording, run, batch, sorted(set(awake) - set(taken)))
+            _check_cut(recording, run, batch, sorted(set(uncut) - set(taken)))
             for outcome in outcomes:
                 late.update(outcome.dropped)
                 lost.update(outcome.lost)
@@ -302,7 +303,7 @@ class _Sources:
             if source.topic not in known:
                 raise CommandFailed(f"topic {source.topic}, which source {source.operator} reads, is gone")
             if source.topic_id and known[source.topic].id not in ("", source.topic_id):
-                raise CommandFailed(_ANEW.format(topic=source.topic, source=source.operator), _STATE)
+                raise CommandFailed(_REPLACED.format(topic=source.topic, source=source.operator), _STATE)
             first = {
                 Partition(source.topic, index): source.first.get(index, 0)
                 for index in range(known[source.topic].partitions)
@@ -340,7 +341,7 @@ class _Sources:
         return CommandFailed(f"retention has deleted records that were cut, offsets {', '.join(gone)}", _LONGER)
 
 
-_ANEW = (
+_REPLACED = (
     "topic {topic}, which source {source} reads, was deleted and created anew: the records that the job took in are "
     "gone, so nothing of it can be computed again"
 )

@@ -69,20 +69,20 @@ def up(
 
         with waiting("starting the cluster ...", quiet=as_json):
             cluster = start_detached(settings, workers)
-        _tell(cluster, as_json)
+        _print(cluster, as_json)
     else:
         from services.cli.foreground import run_in_foreground
 
-        run_in_foreground(settings, workers, lambda cluster: _tell(cluster, as_json), quiet=as_json)
+        run_in_foreground(settings, workers, lambda cluster: _print(cluster, as_json), quiet=as_json)
 
 
 def _check_secret(settings: Settings) -> None:
-    """On a Kafka that others can write to, only a seal tells the cluster's records from theirs."""
+    """On a Kafka that others can write to, only a seal distinguishes the cluster's records from theirs."""
     from services.log.secret import HOW, SECRET, is_said, keyring, readable_by_others
 
     sealed = keyring() is not None
     if settings.kafka and not is_said():
-        message = f"others can write to Kafka at {settings.kafka}: the cluster needs a secret to tell its records apart"
+        message = f"others can write to Kafka at {settings.kafka}: the cluster needs a secret to know its own records"
         raise CommandFailed(message, f"{HOW}; or do without: {SECRET}=off", USAGE)
     if settings.kafka and not sealed:
         note(f"{SECRET} is off: any writer to Kafka can write records that the cluster takes for its own")
@@ -90,7 +90,7 @@ def _check_secret(settings: Settings) -> None:
         note(f"others on this machine can read the cluster's secret: `chmod 600 {file}`")
 
 
-def _tell(cluster: Cluster, as_json: bool) -> None:
+def _print(cluster: Cluster, as_json: bool) -> None:
     if as_json:
         print_json({"bootstrap_servers": cluster.bootstrap_servers, "console": None, "data_dir": cluster.data_dir})
     else:

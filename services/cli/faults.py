@@ -40,7 +40,7 @@ def stall(
     worker: Worker,
     seconds: Annotated[float, typer.Option("--seconds", "-s", min=0, max=86_400, help="For how long.")],
     duty: Annotated[
-        float, typer.Option("--duty", min=0, max=1, help=f"Share of each {PERIOD_S:g} s in which it stands still.")
+        float, typer.Option("--duty", min=0, max=1, help=f"Share of each {PERIOD_S:g} s in which it is stopped.")
     ] = 1.0,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,

@@ -111,12 +111,12 @@ def submit(
     try:
         job = read_job(file)
         spark, starting = submitting.on_spark(job.spec), f"starting job {job.spec.name} ..."
-        with connected(data_dir, kafka) as door, waiting(starting, quiet=as_json) as tell:
+        with connected(data_dir, kafka) as door, waiting(starting, quiet=as_json) as report:
             if create_topics:
                 allow = allowed(job.spec, data_dir)
                 door.log.create(missing_topics(job.spec, door.present, door.topics.prefix, allow, partitions))
             patience_s = timeout or submitting.patience_s(spark)
-            done = submitting.submit(door, job.raw, patience_s, tell if spark else lambda how_far: None)
+            done = submitting.submit(door, job.raw, patience_s, report if spark else lambda how_far: None)
             warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
     except JobRejected as rejected:
         _refuse(str(file), rejected.problems, as_json)
@@ -166,7 +166,7 @@ def resume(
     kafka: KafkaAt = None,
     as_json: Json = False,
 ) -> None:
-    """Go on after a pause, or with a source's topic that was created anew."""
+    """Continue after a pause, or with a source's topic that was created again."""
     _command("resume", job, timeout, "running", data_dir, kafka, as_json, "" if start is None else start.value)
 
 
@@ -196,7 +196,7 @@ def scheme(
         if unit not in names:
             raise typer.BadParameter(f"job {job} has no unit '{unit}': one of {', '.join(names)}")
         submitting.change_scheme(door, line, unit, wanted, timeout)
-    _tell({"job": line.job, "generation": line.generation, "state": f"running, {unit} under {wanted}"}, as_json)
+    _print({"job": line.job, "generation": line.generation, "state": f"running, {unit} under {wanted}"}, as_json)
 
 
 def move(
@@ -254,7 +254,7 @@ def _command(
         late = {} if job.state == state else submitting.command(door, kind, job, timeout, start).late_dropped
     done: dict[str, Any] = {"job": job.job, "generation": job.generation, "state": state}
     counts = {"late_dropped": once_each(late).by_source, "late_by_stream": late} if late else {}
-    _tell(done | counts, as_json)
+    _print(done | counts, as_json)
     if late and not as_json:
         note(f"note: {dropped_as_late(late)}: the rows lack them")
 
@@ -268,7 +268,7 @@ def _check_runs(job: JobLine) -> None:
         )
 
 
-def _tell(done: dict[str, Any], as_json: bool) -> None:
+def _print(done: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(done)
     else:

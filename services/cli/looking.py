@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schemas.events import Event
     from services.view.cluster import JobStatus, UnitLine
 
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes, until Ctrl-C.")]
 
 
 def list_jobs(

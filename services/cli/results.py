@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def results(
     job: JobName,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Name of the query.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new rows, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new rows, until Ctrl-C.")] = False,
     until_idle: Annotated[
         float | None, typer.Option("--until-idle", min=0, help="End when no row came for so many seconds.")
     ] = None,

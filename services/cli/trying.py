@@ -102,7 +102,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
         "late_by_stream": late,
         "lost": sum(one.lost for one in totals),
     }
-    _tell(summary, as_json, [f"{d.origin} offset {d.offset}: {d.reason}" for d in finished.dead])
+    _print(summary, as_json, [f"{d.origin} offset {d.offset}: {d.reason}" for d in finished.dead])
 
 
 def _records(path: Path, source: Source) -> Iterator[list[bytes]]:
@@ -164,15 +164,15 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def _tell(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:
+def _print(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:
     if as_json:
         typer.echo(json.dumps(summary), err=True)
         return
     rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())  # type: ignore[call-overload]
     typer.echo(f"\r{summary['records']:,} records in; rows out: {rows}", err=True)
     if summary["late_by_stream"]:
-        told = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
-        typer.echo(f"{told}: allowed_lateness_s is too short for them", err=True)
+        dropped = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
+        typer.echo(f"{dropped}: allowed_lateness_s is too short for them", err=True)
     for line in dead[:MAX_SHOWN_DEAD_LETTERS]:
         typer.echo(f"dead letter: {line}", err=True)
     if len(dead) > MAX_SHOWN_DEAD_LETTERS:

@@ -80,10 +80,10 @@ class Search:
             try:
                 record = cuts.decode(value)
             except msgspec.DecodeError as error:
-                self._tell(at, offset, str(error), holds=False)
+                self._report(at, offset, str(error), holds=False)
                 continue
             if offset in self.skipped.get(at, ()):
-                self._tell(at, offset, f"a {type(record).__name__.lower()}", holds=False)
+                self._report(at, offset, f"a {type(record).__name__.lower()}", holds=False)
                 continue
             if not log.read(offset, record) or not isinstance(record, Cut) or record.task in ahead:
                 continue  # what follows on a cut falls with it
@@ -93,7 +93,7 @@ class Search:
                 if stop > ends[partition]:
                     ahead.add(record.task)
                     cause = f"cut {record.batch} of {record.task} goes to {stop} of {partition}, beyond its end"
-                    self._tell(at, offset, cause, holds=True)
+                    self._report(at, offset, cause, holds=True)
 
     def _frames(self) -> None:
         """Records that are no frames, and both of two frames that contradict each other."""
@@ -111,10 +111,10 @@ class Search:
                 header = frames.unpack(value)
                 payload_of(value, header)
             except ValueError as error:
-                self._tell(at, offset, str(error), holds=False)
+                self._report(at, offset, str(error), holds=False)
                 continue
             if offset in self.skipped.get(at, ()):
-                self._tell(at, offset, "a frame", holds=False)
+                self._report(at, offset, "a frame", holds=False)
                 continue
             key = header.writer, header.batch, header.part
             first, known = firsts.setdefault(key, (offset, header.payload_hash))
@@ -122,19 +122,19 @@ class Search:
                 named = f"writer {key[0]} batch {key[1]} part {key[2]}"
                 for one, other in ((first, offset), (offset, first)):
                     cause = f"{named} has other rows at offset {other}: one of the two is wrong"
-                    self._tell(at, one, cause, holds=True)
+                    self._report(at, one, cause, holds=True)
 
     def _each(self, at: Partition, decode: Callable[[bytes], object]) -> None:
         for offset, value in self._records(at):
             try:
                 decode(value)
             except msgspec.DecodeError as error:
-                self._tell(at, offset, str(error), holds=False)
+                self._report(at, offset, str(error), holds=False)
 
     def _records(self, at: Partition) -> Iterator[tuple[int, bytes]]:
         return ((message.offset(), message.value() or b"") for message in self.log.scan(at))
 
-    def _tell(self, at: Partition, offset: int, cause: str, *, holds: bool) -> None:
+    def _report(self, at: Partition, offset: int, cause: str, *, holds: bool) -> None:
         skipped = offset in self.skipped.get(at, ())
         self.found.append(PoisonLine(at.topic, at.index, offset, cause, holds and not skipped, skipped))
 
@@ -183,11 +183,11 @@ def skip(door: Door, plan: Plan, at: Partition, offset: int) -> None:
     now_ms = int(time.time() * 1000)
     decision = Skip(plan.job, plan.generation, at.topic, at.index, offset, now_ms)
     detail = f"{at} offset {offset}: passed over by every reader from now on"
-    told = Event(now_ms, "record-skipped", plan.job, detail=detail, topic=at.topic, partition=at.index, offset=offset)
+    event = Event(now_ms, "record-skipped", plan.job, detail=detail, topic=at.topic, partition=at.index, offset=offset)
     appender = door.log.appender("repair")
     try:
         appender.append(Partition(door.topics.plans, 0), plans.encode(decision))
-        appender.append(Partition(door.topics.events, 0), events.encode(told))
+        appender.append(Partition(door.topics.events, 0), events.encode(event))
         appender.flush(ANSWER_S)
     finally:
         appender.close()

@@ -141,7 +141,7 @@ class _Originals:
         if (at, letter.offset) not in self._read:
             self._read = self._fetch(at, letter.offset)
         found = self._read.get((at, letter.offset))
-        # a topic that was created anew holds other records at the same places
+        # a topic that was created again holds other records at the same places
         return found if found is not None and (found.value() or b"")[:MAX_RAW_BYTES] == letter.raw else None
 
     def close(self) -> None:

@@ -54,11 +54,11 @@ def patience_s(spark: Sequence[str]) -> float:
     return PATIENCE_S + SPARK_S * len(spark)
 
 
-def submit(door: Door, raw: dict[str, Any], timeout_s: float, tell: Callable[[str], None]) -> Submitted:
+def submit(door: Door, raw: dict[str, Any], timeout_s: float, report: Callable[[str], None]) -> Submitted:
     """Returns once every unit runs.
 
     Args:
-        tell: called with the progress whenever the cluster reports it.
+        report: called with the progress whenever the cluster reports it.
 
     Raises:
         JobRejected: the cluster refuses it. CommandFailed: it failed, or does not run in time.
@@ -75,7 +75,7 @@ def submit(door: Door, raw: dict[str, Any], timeout_s: float, tell: Callable[[st
                 raise CommandFailed(f"job {last.job} has ended: {record.reason}")
             if isinstance(record, Status):
                 last = record
-                tell(_how_far(last))
+                report(_how_far(last))
             if last.state == "running":
                 return Submitted(last.job, run, last)
             if last.state == "failed":
@@ -128,7 +128,7 @@ def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = 
     """Returns once the job has been paused, has been resumed or has ended; then with what it has counted.
 
     Args:
-        start: for resume, where topics that were created anew are read from.
+        start: for resume, where topics that were created again are read from.
 
     Raises:
         CommandFailed: it is refused, or not done in time (it may be later).

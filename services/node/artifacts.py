@@ -141,7 +141,7 @@ def _resolve(wanted: ArtifactSet, staging: Path) -> Path:
         raise ArtifactsMissing(
             f"downloading the jars of {wanted.name} failed; is Maven Central reachable from here (Java takes a proxy "
             f"from JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...)? Ivy says:\n"
-            + "\n".join(_telling_lines(done.stdout + done.stderr))
+            + "\n".join(_meaningful_lines(done.stdout + done.stderr))
         )
     return jars
 
@@ -164,7 +164,7 @@ def _ivy_jar() -> Path:
     return found[-1]
 
 
-def _telling_lines(output: str) -> list[str]:
+def _meaningful_lines(output: str) -> list[str]:
     """Ivy's output without progress dots and the list of every place it tried."""
     noise = ("..", "====", "--", "/", "http")
     lines = [line.strip() for line in output.splitlines()]

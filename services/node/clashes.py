@@ -106,7 +106,7 @@ def living_stranger(log: Log, topics: ClusterTopics, neighbours: Neighbours, bea
 
 
 def look_around(log: Log, topics: ClusterTopics, neighbours: Neighbours) -> None:
-    """Tells them what was written lately, up to now. Raises Retriable."""
+    """Gives them what was written lately, up to now. Raises Retriable."""
     partition = Partition(topics.heartbeats, 0)
     end = log.offsets([partition], "end")[partition]
     for message in log.scan(partition, _recently(log, partition, end)):

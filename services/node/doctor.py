@@ -130,7 +130,7 @@ def disk(settings: Settings) -> Finding:
     free = shutil.disk_usage(existing).free / GIB
     advice = f"free some, or set HOLDFAST_HOME to another disk than that of {home}"
     if short := shortage(existing):
-        return Finding("disk space", Verdict.FAIL, short, f"{advice}; a cluster there waits for room, and then goes on")
+        return Finding("disk space", Verdict.FAIL, short, f"{advice}; a cluster there continues once there is room")
     return _at_least("disk space", free, "GiB free", warn_below=5, fail_below=1, advice=advice)
 
 

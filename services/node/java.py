@@ -21,7 +21,7 @@ class JavaMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """path: of the program; version: the major one; build: what `java -version` says, which tells builds apart."""
+    """path: of the program; version: the major one; build: what `java -version` says, which distinguishes builds."""
 
     path: str
     version: int

@@ -47,8 +47,8 @@ class Lifeline:
         threading.Thread(target=self._await, args=(died,), name="lifeline", daemon=True).start()
 
     def _await(self, died: Callable[[], None]) -> None:
-        with os.fdopen(self._held, "rb") as told:
-            if not told.read(1):
+        with os.fdopen(self._held, "rb") as taken:
+            if not taken.read(1):
                 return
         if self._library.pthread_mutex_lock(self._mutex) == errno.EOWNERDEAD:
             died()

@@ -23,7 +23,7 @@ def read_topic(
     """(partition, record) in the order of each partition.
 
     Args:
-        follow: go on for ever. until_idle_s: go on until nothing came for so long, and what was there at the call has;
+        follow: for ever. until_idle_s: until nothing came for so long, and what was there at the call has;
             it goes before `follow`. Without either, the end is where each partition ended at the call.
     """
     wanted = [Partition(topic, index) for index in range(partitions)]
