@@ -17,7 +17,7 @@ DEADLINE_S = 300.0
 
 
 class MeasureFailed(Exception):
-    """A measure cannot go on: what happened."""
+    """A measure cannot continue: what happened."""
 
 
 class Refused(MeasureFailed):

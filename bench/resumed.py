@@ -1,4 +1,4 @@
-"""A bench that goes on where it was stopped: what it made lies in a file, a line of JSON each."""
+"""A bench that continues where it was stopped: what it made lies in a file, a line of JSON each."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def go_on(work: Callable[[], None], err: Console) -> int:
     try:
         work()
     except KeyboardInterrupt:
-        err.print("stopped; started again it goes on from here")
+        err.print("stopped; started again it continues from here")
         return INTERRUPTED
     except (MeasureFailed, HoldfastError) as error:
-        err.print(f"error: {error}; started again it goes on from here", markup=False)
+        err.print(f"error: {error}; started again it continues from here", markup=False)
         return 1
     return 0

@@ -224,7 +224,7 @@ def _await_row_of(cluster: BenchCluster, topic: str, sent_ms: float, behind: int
         found[:] = [at for at, row in _rows(cluster, f"{topic}-out", behind) if row["at_ms"] > sent_ms][:1]
         return bool(found)
 
-    _until(there, "results go on")
+    _until(there, "results continue")
     return found[0]
 
 

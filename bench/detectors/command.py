@@ -1,4 +1,4 @@
-"""The command ./scripts/bench detectors: goes on where it was stopped, reports what was made so far."""
+"""The command ./scripts/bench detectors: continues where it was stopped, reports what was made so far."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "the same. A suspicion is false if the worker is heard again within five intervals. Nobody fails: how soon a "
         "failure would have been known is worked out for one half an interval after each heartbeat. The second table "
         "is about the switches that the cluster itself made meanwhile: none was needed, so they may cost nothing but "
-        "work. Started again it goes on where it was.",
+        "work. Started again it continues where it was.",
         epilog=f"detectors: {listed}.",
     )
     parser.add_argument("--detector", nargs="+", choices=list(DETECTORS), default=list(DETECTORS), metavar="DETECTOR")

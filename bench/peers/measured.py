@@ -22,7 +22,7 @@ GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """time_s: on a clock that only goes on. rows: committed so far. cpu_s: of the peer's processes so far."""
+    """time_s: on a clock that only advances. rows: committed so far. cpu_s: of the peer's processes so far."""
 
     time_s: float
     rows: int

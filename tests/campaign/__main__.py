@@ -45,10 +45,10 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         (brokers.run if of_brokers else _run)(record, wanted, options)
     except KeyboardInterrupt:
-        _err.print("stopped; started again it goes on from here")
+        _err.print("stopped; started again it continues from here")
         status = INTERRUPTED
     except OutOfTime:
-        _err.print("out of time; started again it goes on from here")
+        _err.print("out of time; started again it continues from here")
     except EXPECTED as error:
         _err.print(f"the cluster does not start: {error}", markup=False)
         status = 1
@@ -91,7 +91,7 @@ def _in_one_cluster(
     bar: Progress,
     task: object,
 ) -> bool:
-    """Rounds until none is left or one is not exact; True if another cluster is to go on."""
+    """Rounds until none is left or one is not exact; True if another cluster is to continue."""
     upcoming = next(rounds, None)
     if upcoming is None:
         return False
@@ -118,7 +118,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     kills = campaigns.add_parser(
         "kills",
         description="Kills workers at every record they write, and at random, and checks every row of every job. "
-        "Started again it goes on where it was. Exit status 1 if anything is not exact, or a point was not reached.",
+        "Started again it continues where it was. Exit status 1 if anything is not exact, or a point was not reached.",
         epilog="points: " + "; ".join(f"{name}: {what}" for name, what in POINTS.items()),
     )
     kills.add_argument("--points", nargs="+", default=[], metavar="POINT", help="default: all")
@@ -128,7 +128,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     of_brokers = campaigns.add_parser(
         "brokers",
         description="Kills, freezes, restarts and cuts off brokers of a Kafka of three, and workers with them, and "
-        "checks every row of every job by the job's own check and by replay. Started again it goes on where it was. "
+        "checks every row of every job by the job's own check and by replay. Started again it continues where it was. "
         "Exit status 1 if anything is not exact.",
         epilog="faults: " + "; ".join(f"{name}: {what}" for name, what in FAULTS.items()),
     )
@@ -148,7 +148,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 def _add_common(parser: argparse.ArgumentParser, state: Path) -> None:
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long, to go on another time")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long; it can be continued")
     parser.add_argument("--restart", action="store_true", help="forget what was done before")
     parser.add_argument("--state", type=Path, default=state, metavar="FILE", help=f"default: {state}")
 

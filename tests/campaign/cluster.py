@@ -208,7 +208,7 @@ class RunningJob:
     def go_on(self, seconds: float, load: int) -> None:
         """Lets time pass, under load."""
         ends = time.monotonic() + seconds
-        self.until(lambda: time.monotonic() >= ends, "time goes on", load=load)
+        self.until(lambda: time.monotonic() >= ends, "time passes", load=load)
 
     # -- how far it is ------------------------------------------------------------------------------------------------
 

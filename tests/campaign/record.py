@@ -1,4 +1,4 @@
-"""What a campaign has found so far: a line of JSON for each strike, so that it can go on later; and its report."""
+"""What a campaign has found so far: a line of JSON for each strike, so that it can continue later; and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input on a real cluster: it is named, dead-lettered or refused, and everything else goes on."""
+"""Bad input on a real cluster: it is named, dead-lettered or refused, and everything else continues."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_a_topic_that_was_created_anew_stops_the_job_until_a_person_says_where_t
     assert ids(site, name, 50) == Counter(range(50))
     replace(site, f"{name}-in", 2)
     until(lambda: status(site, name)["state"] == "stopped", "the job stops")
-    assert f"topic {name}-in of source s was deleted and created anew" in status(site, name)["error"]
+    assert f"topic {name}-in of source s was deleted and created again" in status(site, name)["error"]
     feed(site, f"{name}-in", range(100, 300))
     feed(site, f"{name}-in", range(300, 400), 1)
     assert "--from earliest" in site.call("resume", name, status=1)

@@ -1,4 +1,4 @@
-"""One worker is cut off the broker: its units go on elsewhere, and when it is back it is a zombie that does no harm."""
+"""One worker is cut off the broker: its units continue elsewhere; once back, it is a zombie that does no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk under a cluster is full: Kafka ends, workers end, the supervisor stays, and later all goes on."""
+"""The disk under a cluster is full: Kafka ends, workers end, the supervisor stays, and later all continues."""
 
 from __future__ import annotations
 

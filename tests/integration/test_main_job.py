@@ -75,7 +75,7 @@ class Cluster:
         return answered(lambda: self.log.offsets([Partition(topic, 0)], "end"))[Partition(topic, 0)]
 
     def await_more(self, topic: str, before: int) -> None:
-        until(lambda: self.delivered(topic) > before, "results go on")
+        until(lambda: self.delivered(topic) > before, "results continue")
 
     def kill(self, name: str) -> None:
         """SIGKILL; returns when the worker is back under a new incarnation."""

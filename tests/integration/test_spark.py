@@ -122,7 +122,7 @@ class Cluster:
         return sum(frame.rows for one in found if isinstance(one, Commit) for frame in one.frames)
 
     def await_more(self, name: str, before: int) -> None:
-        until(lambda: self.delivered(name) > before, "results go on")
+        until(lambda: self.delivered(name) > before, "results continue")
 
     def signal(self, driver: str, number: signal.Signals) -> str:
         """Sends a signal to the driver's process and its JVM; returns its incarnation."""

@@ -1,4 +1,4 @@
-"""Spark operators that keep state of every kind go on exactly where a driver died: their queries over files, one a
+"""Spark operators that keep state of every kind continue exactly where a driver died: their queries over files, one a
 micro-batch, each taken over as a standby would.
 
 Source: PROTOCOL 12.

@@ -109,7 +109,7 @@ class Fate:
         return done
 
     def _reached(self, point: str) -> Doom | None:
-        """The doom to meet, now that its point is reached; None to go on."""
+        """The doom to meet, now that its point is reached; None to continue."""
         with self._lock:
             self._look()
             if self._doom is None or self._doom.point != point or self._doom.worker not in ("", WORKER):

@@ -36,7 +36,7 @@ def _score(delay: Column) -> Column:
 
 
 def failing_once(flights: DataFrame, mark: str) -> DataFrame:
-    """Every partition's first try of a task ends with an error once it has written rows; the next spreads them anew."""
+    """Every partition's first try of a task ends with an error once it has written rows; the next writes them again."""
 
     def fail(batches):  # type: ignore[no-untyped-def]
         context = TaskContext.get()

@@ -27,7 +27,7 @@ UNRESOLVED = re.compile(r"\b(?:PROTOCOL|MECHANISMS|STYLE)\.md\b|\bSource: STYLE\
 
 
 def sources() -> Iterator[tuple[Path, str]]:
-    """Each file with its text on one line: a citation may go on in the next line."""
+    """Each file with its text on one line: a citation may continue in the next line."""
     for folder in CITED_IN:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if path != Path(__file__):

@@ -1,4 +1,4 @@
-"""A bench that was stopped goes on with what it had made."""
+"""A bench that was stopped continues with what it had made."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def test_however_it_ends_it_says_how_to_go_on(fault: BaseException | None, statu
 
     assert go_on(work, Console(file=told)) == status
     assert says in told.getvalue()
-    assert bool(fault) == ("goes on from here" in told.getvalue())
+    assert bool(fault) == ("continues from here" in told.getvalue())
