@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.costs import Costs
 from schemas.reading import Count, Strict, Whole
 
 
@@ -38,6 +39,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     can be distinguished.
     leaving: it was asked to stop, and ends once it commits for no unit any more. refused: so many records since its
     start, by topic.
+    costs: of some of the copies, the others' are in the heartbeats before and after.
     """
 
     worker: str
@@ -57,6 +59,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     address: str = ""
     leaving: bool = False
     refused: dict[str, Count] = {}
+    costs: tuple[Costs, ...] = ()
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):

@@ -91,8 +91,17 @@ def _draw_status(found: JobStatus) -> None:
         say(f"error: {found.error}")
 
 
-def units(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
-    """Show who runs what of a job, with which flags."""
+def units(
+    job: JobName,
+    costs: Annotated[
+        bool, typer.Option("--costs", help="What each copy costs: load, state, checkpoints, phases; and each edge's rate.")
+    ] = False,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Show who runs what of a job, with which flags; or what it costs."""
+    from services.cli.costs import draw_costs
     from services.cli.whereabouts import connected
     from services.view.reading import named_job, read_all, read_progress
 
@@ -103,7 +112,10 @@ def units(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json
             raise CommandFailed(f"job {job} has no units: it was not admitted", f"`holdfast status {job}` says why")
         read_progress(door, view, plan)
     found = view.units(plan)
-    if as_json:
+    if costs:
+        spent = view.costs(plan)
+        print_json(spent) if as_json else draw_costs(spent)
+    elif as_json:
         print_json(found)
     else:
         columns = ("unit", "tasks", "scheme", "epoch", "role", "worker", "state", "batch", "flags")

@@ -27,6 +27,7 @@ from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.counting import behind, counted, summed
 from services.kernel.plans.layout import task_name
+from services.view.costs import CostsView, JobCosts
 from services.view.losses import once_each
 
 SILENT_MS = 1000
@@ -158,6 +159,7 @@ class ClusterView:
         self._statuses: dict[str, Status] = {}
         self._workers: dict[str, Worker] = {}
         self._progress: dict[tuple[str, str], Progress] = {}
+        self._costs = CostsView()
         self.refused: Counter[str] = Counter()
         self._folds = {
             topics.plans: self._read_decision,
@@ -212,6 +214,8 @@ class ClusterView:
             self._workers[record.worker] = Worker(record)
         elif record.incarnation == known.beat.incarnation:
             known.beat = record
+        if isinstance(record, Heartbeat):
+            self._costs.read(record)
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -341,6 +345,11 @@ class ClusterView:
     def units(self, plan: Plan) -> list[UnitLine]:
         """Which copies run the units of a job."""
         return [self._unit_line(plan, unit) for unit in plan.units]
+
+    def costs(self, plan: Plan) -> JobCosts:
+        """What the copies of a job cost, and what goes along its edges."""
+        change = self._assigned.of
+        return self._costs.job(plan, [(one, change(unit_key(plan.job, plan.generation, one.name))) for one in plan.units])
 
     def _unit_line(self, plan: Plan, unit: UnitPlan) -> UnitLine:
         change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))

@@ -1,0 +1,56 @@
+"""What one copy of a unit costs, and what goes through it: counters that only grow, from which a reader derives rates.
+
+Source: MECHANISMS C5 (load, capture and paste cost), A3 and A4 (phases of a recovery, use of CPU and network), P1 (rates
+of streams), S3 (size of a checkpoint).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.reading import Count
+
+
+class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of one copy. Counters of time and bytes begin with its process; those of records with the job's generation.
+
+    inputs: records and bytes taken in up to its batch, by edge: `<source>`, or `<operator>.<n>` for a topic between
+    units. Bytes of a user's topic are counted about. outputs: records put out, by edge: `<operator>.<n>` or `<sink>`.
+    unsaved: records taken in since the newest valid marker, to be replayed after a failure.
+
+    cpu_ms: CPU time of the thread that turns the copy: on batches, on its own checkpoints and on those that it applies.
+    processed: records of the batches that this process ran; process_ms: the time that these batches took.
+    captures, applies: runs written, and runs of other copies applied; capture_ms, apply_ms: the time that they took.
+    checkpoint_bytes: appended to the checkpoint log; run_bytes: of the last run. checkpoint_age_ms: since the newest
+    valid marker was read; null: it has read none. sent_bytes: of frames.
+    state_keys: as of its batch; state_bytes: about, by the mean of what was last encoded or applied.
+
+    Phases, each by itself and as measured last; null: not yet. deploy_ms: loading and warming the operators.
+    restore_ms: reading and applying the checkpoint log, of restore_bytes. receive_ms: from the flag until every input
+    has answered. send_ms: from the first frame after the flag until it is acknowledged. open_ms: from the flag until it
+    may write to the sinks.
+    """
+
+    unit: str
+    inputs: dict[str, tuple[Count, Count]] = {}
+    outputs: dict[str, Count] = {}
+    unsaved: Count = 0
+    cpu_ms: float = 0.0
+    processed: Count = 0
+    process_ms: float = 0.0
+    captures: Count = 0
+    capture_ms: float = 0.0
+    applies: Count = 0
+    apply_ms: float = 0.0
+    checkpoint_bytes: Count = 0
+    run_bytes: Count = 0
+    checkpoint_age_ms: float | None = None
+    sent_bytes: Count = 0
+    state_keys: Count = 0
+    state_bytes: Count = 0
+    deploy_ms: float | None = None
+    restore_ms: float | None = None
+    restore_bytes: Count = 0
+    receive_ms: float | None = None
+    send_ms: float | None = None
+    open_ms: float | None = None

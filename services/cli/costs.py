@@ -1,0 +1,62 @@
+"""What a job costs, as tables for people."""
+
+from __future__ import annotations
+
+from services.cli.terminal import print_table
+from services.view.costs import CopyCosts, EdgeCosts, JobCosts
+
+_LOAD = (
+    "unit", "role", "worker", "load", "records/s", "throughput/s", "unsaved", "keys", "state", "capture ms", "apply ms",
+    "run", "checkpoint age ms",
+)  # fmt: skip
+_PHASES = ("unit", "role", "worker", "deploy", "restore", "restored", "receive", "send", "open outputs")
+_EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
+
+
+def draw_costs(found: JobCosts) -> None:
+    """Load and state, then phases, then edges."""
+    title = "load, state and checkpoints"
+    print_table(_LOAD, map(_load, found.copies), title=title, empty="no copy has reported its costs yet")
+    if found.copies:
+        print_table(_PHASES, map(_phases, found.copies), title="phases as measured last, milliseconds")
+    if found.edges:
+        print_table(_EDGES, map(_edge, found.edges), title="edges")
+
+
+def _load(one: CopyCosts) -> tuple[object, ...]:
+    return (
+        one.unit, one.role, one.worker, None if one.load is None else f"{one.load:.1%}", _whole(one.records_per_s),
+        _whole(one.throughput_per_s), one.unsaved, one.state_keys, _size(one.state_bytes), _ms(one.capture_ms),
+        _ms(one.apply_ms), _size(one.run_bytes), _whole(one.checkpoint_age_ms),
+    )  # fmt: skip
+
+
+def _phases(one: CopyCosts) -> tuple[object, ...]:
+    return (
+        one.unit, one.role, one.worker, _ms(one.deploy_ms), _ms(one.restore_ms), _size(one.restore_bytes),
+        _ms(one.receive_ms), _ms(one.send_ms), _ms(one.open_ms),
+    )  # fmt: skip
+
+
+def _edge(one: EdgeCosts) -> tuple[object, ...]:
+    way = "into" if one.direction == "in" else "out of"
+    rates = _whole(one.records_per_s), None if one.bytes_per_s is None else _size(round(one.bytes_per_s))
+    return (one.edge, way, one.unit, one.records, _size(one.bytes), *rates)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _ms(value: float | None) -> str | None:
+    return None if value is None else f"{value:,.1f}"
+
+
+def _size(size: int | None) -> str | None:
+    """Bytes, in the unit that leaves the fewest digits."""
+    if size is None:
+        return None
+    amount, names = float(size), ["B", "KiB", "MiB", "GiB"]
+    while amount >= 1024 and len(names) > 1:
+        amount, names = amount / 1024, names[1:]
+    return f"{amount:,.0f} {names[0]}" if names[0] == "B" else f"{amount:,.1f} {names[0]}"

@@ -1,0 +1,188 @@
+"""What the copies of a job cost, and what goes along its edges: rates from the counters in heartbeats, for people.
+
+Source: MECHANISMS C5, A3 and P1; what is measured is in schemas/costs.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from schemas.assignments import Change, unit_key
+from schemas.costs import Costs
+from schemas.heartbeats import Heartbeat
+from schemas.plans import Plan, UnitPlan
+
+RATE_MS = 15_000
+"""Rates are means over the last heartbeats that span so long a time, or less if there were none before."""
+
+
+class CopyCosts(msgspec.Struct, frozen=True):
+    """A line of `holdfast units --costs`: one copy. Null: not known, or not yet measured.
+
+    load: share of one CPU that its batches, checkpoints and applied runs take. records_per_s: taken in.
+    throughput_per_s: for each second that was spent on batches; so many a second can be replayed. capture_ms, apply_ms:
+    mean of a run, over the life of the process. The others are as in schemas/costs.py.
+    """
+
+    unit: str
+    worker: str
+    incarnation: str
+    role: str
+    load: float | None
+    records_per_s: float | None
+    throughput_per_s: float | None
+    unsaved: int
+    state_keys: int
+    state_bytes: int
+    capture_ms: float | None
+    apply_ms: float | None
+    run_bytes: int
+    checkpoint_bytes_per_s: float | None
+    checkpoint_age_ms: float | None
+    sent_bytes_per_s: float | None
+    deploy_ms: float | None
+    restore_ms: float | None
+    restore_bytes: int
+    receive_ms: float | None
+    send_ms: float | None
+    open_ms: float | None
+
+
+class EdgeCosts(msgspec.Struct, frozen=True):
+    """An edge into a unit or to a sink. edge: a source, an operator and the number of its topic, or a sink.
+
+    bytes: null at a sink, where none are counted.
+    """
+
+    edge: str
+    unit: str
+    direction: str
+    records: int
+    bytes: int | None
+    records_per_s: float | None
+    bytes_per_s: float | None
+
+
+class JobCosts(msgspec.Struct, frozen=True):
+    """What `holdfast units --costs` prints. edges: as the leader of each unit counts them."""
+
+    copies: tuple[CopyCosts, ...]
+    edges: tuple[EdgeCosts, ...]
+
+
+class _Sample(NamedTuple):
+    time_ms: int
+    costs: Costs
+
+
+class _Counted:
+    """What one incarnation has said of one unit: its last words, and those to compare them with."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque()
+
+    def add(self, sample: _Sample) -> None:
+        if self._samples and sample.time_ms <= self._samples[-1].time_ms:
+            return
+        self._samples.append(sample)
+        while sample.time_ms - self._samples[0].time_ms > RATE_MS:
+            self._samples.popleft()
+
+    @property
+    def last(self) -> Costs:
+        return self._samples[-1].costs
+
+    @property
+    def first(self) -> Costs:
+        return self._samples[0].costs
+
+    def per_s(self, now: float, before: float) -> float | None:
+        """Of a counter, given its last value and its first. A copy that has reloaded a checkpoint counts records again."""
+        return _mean(max(0, now - before) * 1000, self._samples[-1].time_ms - self._samples[0].time_ms)
+
+
+class CostsView:
+    """Folds heartbeats; of each worker the newest incarnation counts."""
+
+    def __init__(self) -> None:
+        self._incarnations: dict[str, str] = {}
+        self._counted: dict[tuple[str, str], _Counted] = {}
+
+    def read(self, beat: Heartbeat) -> None:
+        known = self._incarnations.get(beat.worker, "")
+        if beat.incarnation < known:
+            return
+        if beat.incarnation != known:
+            self._incarnations[beat.worker] = beat.incarnation
+            for key in [key for key in self._counted if key[0] == beat.worker]:
+                del self._counted[key]
+        for costs in beat.costs:
+            self._counted.setdefault((beat.worker, costs.unit), _Counted()).add(_Sample(beat.time_ms, costs))
+
+    def job(self, plan: Plan, changes: Iterable[tuple[UnitPlan, Change | None]]) -> JobCosts:
+        """Of the copies that these changes name."""
+        copies: list[CopyCosts] = []
+        edges: list[EdgeCosts] = []
+        between = {edge.topic.rpartition(".data.")[2] for edge in plan.edges if edge.topic is not None}
+        for unit, change in changes:
+            key = unit_key(plan.job, plan.generation, unit.name)
+            for copy in () if change is None else change.copies:
+                counted = self._counted.get((copy.worker, key))
+                if counted is None or self._incarnations[copy.worker] != copy.incarnation:
+                    continue
+                role = "primary" if copy.flags.commit else "secondary"
+                copies.append(_copy(unit.name, copy.worker, copy.incarnation, role, counted))
+                if copy.flags.commit:
+                    edges += _edges(unit.name, counted, between)
+        return JobCosts(tuple(copies), tuple(edges))
+
+
+def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted) -> CopyCosts:
+    last, first = counted.last, counted.first
+    cpu_ms_per_s = counted.per_s(last.cpu_ms, first.cpu_ms)
+    return CopyCosts(
+        unit=unit,
+        worker=worker,
+        incarnation=incarnation,
+        role=role,
+        load=None if cpu_ms_per_s is None else round(cpu_ms_per_s / 1000, 4),
+        records_per_s=counted.per_s(last.processed, first.processed),
+        throughput_per_s=_mean((last.processed - first.processed) * 1000, last.process_ms - first.process_ms),
+        unsaved=last.unsaved,
+        state_keys=last.state_keys,
+        state_bytes=last.state_bytes,
+        capture_ms=_mean(last.capture_ms, last.captures),
+        apply_ms=_mean(last.apply_ms, last.applies),
+        run_bytes=last.run_bytes,
+        checkpoint_bytes_per_s=counted.per_s(last.checkpoint_bytes, first.checkpoint_bytes),
+        checkpoint_age_ms=last.checkpoint_age_ms,
+        sent_bytes_per_s=counted.per_s(last.sent_bytes, first.sent_bytes),
+        deploy_ms=last.deploy_ms,
+        restore_ms=last.restore_ms,
+        restore_bytes=last.restore_bytes,
+        receive_ms=last.receive_ms,
+        send_ms=last.send_ms,
+        open_ms=last.open_ms,
+    )
+
+
+def _edges(unit: str, counted: _Counted, between: set[str]) -> Iterator[EdgeCosts]:
+    """What the unit takes in, and what it gives to sinks: what goes to other units is counted where it arrives."""
+    last, first = counted.last, counted.first
+    for edge, (records, size) in sorted(last.inputs.items()):
+        before = first.inputs.get(edge, (0, 0))
+        rates = counted.per_s(records, before[0]), counted.per_s(size, before[1])
+        yield EdgeCosts(edge, unit, "in", records, size, *rates)
+    for edge, records in sorted(last.outputs.items()):
+        if edge not in between:
+            yield EdgeCosts(
+                edge, unit, "out", records, None, counted.per_s(records, first.outputs.get(edge, 0)), None
+            )
+
+
+def _mean(total: float, count: float) -> float | None:
+    return round(total / count, 3) if count else None

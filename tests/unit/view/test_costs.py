@@ -1,0 +1,95 @@
+"""Counters in heartbeats become rates; a restart of a worker begins them again."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas import heartbeats
+from schemas.assignments import PRIMARY, Copy, Flags, unit_key
+from schemas.costs import Costs
+from schemas.heartbeats import Heartbeat
+from services.cli.costs import draw_costs
+from services.view.costs import RATE_MS, JobCosts
+from tests.unit.view.test_cluster_view import NOW, RUN, TOPICS, Cluster
+
+UNIT = unit_key("flights", "1-aaaaaa", "late-0")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    copies = Copy("w1", "1", PRIMARY), Copy("w2", "1", Flags(commit=False, process=False, send=False))
+    return Cluster().decide(RUN).assign("late-0", 1, *copies)
+
+
+def beat(cluster: Cluster, time_ms: int, costs: Costs, worker: str = "w1", incarnation: str = "1") -> None:
+    record = Heartbeat(worker, incarnation, NOW + time_ms, 1, costs=(costs,))
+    cluster.view.read(TOPICS.heartbeats, heartbeats.encode(record))
+
+
+def found(cluster: Cluster) -> JobCosts:
+    return cluster.view.costs(RUN)
+
+
+def test_rates_are_differences_between_the_first_and_the_last_heartbeat(cluster: Cluster) -> None:
+    beat(cluster, 0, Costs(UNIT, {"flights": (100, 5_000)}, {"sink-out": 7}, cpu_ms=50, processed=100, process_ms=40))
+    (alone,) = found(cluster).copies
+    assert (alone.load, alone.records_per_s, alone.throughput_per_s) == (None, None, None)
+    last = Costs(
+        UNIT, {"flights": (2_100, 105_000)}, {"sink-out": 27}, unsaved=9, cpu_ms=550, processed=2_100, process_ms=440,
+        captures=4, capture_ms=10, state_keys=3,
+    )  # fmt: skip
+    beat(cluster, 2_000, last)
+    (copy,) = found(cluster).copies
+    assert (copy.worker, copy.role, copy.load) == ("w1", "primary", 0.25)
+    assert (copy.records_per_s, copy.throughput_per_s) == (1_000, 5_000)
+    assert (copy.capture_ms, copy.apply_ms, copy.unsaved, copy.state_keys) == (2.5, None, 9, 3)
+    into, out = found(cluster).edges
+    assert (into.edge, into.unit, into.records, into.bytes) == ("flights", "late-0", 2_100, 105_000)
+    assert (into.records_per_s, into.bytes_per_s) == (1_000, 50_000)
+    assert (out.edge, out.direction, out.records, out.bytes, out.records_per_s) == ("sink-out", "out", 27, None, 10)
+
+
+def test_only_the_last_seconds_make_a_rate(cluster: Cluster) -> None:
+    for second in range(100):
+        beat(cluster, second * 1_000, Costs(UNIT, processed=0 if second < 50 else (second - 50) * 10))
+    (copy,) = found(cluster).copies
+    assert copy.records_per_s == 10
+    beat(cluster, 99_000 + 2 * RATE_MS, Costs(UNIT, processed=490))
+    assert found(cluster).copies[0].records_per_s is None, "what is older says nothing of now"
+
+
+def test_counters_of_another_incarnation_are_not_compared(cluster: Cluster) -> None:
+    beat(cluster, 0, Costs(UNIT, processed=5_000))
+    beat(cluster, 1_000, Costs(UNIT, processed=6_000))
+    beat(cluster, 2_000, Costs(UNIT, processed=10), incarnation="2")
+    beat(cluster, 2_100, Costs(UNIT, processed=6_100))  # the former one's last words
+    assert found(cluster).copies == (), "the assignment still names the former incarnation"
+    cluster.assign("late-0", 2, Copy("w1", "2", PRIMARY))
+    (copy,) = found(cluster).copies
+    assert copy.records_per_s is None
+
+
+def test_a_copy_that_counts_records_again_has_no_negative_rate(cluster: Cluster) -> None:
+    beat(cluster, 0, Costs(UNIT, {"flights": (100, 10)}))
+    beat(cluster, 1_000, Costs(UNIT, {"flights": (80, 8)}))
+    assert found(cluster).edges[0].records_per_s == 0
+
+
+def test_a_standby_has_costs_and_no_edges_of_its_own(cluster: Cluster) -> None:
+    for worker in ("w1", "w2"):
+        beat(cluster, 0, Costs(UNIT, {"flights": (5, 50)}, applies=2, apply_ms=3.0), worker)
+    assert [(one.worker, one.role, one.apply_ms) for one in found(cluster).copies] == [
+        ("w1", "primary", 1.5),
+        ("w2", "secondary", 1.5),
+    ]
+    assert len(found(cluster).edges) == 1
+
+
+def test_costs_are_drawn_as_tables(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    draw_costs(found(cluster))
+    assert "no copy has reported its costs yet" in capsys.readouterr().out
+    beat(cluster, 0, Costs(UNIT, {"flights": (5, 3 * 1024**2)}, {"sink-out": 2}, state_bytes=1_536, restore_ms=12.25))
+    draw_costs(found(cluster))
+    shown = capsys.readouterr().out
+    for part in ("late-0", "1.5 KiB", "3.0 MiB", "12.2", "sink-out"):
+        assert part in shown
