@@ -64,7 +64,10 @@ def bytes_of(entries: Iterable[Entry]) -> int:
 
 
 class StateTable:
-    """One table; implements services.kernel.state.table.Table."""
+    """One table; implements services.kernel.state.table.Table.
+
+    added: how many keys it has more than the image had when it was last read, or fewer.
+    """
 
     def __init__(self, number: int, prefix_bytes: int, image: Image) -> None:
         self._number = number.to_bytes(2, "big")
@@ -72,9 +75,11 @@ class StateTable:
         self._image = image
         self._complete = image.empty()
         self._values: dict[bytes, Value | None] = {}
+        self._absent: set[bytes] = set()
         self._groups: dict[bytes, set[bytes]] = {}
         self._fresh: dict[bytes, Value | None] = {}
         self._frozen: dict[bytes, Value | None] = {}
+        self.added = 0
 
     def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
         values = self._values
@@ -90,14 +95,23 @@ class StateTable:
     def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
         if self._prefix_bytes:
             self._index(key for key in keys if self._values.get(key) is None)
+        self._look_up(keys)
+        before = len(self._values) - len(self._absent)
         self._values.update(zip(keys, values, strict=True))
+        if self._absent:
+            self._absent.difference_update(keys)
+        self.added += len(self._values) - len(self._absent) - before
         self._fresh.update(zip(keys, values, strict=True))
         if len(self._values) > MAX_CACHED_VALUES:
             self._evict()
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
         gone = dict.fromkeys(keys)
+        self._look_up(keys)
+        before = len(self._values) - len(self._absent)
         self._values.update(gone)
+        self._absent.update(gone)
+        self.added += len(self._values) - len(self._absent) - before
         self._fresh.update(gone)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, Value]]:
@@ -119,6 +133,7 @@ class StateTable:
             key, value = frozen.popitem()
             if value is None and key not in self._fresh:
                 self._values.pop(key, None)
+                self._absent.discard(key)
                 self._ungroup(key)
         return settled
 
@@ -138,6 +153,7 @@ class StateTable:
     def forget(self) -> None:
         """The image was changed from outside: nothing cached counts any more."""
         self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
+        self._absent, self.added = set(), 0
         self._complete = self._image.empty()
 
     def release(self) -> None:
@@ -145,6 +161,8 @@ class StateTable:
         for held in (self._values, self._groups, self._fresh, self._frozen):
             while held:
                 held.popitem()
+        while self._absent:
+            self._absent.pop()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -166,8 +184,14 @@ class StateTable:
             if not group:
                 del self._groups[prefix]
 
+    def _look_up(self, keys: Sequence[bytes]) -> None:
+        """Whether they are there, so that every key is counted once."""
+        if not self._complete and (unknown := [key for key in keys if key not in self._values]):
+            self._load(unknown)
+
     def _load(self, keys: Sequence[bytes]) -> None:
         encoded = self._image.get_many([self._number + key for key in keys])
+        self._absent.update(key for key, data in zip(keys, encoded, strict=True) if data is None)
         self._values.update(
             (key, None if data is None else decode_value(data)) for key, data in zip(keys, encoded, strict=True)
         )
@@ -185,6 +209,7 @@ class StateTable:
     def _evict(self) -> None:
         """Keeps what the image does not hold yet."""
         self._values = {**self._frozen, **self._fresh}
+        self._absent = {key for key, value in self._values.items() if value is None}
         self._complete = False
         self._groups = {}
         if self._prefix_bytes:
@@ -230,10 +255,14 @@ class Capture:
 
 
 class StateStore:
-    """All tables of a unit, numbered in the order in which they were first asked for."""
+    """All tables of a unit, numbered in the order in which they were first asked for.
 
-    def __init__(self, image: Image, names: Sequence[str] = ()) -> None:
-        self.image = image
+    Args:
+        keys: that the image holds.
+    """
+
+    def __init__(self, image: Image, names: Sequence[str] = (), keys: int = 0) -> None:
+        self.image, self._image_keys = image, keys
         self._tables: dict[str, StateTable] = {}
         self._names = list(names)
 
@@ -259,8 +288,9 @@ class StateStore:
             raise StateCorrupted(f"tables are numbered {self._names} here and {list(names)} in the checkpoint log")
         self._names += names[shared:]
 
-    def forget(self) -> None:
-        """The image was changed from outside: nothing held in memory counts any more."""
+    def forget(self, keys: int = 0) -> None:
+        """The image was changed from outside, and holds so many keys: nothing held in memory counts any more."""
+        self._image_keys = keys
         for table in self._tables.values():
             table.forget()
 
@@ -296,6 +326,11 @@ class StateStore:
     def thaw(self) -> None:
         for table in self._tables.values():
             table.thaw()
+
+    @property
+    def keys(self) -> int:
+        """Keys of all tables."""
+        return self._image_keys + sum(table.added for table in self._tables.values())
 
     def cached(self) -> int:
         """Values held in memory."""

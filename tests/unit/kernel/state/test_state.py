@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from schemas.checkpoints import Entry
 from services.kernel.state.image import MemoryImage
@@ -34,7 +34,12 @@ class TableIsADictionary(RuleBasedStateMachine):
         self.model: dict[bytes, Any] = {}
         self.frozen: dict[bytes, Any] | None = None
         self.capture: Capture | None = None
-        self.settling = False
+        self.settling = self.blind = False
+
+    @initialize(blind=st.booleans())
+    def look(self, blind: bool) -> None:
+        """blind: nothing is read before it is written, unless a rule says so."""
+        self.blind = blind
 
     @rule(some=st.dictionaries(keys, values, min_size=1))
     def put(self, some: dict[bytes, Any]) -> None:
@@ -88,6 +93,11 @@ class TableIsADictionary(RuleBasedStateMachine):
         assert list(self.table.scan(prefix)) == expected
 
     @invariant()
+    def counts_its_keys(self) -> None:
+        assert self.store.keys == len(self.model)
+
+    @precondition(lambda self: not self.blind)
+    @invariant()
     def reads_all(self) -> None:
         every = [bytes([p, k]) for p in range(3) for k in range(4)]
         assert self.table.get_many(every) == [self.model.get(k) for k in every]
@@ -111,6 +121,20 @@ def test_a_capture_does_not_see_later_values() -> None:
     assert store.changed == 2
 
 
+def test_keys_are_counted_from_what_a_restored_image_holds() -> None:
+    image = MemoryImage()
+    image.apply([(b"\x00\x00" + key, encode_value((1,))) for key in (b"a", b"b", b"c")])
+    store = StateStore(image, ["t"], keys=3)
+    table = store.table("t")
+    table.put_many([b"a", b"d", b"d"], [(2,), (2,), (3,)])  # nobody has read them
+    table.delete_many([b"b", b"x"])
+    assert store.keys == 3
+    table.put_many([b"b"], [(4,)])
+    assert store.keys == 4
+    store.forget(keys=3)
+    assert store.keys == 3
+
+
 def test_a_store_that_is_released_holds_nothing() -> None:
     store = StateStore(MemoryImage())
     table = store.table("t", prefix_bytes=1)
@@ -118,7 +142,7 @@ def test_a_store_that_is_released_holds_nothing() -> None:
     store.capture()
     table.put_many([b"a1"], [(3,)])
     store.release()
-    assert not any((table._values, table._groups, table._fresh, table._frozen))
+    assert not any((table._values, table._groups, table._fresh, table._frozen, table._absent))
 
 
 def test_tables_keep_their_numbers_after_a_restore() -> None:
