@@ -83,7 +83,7 @@ class Inputs:
         fed: dict[tuple[str, int], Fed] = {}
         for name, partition in self._partitions.items():
             merged = partition.take(batch)
-            one = Fed(self._codecs[name].decode(merged.payloads), merged.watermark)
+            one = Fed(self._codecs[name].decode(merged.payloads), merged.watermark, merged.bytes)
             fed |= dict.fromkeys(self._slots[name], one)
         return fed
 

@@ -49,10 +49,14 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark."""
+    """One batch of one partition: payloads in writer, then part order, empty ones left out; the lowest watermark.
+
+    bytes: of the payloads.
+    """
 
     payloads: Sequence[memoryview]
     watermark: int
+    bytes: int = 0
 
 
 class InputPartition:
@@ -205,8 +209,9 @@ class InputPartition:
             payloads += parts
         self._done = batch
         self._firsts.pop(batch, None)
-        self.bytes -= sum(len(part) for part in payloads)
-        return Merged(payloads, watermark if self._writers else NO_WATERMARK)
+        size = sum(map(len, payloads))
+        self.bytes -= size
+        return Merged(payloads, watermark if self._writers else NO_WATERMARK, size)
 
     def skip(self, batch: int, offset: int, ended: Sequence[int]) -> None:
         """Continues behind a batch that another copy has done: as if newly opened there, with the frames held since."""

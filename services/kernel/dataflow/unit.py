@@ -23,10 +23,14 @@ from services.kernel.state.keyed import StateStore
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What one input slot, or one source, brings to a batch: rows and the watermark behind them."""
+    """What one input slot, or one source, brings to a batch: rows and the watermark behind them.
+
+    bytes: of the frames that the rows came in.
+    """
 
     rows: pl.DataFrame
     watermark: int
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
