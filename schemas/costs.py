@@ -1,7 +1,7 @@
 """What one copy of a unit costs, and what goes through it: counters that only grow, from which a reader derives rates.
 
-Source: MECHANISMS C5 (load, capture and paste cost), A3 and A4 (phases of a recovery, use of CPU and network), P1 (rates
-of streams), S3 (size of a checkpoint).
+Source: MECHANISMS C5 (load, capture and paste cost), A3 and A4 (phases of a recovery, use of CPU and network), P1
+(rates of streams), S3 (size of a checkpoint).
 """
 
 from __future__ import annotations

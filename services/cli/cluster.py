@@ -92,9 +92,18 @@ def _check_secret(settings: Settings) -> None:
 
 def _print(cluster: Cluster, as_json: bool) -> None:
     if as_json:
-        print_json({"bootstrap_servers": cluster.bootstrap_servers, "console": None, "data_dir": cluster.data_dir})
+        print_json({
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "console": None,
+            "data_dir": cluster.data_dir,
+            "metrics": cluster.metrics,
+        })  # fmt: skip
     else:
         say(f"ready: Kafka at {cluster.bootstrap_servers}, data in {cluster.data_dir}")
+        if cluster.metrics:
+            name, first = next(iter(cluster.metrics.items()))
+            listed = f"{cluster.data_dir}/metrics.json lists all {len(cluster.metrics)} processes for Prometheus"
+            say(f"metrics of {name} at {first}; {listed}")
 
 
 def down(

@@ -59,7 +59,9 @@ def _draw(supervisor: Supervisor) -> Table:
         zone = supervisor.zone_of(member) if member in supervisor.hosts else ""
         table.add_row(member.name, state, _number(member.pid), str(member.restarts or ""), zone)
     up_s = int(time.time() - cluster.started_ms / 1000)
-    table.caption = Text(f"up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}, Ctrl-C stops it", justify="left")
+    metrics = f", metrics from {next(iter(cluster.metrics.values()))} on" if cluster.metrics else ""
+    up = f"up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}{metrics}, Ctrl-C stops it"
+    table.caption = Text(up, justify="left")
     return table
 
 

@@ -94,7 +94,8 @@ def _draw_status(found: JobStatus) -> None:
 def units(
     job: JobName,
     costs: Annotated[
-        bool, typer.Option("--costs", help="What each copy costs: load, state, checkpoints, phases; and each edge's rate.")
+        bool,
+        typer.Option("--costs", help="Load, state, checkpoints and phases of each copy; rates of each edge."),
     ] = False,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,

@@ -16,6 +16,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.controller.app import TICK_S, Shell
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
+from services.controller.meters import of_jobs
 from services.controller.settings import ControllerSettings
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
@@ -25,6 +26,7 @@ from services.log.backlog import Backlog
 from services.log.catching_up import catch_up, continue_group, recent
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
+from services.log.metrics import of_process, of_refusals
 from services.log.opening import gate, look_at_secret, open_log
 from services.log.service_log import open_service_log
 
@@ -81,6 +83,8 @@ async def run(settings: ControllerSettings) -> int:
     names = {partition: kind.value for partition, kind in kinds.items()}
     read = continue_group(log, group, nexts, shell.read)
     app = make_app(group, settings.kafka, client_settings(), names, read, shell.passed, gate(log))
+    if settings.metrics_port:
+        _serve_metrics(settings, conductor)
     app.timer(TICK_S)(shell.tick)
     app.task(shell.act)
     await app.start()
@@ -92,6 +96,14 @@ async def run(settings: ControllerSettings) -> int:
     shell.close()
     await asyncio.wait({asyncio.ensure_future(app.stop())}, timeout=STOP_S)
     return 0 if stopped.is_set() else 1
+
+
+def _serve_metrics(settings: ControllerSettings, conductor: Conductor) -> None:
+    from services.log.metrics_server import registry_of, serve
+
+    name = settings.controller
+    sources = of_process(name, "controller"), of_jobs(conductor.core), of_refusals(conductor.refusals.most)
+    serve(registry_of(*sources), settings.metrics_port, settings.metrics_address)
 
 
 def main() -> int:

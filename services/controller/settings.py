@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from services.log.metrics_settings import MetricsSettings
 
 
-class ControllerSettings(BaseSettings):
+class ControllerSettings(MetricsSettings):
     """What a controller needs to know before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)

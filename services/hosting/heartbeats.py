@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,28 +21,13 @@ from services.hosting.identity import Identity
 from services.kernel.errors import Retriable
 from services.kernel.logs.refusals import Refusals
 from services.log.protocol import Appender
+from services.log.usage import cpu_seconds, resident_bytes
 
 FAREWELL_S = 0.5
 COSTS_MS = 1_000.0
 MOST_COSTS = 4
 """A heartbeat carries the costs of so many copies at most, and those of one copy once in COSTS_MS: with 100 copies it
 is larger by a few kilobytes, and each copy has its turn every 2.5 s."""
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-def resident_bytes() -> int:
-    """Resident memory of this process, bytes."""
-    file = os.open("/proc/self/statm", os.O_RDONLY)  # ten times a second, at a quarter of a file object's cost
-    try:
-        return int(os.read(file, 128).split()[1]) * _PAGE
-    finally:
-        os.close(file)
-
-
-def cpu_seconds() -> float:
-    """CPU seconds of this process so far."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return round(usage.ru_utime + usage.ru_stime, 3)
 
 
 class Reporting(Protocol):

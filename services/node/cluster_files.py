@@ -1,7 +1,8 @@
 """Cluster files: what a data directory says of the cluster that runs in it.
 
 `supervisor.lock` is held by the supervisor and holds its process number, so a number read while the lock is held is
-that of a live supervisor. `cluster.json` and `workers.json` say what it runs; both are replaced in one step.
+that of a live supervisor. `cluster.json` and `workers.json` say what it runs, `metrics.json` where its metrics are.
+Each is replaced in one step.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import TypeVar
 
 import msgspec
 
+from services.node.metrics_ports import Target
+
 _T = TypeVar("_T")
 
 OURS = ("kafka", "logs", "spark", "state")
@@ -29,7 +32,7 @@ class Cluster(msgspec.Struct, frozen=True):
     is not ours; kafka_pid: the first of them.
 
     plugins: modules that python operators may come from, comma separated. host: as its processes are named, empty
-    beside an embedded Kafka. secret_file: with the cluster's secret.
+    beside an embedded Kafka. secret_file: with the cluster's secret. metrics: where each process serves its metrics.
     """
 
     state: str
@@ -45,6 +48,7 @@ class Cluster(msgspec.Struct, frozen=True):
     plugins: str = ""
     host: str = ""
     secret_file: str = ""
+    metrics: dict[str, str] = {}
 
 
 class WorkerProcess(msgspec.Struct, frozen=True):
@@ -131,6 +135,11 @@ class ClusterFiles:
     def write_workers(self, workers: list[WorkerProcess]) -> None:
         self._write("workers.json", workers)
 
+    def write_metrics(self, targets: list[Target]) -> None:
+        """What Prometheus may ask; no file if there is nothing."""
+        if targets:
+            self._write("metrics.json", targets)
+
     def cluster(self) -> Cluster | None:
         """None if there never was one; it may have ended."""
         return self._read("cluster.json", Cluster)
@@ -145,7 +154,7 @@ class ClusterFiles:
 
     def forget(self) -> None:
         """Nothing runs any more."""
-        for name in ("cluster.json", "workers.json"):
+        for name in ("cluster.json", "workers.json", "metrics.json"):
             (self.data_dir / name).unlink(missing_ok=True)
 
     def purge(self) -> None:

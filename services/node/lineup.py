@@ -9,6 +9,7 @@ from typing import Protocol
 
 from services.node.artifacts import ArtifactSet
 from services.node.members import Member
+from services.node.metrics_ports import MetricsPorts
 from services.node.naming import Naming
 from services.node.settings import Settings
 
@@ -23,11 +24,13 @@ class MakeMember(Protocol):
 
 
 class Lineup:
-    """Makes the members. state_dir: where workers keep their images."""
+    """Makes the members. state_dir: where workers keep their images. metrics: the port of each."""
 
     def __init__(self, settings: Settings, naming: Naming, data_dir: Path, member: MakeMember) -> None:
         self._settings, self._naming, self._data_dir, self._member = settings, naming, data_dir, member
         self.state_dir = data_dir / "state"
+        first = [naming.name(f"recovery-{number}") for number in range(1, settings.recoveries + 1)]
+        self.metrics = MetricsPorts(settings.metrics_port, settings.metrics_address, first)
 
     def controller(self) -> Member:
         name = self._naming.name("controller")
@@ -35,11 +38,9 @@ class Lineup:
 
     def recovery(self, number: int) -> Member:
         name = self._naming.name(f"recovery-{number}")
-        port = self._settings.metrics_port
         own = {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
             "HOLDFAST_BALANCE_CALM_S": str(self._settings.balance_calm_s),
-            "HOLDFAST_METRICS_PORT": str(port and port + number - 1),
         }
         return self._member(name, "services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"})
 

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.controller.settings import ControllerSettings
 from services.log.client_settings import CLIENT_PREFIX, client_settings
+from services.node.metrics_ports import MOST
 from services.spark.settings import SparkSettings
 from services.worker.process.settings import WorkerSettings
 
@@ -82,9 +83,11 @@ class Settings(BaseSettings):
     metrics_port: int = Field(
         0,
         ge=0,
-        le=65_520,
-        description="of http://127.0.0.1:<port>/metrics for Prometheus, further recovery replicas next; 0: none",
+        le=65_535 - MOST,
+        description="of http://<metrics_address>:<port>/metrics of recovery-1 for Prometheus; the other processes have "
+        "the ports after it; 0: none",
     )
+    metrics_address: str = Field("127.0.0.1", description="address of this machine at which metrics are served")
     plugins: str = Field("", description="modules that operators may come from, comma separated")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")

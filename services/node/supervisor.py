@@ -193,6 +193,7 @@ class Supervisor:
             plugins=self.settings.plugins,
             host=self.naming.host,
             secret_file=self._secret_file,
+            metrics=self._lineup.metrics.where,
         )
 
     @property
@@ -344,6 +345,7 @@ class Supervisor:
 
     def _write_files(self) -> None:
         self.files.write_workers([self._process(member) for member in self.hosts])
+        self.files.write_metrics(self._lineup.metrics.targets)
         self.files.write_cluster(self.cluster)
 
     def _report(self, kind: str, detail: str) -> None:
@@ -354,12 +356,14 @@ class Supervisor:
     # -- members ------------------------------------------------------------------------------------------------------
 
     def _member(self, name: str, module: str, own: Own) -> Member:
+        metrics = self._lineup.metrics.environment(name)
+
         def environment(run: str) -> dict[str, str]:
             shared = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.settings.cluster}
             if secret := self._secret_file:
                 shared["HOLDFAST_CLUSTER_SECRET_FILE"] = secret
             where = {"HOLDFAST_HOST": self._machine, "HOLDFAST_ADDRESS": self.address}
-            return {**shared, **where, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
+            return {**shared, **where, **metrics, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
 
         log = self.files.logs / f"{name}.log"
         return Member(name, module, log, environment=environment, new_run=new_incarnation, ended=self._ended)

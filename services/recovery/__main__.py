@@ -63,7 +63,7 @@ async def run(settings: RecoverySettings) -> int:
         calm_ms=settings.balance_calm_s * 1000 or None, begun=standings,
     )  # fmt: skip
     if settings.metrics_port:
-        replica.meters.serve(settings.metrics_port)
+        replica.meters.serve(settings.metrics_port, settings.metrics_address)
     nexts = catch_up(log, begins, replica.feed)
     backlog.trimmed(nexts)
     read = continue_group(log, group, nexts, replica.read)

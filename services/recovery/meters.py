@@ -5,17 +5,33 @@ Source: PROTOCOL 13. Each replica sees all of the cluster, so one of them is eno
 
 from __future__ import annotations
 
-import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from collections import Counter as Count
+from collections.abc import Iterator
+
+from prometheus_client import Counter, Histogram
 
 from schemas.events import Event
+from services.log.metrics import Metric, Read, Sample, of_process
+from services.log.metrics_server import registry_of, serve
 from services.recovery.core.recovery import Recovery
 
 BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 
-_log = structlog.get_logger()
+PHASE = Metric(
+    "holdfast_takeover_phase_seconds",
+    "histogram",
+    ("phase",),
+    "Detection since the last sign of life; activation, replay and first output of the copy that took over",
+)
+EVENTS = Metric("holdfast_events_total", "counter", ("kind",), "What happened, by the kind of event")
+SKIPPED = Metric(
+    "holdfast_skipped_records_total", "counter", ("topic",), "Records of cluster topics that could not be read"
+)
+UNITS = Metric("holdfast_units", "gauge", ("scheme",), "Units placed, by their scheme")
+UNPROTECTED = Metric("holdfast_units_unprotected", "gauge", (), "Units not protected as they should be")
+WORKERS = Metric("holdfast_workers", "gauge", (), "Workers that answer")
+FALSE_SWITCHES = Metric("holdfast_false_switches", "gauge", (), "Switches for a worker that was only late")
+OF_RECOVERY = (PHASE, EVENTS, SKIPPED, UNITS, UNPROTECTED, WORKERS, FALSE_SWITCHES)
 
 
 class Meters:
@@ -24,23 +40,15 @@ class Meters:
     Args:
         core: asked for its gauges whenever somebody looks.
         since_ms: what happened before is history, and counted by nobody again.
+        name: of the replica.
     """
 
-    def __init__(self, core: Recovery, since_ms: int) -> None:
+    def __init__(self, core: Recovery, since_ms: int, name: str = "") -> None:
         self._since_ms = since_ms
-        self._registry = registry = CollectorRegistry()
-        self._phases = Histogram(
-            "holdfast_takeover_phase_seconds",
-            "Detection since the last sign of life; activation, replay and first output of the copy that took over",
-            ["phase"],
-            registry=registry,
-            buckets=BUCKETS_S,
-        )
-        self._events = Counter("holdfast_events", "What happened, by the kind of event", ["kind"], registry=registry)
-        self.skipped = Counter(
-            "holdfast_skipped_records", "Records of cluster topics that could not be read", ["topic"], registry=registry
-        )
-        registry.register(_Standing(core))
+        self._registry = registry = registry_of(of_process(name, "recovery"), _standing(core))
+        self._phases = Histogram(PHASE.name, PHASE.about, PHASE.labels, registry=registry, buckets=BUCKETS_S)
+        self._events = Counter(EVENTS.name, EVENTS.about, EVENTS.labels, registry=registry)
+        self.skipped = Counter(SKIPPED.name, SKIPPED.about, SKIPPED.labels, registry=registry)
 
     def count(self, event: Event) -> None:
         if event.time_ms < self._since_ms:
@@ -49,32 +57,20 @@ class Meters:
         for phase, took_ms in event.phases_ms.items():
             self._phases.labels(phase).observe(took_ms / 1000)
 
-    def serve(self, port: int) -> None:
-        """Answers on loopback; a port that is taken is reported, and nobody answers."""
-        try:
-            start_http_server(port, addr="127.0.0.1", registry=self._registry)
-        except OSError as error:
-            _log.warning("no metrics are served", port=port, error=str(error), fix="set HOLDFAST_METRICS_PORT")
-        else:
-            _log.info("metrics", at=f"http://127.0.0.1:{port}/metrics")
+    def serve(self, port: int, address: str = "127.0.0.1") -> None:
+        """Answers there; if the port is taken, a warning is logged, and nobody answers."""
+        serve(self._registry, port, address)
 
 
-class _Standing(Collector):
+def _standing(core: Recovery) -> Read:
     """Gauges, read from the core when they are asked for."""
 
-    def __init__(self, core: Recovery) -> None:
-        self._core = core
+    def read() -> Iterator[Sample]:
+        placed = Count(change.scheme for change in core.assigned.units().values() if change.copies)
+        for scheme in sorted(placed):
+            yield UNITS.of(placed[scheme], scheme)
+        yield UNPROTECTED.of(len(core.unprotected()))
+        yield WORKERS.of(sum(1 for _ in core.detector.alive()))
+        yield FALSE_SWITCHES.of(sum(core.detector.false_switches.values()))
 
-    def collect(self) -> list[GaugeMetricFamily]:
-        placed = [change for change in self._core.assigned.units().values() if change.copies]
-        protected = GaugeMetricFamily("holdfast_units", "Units placed, by their scheme", labels=["scheme"])
-        for scheme in sorted({change.scheme for change in placed}):
-            protected.add_metric([scheme], sum(change.scheme == scheme for change in placed))
-        unprotected = len(self._core.unprotected())
-        switches = sum(self._core.detector.false_switches.values())
-        return [
-            protected,
-            GaugeMetricFamily("holdfast_units_unprotected", "Units not protected as they should be", unprotected),
-            GaugeMetricFamily("holdfast_workers", "Workers that answer", sum(1 for _ in self._core.detector.alive())),
-            GaugeMetricFamily("holdfast_false_switches", "Switches for a worker that was only late", switches),
-        ]
+    return read

@@ -89,7 +89,7 @@ class Replica:
         self._signs_ms: dict[str, int] = {}
         self._moves_ms: dict[str, int] = {}
         self._echoes = 0
-        self.meters = Meters(self.core, _now_ms())
+        self.meters = Meters(self.core, _now_ms(), name)
         self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
             Partition(topics.heartbeats, 0): self._beat,

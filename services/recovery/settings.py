@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from services.log.metrics_settings import MetricsSettings
 
 
-class RecoverySettings(BaseSettings):
+class RecoverySettings(MetricsSettings):
     """What a recovery replica needs to know before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
@@ -26,8 +28,5 @@ class RecoverySettings(BaseSettings):
         ge=0,
         le=86_400,
         description="calm needed before a unit moves off a worker with more than its share; 0: none ever does",
-    )
-    metrics_port: int = Field(
-        0, ge=0, le=65_535, description="of http://127.0.0.1:<port>/metrics for Prometheus; 0: none"
     )
     log_level: str = Field("info")

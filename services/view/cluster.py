@@ -348,8 +348,8 @@ class ClusterView:
 
     def costs(self, plan: Plan) -> JobCosts:
         """What the copies of a job cost, and what goes along its edges."""
-        change = self._assigned.of
-        return self._costs.job(plan, [(one, change(unit_key(plan.job, plan.generation, one.name))) for one in plan.units])
+        keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
+        return self._costs.job(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
 
     def _unit_line(self, plan: Plan, unit: UnitPlan) -> UnitLine:
         change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))

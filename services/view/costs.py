@@ -6,7 +6,7 @@ Source: MECHANISMS C5, A3 and P1; what is measured is in schemas/costs.py.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from schemas.assignments import Change, unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import Heartbeat
-from schemas.plans import Plan, UnitPlan
+from schemas.plans import Plan
 
 RATE_MS = 15_000
 """Rates are means over the last heartbeats that span so long a time, or less if there were none before."""
@@ -101,7 +101,7 @@ class _Counted:
         return self._samples[0].costs
 
     def per_s(self, now: float, before: float) -> float | None:
-        """Of a counter, given its last value and its first. A copy that has reloaded a checkpoint counts records again."""
+        """Of a counter, given its last value and its first. Records are counted again after a reload."""
         return _mean(max(0, now - before) * 1000, self._samples[-1].time_ms - self._samples[0].time_ms)
 
 
@@ -123,21 +123,21 @@ class CostsView:
         for costs in beat.costs:
             self._counted.setdefault((beat.worker, costs.unit), _Counted()).add(_Sample(beat.time_ms, costs))
 
-    def job(self, plan: Plan, changes: Iterable[tuple[UnitPlan, Change | None]]) -> JobCosts:
-        """Of the copies that these changes name."""
+    def job(self, plan: Plan, changes: Mapping[str, Change | None]) -> JobCosts:
+        """Of the copies that these changes name, by unit."""
         copies: list[CopyCosts] = []
         edges: list[EdgeCosts] = []
         between = {edge.topic.rpartition(".data.")[2] for edge in plan.edges if edge.topic is not None}
-        for unit, change in changes:
-            key = unit_key(plan.job, plan.generation, unit.name)
+        for unit, change in changes.items():
+            key = unit_key(plan.job, plan.generation, unit)
             for copy in () if change is None else change.copies:
                 counted = self._counted.get((copy.worker, key))
                 if counted is None or self._incarnations[copy.worker] != copy.incarnation:
                     continue
                 role = "primary" if copy.flags.commit else "secondary"
-                copies.append(_copy(unit.name, copy.worker, copy.incarnation, role, counted))
+                copies.append(_copy(unit, copy.worker, copy.incarnation, role, counted))
                 if copy.flags.commit:
-                    edges += _edges(unit.name, counted, between)
+                    edges += _edges(unit, counted, between)
         return JobCosts(tuple(copies), tuple(edges))
 
 
@@ -179,9 +179,7 @@ def _edges(unit: str, counted: _Counted, between: set[str]) -> Iterator[EdgeCost
         yield EdgeCosts(edge, unit, "in", records, size, *rates)
     for edge, records in sorted(last.outputs.items()):
         if edge not in between:
-            yield EdgeCosts(
-                edge, unit, "out", records, None, counted.per_s(records, first.outputs.get(edge, 0)), None
-            )
+            yield EdgeCosts(edge, unit, "out", records, None, counted.per_s(records, first.outputs.get(edge, 0)), None)
 
 
 def _mean(total: float, count: float) -> float | None:

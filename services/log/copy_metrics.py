@@ -1,0 +1,108 @@
+"""Metrics of the copies that a process hosts: what their heartbeats say, at the time of the scrape.
+
+Source: schemas/costs.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from schemas.assignments import split_unit_key
+from schemas.costs import Costs
+from schemas.heartbeats import CopyState
+from services.log.metrics import REFUSED, Metric, Read, Sample
+
+UNIT = ("job", "generation", "unit")
+
+COPIES = Metric("holdfast_copies", "gauge", ("state",), "Copies that the process hosts")
+BATCH = Metric("holdfast_unit_batch", "gauge", UNIT, "Last batch that the copy has processed or applied")
+DURABLE = Metric("holdfast_unit_durable_batch", "gauge", UNIT, "Batch of the newest valid checkpoint marker")
+CPU = Metric("holdfast_unit_cpu_seconds_total", "counter", UNIT, "CPU time for batches, checkpoints and applied runs")
+RECORDS = Metric("holdfast_unit_records_total", "counter", UNIT, "Records of the batches that this process ran")
+PROCESSING = Metric("holdfast_unit_processing_seconds_total", "counter", UNIT, "Time that these batches took")
+UNSAVED = Metric("holdfast_unit_unsaved_records", "gauge", UNIT, "Records taken in since the newest valid marker")
+STATE_KEYS = Metric("holdfast_unit_state_keys", "gauge", UNIT, "Keys of the state")
+STATE_BYTES = Metric("holdfast_unit_state_bytes", "gauge", UNIT, "Bytes of the state, about")
+CAPTURES = Metric("holdfast_unit_captures_total", "counter", UNIT, "Checkpoint runs that the copy began")
+CAPTURING = Metric("holdfast_unit_capture_seconds_total", "counter", UNIT, "Time that these runs took")
+APPLIES = Metric("holdfast_unit_applies_total", "counter", UNIT, "Runs of other copies that the copy applied")
+APPLYING = Metric("holdfast_unit_apply_seconds_total", "counter", UNIT, "Time that these took")
+WRITTEN = Metric("holdfast_unit_checkpoint_bytes_total", "counter", UNIT, "Bytes appended to the checkpoint log")
+RUN = Metric("holdfast_unit_checkpoint_run_bytes", "gauge", UNIT, "Bytes of the last run that the copy wrote")
+AGE = Metric("holdfast_unit_checkpoint_age_seconds", "gauge", UNIT, "Since the newest valid marker was read")
+SENT = Metric("holdfast_unit_sent_bytes_total", "counter", UNIT, "Bytes of frames sent to other units")
+PHASE = Metric(
+    "holdfast_unit_phase_seconds", "gauge", (*UNIT, "phase"), "As measured last: deploy, restore, receive, send, open"
+)
+EDGE_RECORDS = Metric(
+    "holdfast_edge_records_total",
+    "counter",
+    (*UNIT, "edge", "direction"),
+    "Records into (`in`) or out of (`out`) a unit",
+)
+EDGE_BYTES = Metric("holdfast_edge_bytes_total", "counter", (*UNIT, "edge"), "Bytes into a unit")
+
+OF_COPIES = (
+    COPIES, BATCH, DURABLE, CPU, RECORDS, PROCESSING, UNSAVED, STATE_KEYS, STATE_BYTES, CAPTURES, CAPTURING, APPLIES,
+    APPLYING, WRITTEN, RUN, AGE, SENT, PHASE, EDGE_RECORDS, EDGE_BYTES, REFUSED,
+)  # fmt: skip
+
+
+class Hosting(Protocol):
+    """A process that hosts copies."""
+
+    def copies(self) -> tuple[CopyState, ...]: ...
+    def costs(self, units: Collection[str]) -> tuple[Costs, ...]: ...
+
+
+def of_copies(host: Hosting) -> Read:
+    """What the copies here have reached, and what they cost."""
+
+    def read() -> Iterator[Sample]:
+        copies = host.copies()
+        for state, count in Counter(copy.state for copy in copies).items():
+            yield COPIES.of(count, state)
+        for copy in copies:
+            unit = split_unit_key(copy.unit)
+            yield BATCH.of(copy.batch, *unit)
+            yield DURABLE.of(copy.durable, *unit)
+        for costs in host.costs([copy.unit for copy in copies]):
+            yield from _spent(costs)
+
+    return read
+
+
+def _spent(costs: Costs) -> Iterator[Sample]:
+    unit = split_unit_key(costs.unit)
+    yield CPU.of(costs.cpu_ms / 1000, *unit)
+    yield RECORDS.of(costs.processed, *unit)
+    yield PROCESSING.of(costs.process_ms / 1000, *unit)
+    yield UNSAVED.of(costs.unsaved, *unit)
+    yield STATE_KEYS.of(costs.state_keys, *unit)
+    yield STATE_BYTES.of(costs.state_bytes, *unit)
+    yield CAPTURES.of(costs.captures, *unit)
+    yield CAPTURING.of(costs.capture_ms / 1000, *unit)
+    yield APPLIES.of(costs.applies, *unit)
+    yield APPLYING.of(costs.apply_ms / 1000, *unit)
+    yield WRITTEN.of(costs.checkpoint_bytes, *unit)
+    yield RUN.of(costs.run_bytes, *unit)
+    if costs.checkpoint_age_ms is not None:
+        yield AGE.of(costs.checkpoint_age_ms / 1000, *unit)
+    yield SENT.of(costs.sent_bytes, *unit)
+    phases = {
+        "deploy": costs.deploy_ms,
+        "restore": costs.restore_ms,
+        "receive": costs.receive_ms,
+        "send": costs.send_ms,
+        "open": costs.open_ms,
+    }
+    for phase, took_ms in phases.items():
+        if took_ms is not None:
+            yield PHASE.of(took_ms / 1000, *unit, phase)
+    for edge, (records, size) in costs.inputs.items():
+        yield EDGE_RECORDS.of(records, *unit, edge, "in")
+        yield EDGE_BYTES.of(size, *unit, edge)
+    for edge, records in costs.outputs.items():
+        yield EDGE_RECORDS.of(records, *unit, edge, "out")

@@ -1,0 +1,64 @@
+"""Metrics of a process, for Prometheus: declared as data, and read when somebody asks.
+
+docs/metrics.md lists every metric. Nothing is collected in advance: a process pays for a scrape, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from services.log.usage import cpu_seconds, resident_bytes
+
+
+class Metric(NamedTuple):
+    """name: as Prometheus shows it; that of a counter ends in `_total`."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    about: str
+
+    def of(self, value: float, *labels: str) -> Sample:
+        """One value of it, with the values of its labels in their order."""
+        assert len(labels) == len(self.labels), self.name
+        return Sample(self, labels, value)
+
+
+class Sample(NamedTuple):
+    """One value of a metric."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+Read = Callable[[], Iterable[Sample]]
+"""What a process says when it is asked, from any thread."""
+
+PROCESS = Metric("holdfast_process_info", "gauge", ("process", "kind"), "Always 1: which process this is")
+CPU = Metric("holdfast_process_cpu_seconds_total", "counter", (), "CPU time of the process")
+RESIDENT = Metric("holdfast_process_resident_bytes", "gauge", (), "Resident memory of the process")
+REFUSED = Metric(
+    "holdfast_refused_records_total",
+    "counter",
+    ("topic",),
+    "Records that could not be read or believed",
+)
+OF_PROCESSES = (PROCESS, CPU, RESIDENT)
+
+
+def of_process(name: str, kind: str) -> Read:
+    """What every process says of itself. kind: worker, controller, recovery or driver."""
+
+    def read() -> Iterator[Sample]:
+        yield PROCESS.of(1, name, kind)
+        yield CPU.of(cpu_seconds())
+        yield RESIDENT.of(resident_bytes())
+
+    return read
+
+
+def of_refusals(most: Callable[[], Mapping[str, int]]) -> Read:
+    """Refused records. most: by topic."""
+    return lambda: (REFUSED.of(count, topic) for topic, count in most().items())

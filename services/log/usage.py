@@ -1,0 +1,23 @@
+"""What this process uses of its machine."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process, bytes."""
+    file = os.open("/proc/self/statm", os.O_RDONLY)  # ten times a second, at a quarter of a file object's cost
+    try:
+        return int(os.read(file, 128).split()[1]) * _PAGE
+    finally:
+        os.close(file)
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return round(usage.ru_utime + usage.ru_stime, 3)

@@ -1,0 +1,45 @@
+"""Ports at which the processes of a cluster on this machine serve their metrics: each has one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+MOST = 320
+"""Processes that a cluster on one machine may have: recovery replicas, controller, workers and Spark drivers."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """One process, as Prometheus reads it from a file (`file_sd_configs`)."""
+
+    targets: tuple[str, ...]
+    labels: dict[str, str]
+
+
+class MetricsPorts:
+    """From the first port on, one for each name in the order of asking.
+
+    Args:
+        first: 0: no process serves metrics. names: that come first.
+    """
+
+    def __init__(self, first: int, address: str, names: Iterable[str]) -> None:
+        self._first, self._address = first, address
+        self._ports: dict[str, int] = {}
+        for name in names:
+            self.environment(name)
+
+    def environment(self, name: str) -> dict[str, str]:
+        """Variables for a process of this name, in every run of it."""
+        port = self._ports.setdefault(name, self._first + len(self._ports)) if self._first else 0
+        return {"HOLDFAST_METRICS_PORT": str(port), "HOLDFAST_METRICS_ADDRESS": self._address}
+
+    @property
+    def where(self) -> dict[str, str]:
+        """Where each process answers, by its name."""
+        return {name: f"http://{self._address}:{port}/metrics" for name, port in self._ports.items()}
+
+    @property
+    def targets(self) -> list[Target]:
+        return [Target((f"{self._address}:{port}",), {"process": name}) for name, port in self._ports.items()]

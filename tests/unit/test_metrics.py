@@ -1,0 +1,128 @@
+"""Metrics of every process: the page lists them all, a scrape gives them, and no two processes want one port."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from schemas.assignments import unit_key
+from schemas.costs import Costs
+from schemas.heartbeats import CopyState
+from services.controller.core.controller import Controller
+from services.controller.meters import OF_CONTROLLER, of_jobs
+from services.log.copy_metrics import OF_COPIES, of_copies
+from services.log.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
+from services.log.metrics_server import registry_of, serve
+from services.node.metrics_ports import MetricsPorts
+from services.node.ports import choose_pair
+from services.node.settings import Settings
+from services.node.supervisor import Supervisor
+from services.recovery.meters import OF_RECOVERY
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+BY_PROCESS = {
+    "all": OF_PROCESSES,
+    "worker, driver": OF_COPIES,
+    "controller": OF_CONTROLLER,
+    "recovery": OF_RECOVERY,
+}
+UNIT = unit_key("flights", "1-aaaaaa", "late-0")
+
+
+def row(metric: Metric) -> str:
+    processes = ", ".join(process for process, metrics in BY_PROCESS.items() if metric in metrics)
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {processes} | {metric.about} |"
+
+
+def test_the_page_lists_every_metric() -> None:
+    declared = {row(metric): None for metrics in BY_PROCESS.values() for metric in metrics}
+    listed = [line for line in PAGE.read_text().splitlines() if line.startswith("| `holdfast_")]
+    assert listed == list(declared)
+
+
+def test_names_follow_the_rules_of_prometheus() -> None:
+    for metric in {metric for metrics in BY_PROCESS.values() for metric in metrics}:
+        assert metric.name.startswith("holdfast_")
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
+
+
+class Host:
+    """Hosts one copy."""
+
+    def copies(self) -> tuple[CopyState, ...]:
+        return (CopyState(UNIT, 1, "running", batch=7, durable=5),)
+
+    def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
+        assert list(units) == [UNIT]
+        return (Costs(UNIT, {"flights": (5, 50)}, {"late.0": 4}, cpu_ms=1_500, state_keys=3, deploy_ms=250.0),)
+
+
+def scraped(port: int) -> list[str]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        found: str = answer.read().decode()
+    return [line for line in found.splitlines() if not line.startswith("#")]
+
+
+def test_a_scrape_says_what_the_process_and_its_copies_do() -> None:
+    port = choose_pair()
+    refusals = of_refusals(lambda: {"t.events": 2})
+    serve(registry_of(of_process("w1", "worker"), of_copies(Host()), refusals), port, "127.0.0.1")
+    lines = scraped(port)
+    of_unit = 'generation="1-aaaaaa",job="flights",unit="late-0"'
+    assert 'holdfast_process_info{kind="worker",process="w1"} 1.0' in lines
+    assert 'holdfast_copies{state="running"} 1.0' in lines
+    assert f"holdfast_unit_cpu_seconds_total{{{of_unit}}} 1.5" in lines
+    assert 'holdfast_refused_records_total{topic="t.events"} 2.0' in lines
+    of_phase = 'generation="1-aaaaaa",job="flights",phase="deploy",unit="late-0"'
+    assert f"holdfast_unit_phase_seconds{{{of_phase}}} 0.25" in lines
+    assert not any("checkpoint_age" in line for line in lines), "not known yet"
+    assert sum("holdfast_edge_records_total" in line for line in lines) == 2
+
+
+def test_a_controller_says_how_many_jobs_there_are() -> None:
+    assert list(of_jobs(Controller("c", 100))()) == []
+
+
+def test_a_port_that_is_taken_is_no_reason_to_stop() -> None:
+    port, registry = choose_pair(), registry_of()
+    serve(registry, port, "127.0.0.1")
+    serve(registry, port, "127.0.0.1")
+
+
+def test_each_process_has_a_port_of_its_own_and_keeps_it() -> None:
+    ports = MetricsPorts(9100, "127.0.0.1", ["recovery-1", "recovery-2"])
+    names = ["controller", "worker-1", "recovery-1", "worker-1", "spark-1"]
+    found = [ports.environment(name)["HOLDFAST_METRICS_PORT"] for name in names]
+    assert found == ["9102", "9103", "9100", "9103", "9104"]
+    assert ports.where["worker-1"] == "http://127.0.0.1:9103/metrics"
+    assert ports.targets[0].targets == ("127.0.0.1:9100",)
+
+
+def test_without_a_port_nobody_serves_metrics() -> None:
+    ports = MetricsPorts(0, "127.0.0.1", ["recovery-1"])
+    assert ports.environment("worker-1")["HOLDFAST_METRICS_PORT"] == "0"
+    assert (ports.where, ports.targets) == ({}, [])
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Supervisor:
+    return Supervisor(Settings(home=tmp_path, recoveries=2, metrics_port=9100), workers=2)
+
+
+def test_a_cluster_says_where_its_metrics_are(supervisor: Supervisor) -> None:
+    where = supervisor.cluster.metrics
+    assert list(where) == ["recovery-1", "recovery-2", "controller", "worker-1", "worker-2"]
+    assert len(set(where.values())) == 5
+    said = {member.name: member._environment("run")["HOLDFAST_METRICS_PORT"] for member in supervisor.members}
+    assert {name: url.split(":")[2].split("/")[0] for name, url in where.items()} == said
+
+
+def test_a_sample_names_every_label() -> None:
+    metric = Metric("holdfast_x", "gauge", ("a",), "")
+    assert metric.of(1, "b") == Sample(metric, ("b",), 1)
+    with pytest.raises(AssertionError):
+        metric.of(1)
