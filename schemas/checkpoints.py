@@ -68,6 +68,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     The delta covers batches (a, b]. The sweep part holds every key in [sweep_from, sweep_to) as of b that the delta
     does not hold; sweep_to None is the end of the key space. tables: names by number. watermarks: after b, by task.
     counts: late, dead, lost and records since the start, and `dropped/<stream>`, of the late ones those that are gone.
+    Also `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for statistics.
     position: the batch of the delivered position that was committed then, or a later one: no later reader finds less.
     """
 
@@ -85,6 +86,10 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     counts: dict[str, Count] = {}
     ended: bool = False
     position: Count = 0
+
+
+KEYS = "keys"
+"""Of the counts in a marker: keys of the state, as of b."""
 
 
 class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):

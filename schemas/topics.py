@@ -221,6 +221,11 @@ class JobTopics:
         ]
 
 
+def edge(topic: str) -> str:
+    """What people and statistics call a topic of `JobTopics.data`: `<operator>.<number>`."""
+    return topic.rpartition(".data.")[2]
+
+
 def generation(offset: int, timestamp_ms: int, record: bytes) -> str:
     """The generation of a job: offset of its JobSpec and six hex digits of its timestamp and bytes.
 

@@ -30,6 +30,10 @@ MOST_COSTS = 4
 is larger by a few kilobytes, and each copy has its turn every 2.5 s."""
 
 
+CostsOf = Callable[[Collection[str]], tuple[Costs, ...]]
+"""Costs of the copies here of these units, from any thread."""
+
+
 class Reporting(Protocol):
     """What heartbeats report of their host. refusals: of records. leaving: it was asked to stop."""
 
@@ -45,9 +49,6 @@ class Reporting(Protocol):
     @property
     def identity(self) -> Identity: ...
     def copies(self) -> tuple[CopyState, ...]: ...
-    def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
-        """Of the copies here of these units."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,10 @@ class HeartbeatThread:
         time_ms: Callable[[], int],
         place: Place = Place(),
         unsealed: Refusals | None = None,
+        costs: CostsOf | None = None,
     ) -> None:
-        """unsealed: what the log itself refuses, for want of the cluster's seal."""
-        self._place, self._unsealed = place, unsealed
+        """unsealed: what the log itself refuses, for want of the cluster's seal. costs: None: nothing is measured."""
+        self._place, self._unsealed, self._costs = place, unsealed, costs
         self._host, self._appender, self._partition = host, appender, partition
         self._interval_s = interval_ms / 1000
         self._versions = dict(versions)
@@ -147,7 +149,7 @@ class HeartbeatThread:
             address=self._place.address,
             leaving=self._host.leaving,
             refused=self._refused(),
-            costs=self._host.costs(due),
+            costs=self._costs(due) if self._costs is not None else (),
         )
 
     def _refused(self) -> dict[str, int]:

@@ -13,10 +13,12 @@ import structlog
 
 from schemas.topics import ClusterTopics, Partition
 from services.hosting.ending import Ending, Leaving
-from services.hosting.heartbeats import HeartbeatThread, Place, Reporting
+from services.hosting.heartbeats import CostsOf, HeartbeatThread, Place, Reporting
+from services.hosting.metrics import of_copies
 from services.hosting.settings import HostSettings
 from services.kernel.errors import WorkerUnfit
 from services.kernel.versions import library_versions
+from services.log.metrics import of_process, of_refusals
 from services.log.opening import look_at_secret, open_log
 from services.log.protocol import Log
 from services.log.sealed import SealedLog
@@ -55,10 +57,17 @@ def open_cluster(settings: HostSettings, name: str) -> tuple[Log, ClusterTopics]
     return log, topics
 
 
-def serve(host: Host, turn: Callable[[], None], settings: HostSettings, log: Log, ending: Ending) -> int:
+def serve(
+    host: Host,
+    turn: Callable[[], None],
+    settings: HostSettings,
+    log: Log,
+    ending: Ending,
+    costs: CostsOf | None = None,
+) -> int:
     """Turns the host until it is to end, or can hold copies no longer; the exit status of its process.
 
-    Nothing needs saving: everything that counts is in the log.
+    Nothing needs saving: everything that counts is in the log. costs: of the copies here; None: nothing is measured.
     """
     beats = HeartbeatThread(
         host,
@@ -69,8 +78,11 @@ def serve(host: Host, turn: Callable[[], None], settings: HostSettings, log: Log
         time_ms,
         Place(settings.host, settings.address),
         log.refusals if isinstance(log, SealedLog) else None,
+        costs,
     )
     beats.start()
+    if settings.metrics_port:
+        _serve_metrics(host, settings, costs)
     status = 0
     try:
         while not ending.due(host, beats):
@@ -84,3 +96,15 @@ def serve(host: Host, turn: Callable[[], None], settings: HostSettings, log: Log
         beats.say_farewell()
     host.close()
     return status
+
+
+def _serve_metrics(host: Host, settings: HostSettings, costs: CostsOf | None) -> None:
+    from services.log.metrics_server import registry_of, serve
+
+    identity = host.identity
+    registry = registry_of(
+        of_process(identity.worker, "driver" if identity.hosts else "worker"),
+        of_copies(host.copies, costs),
+        of_refusals(host.refusals.most),
+    )
+    serve(registry, settings.metrics_port, settings.metrics_address)

@@ -7,7 +7,9 @@ import socket
 import time
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from services.log.metrics_settings import MetricsSettings
 
 
 def new_incarnation(former: str = "") -> str:
@@ -17,7 +19,7 @@ def new_incarnation(former: str = "") -> str:
     return f"{time_ms:013d}-{secrets.token_hex(3)}"
 
 
-class HostSettings(BaseSettings):
+class HostSettings(MetricsSettings):
     """What a host needs to know before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore")

@@ -6,6 +6,7 @@ Source: PROTOCOL 0.2 and 1.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -17,6 +18,14 @@ def library_versions() -> dict[str, str]:
     """Version by name, of this process."""
     found = {name: _version(distribution) for name, distribution in DISTRIBUTIONS.items()}
     return found | {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+
+
+def differences(planned: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Which of the plan's versions a worker does not have, and what to do."""
+    different = [
+        f"{name} {planned.get(name)} (here {here.get(name)})" for name in planned if planned[name] != here.get(name)
+    ]
+    return f"the plan pins {', '.join(different)}: start this worker in an environment with the plan's versions"
 
 
 def _version(distribution: str) -> str:

@@ -15,6 +15,7 @@ from schemas.assignments import Change, unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import Heartbeat
 from schemas.plans import Plan
+from schemas.topics import edge as edge_of
 
 RATE_MS = 15_000
 """Rates are means over the last heartbeats that span so long a time, or less if there were none before."""
@@ -127,7 +128,7 @@ class CostsView:
         """Of the copies that these changes name, by unit."""
         copies: list[CopyCosts] = []
         edges: list[EdgeCosts] = []
-        between = {edge.topic.rpartition(".data.")[2] for edge in plan.edges if edge.topic is not None}
+        between = {edge_of(one.topic) for one in plan.edges if one.topic is not None}
         for unit, change in changes.items():
             key = unit_key(plan.job, plan.generation, unit)
             for copy in () if change is None else change.copies:

@@ -13,7 +13,7 @@ from schemas.costs import Costs
 from schemas.heartbeats import CopyState
 from services.controller.core.controller import Controller
 from services.controller.meters import OF_CONTROLLER, of_jobs
-from services.log.copy_metrics import OF_COPIES, of_copies
+from services.hosting.metrics import OF_COPIES, of_copies
 from services.log.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
 from services.log.metrics_server import registry_of, serve
 from services.node.metrics_ports import MetricsPorts
@@ -50,15 +50,13 @@ def test_names_follow_the_rules_of_prometheus() -> None:
         assert metric.name.endswith("_total") == (metric.kind == "counter")
 
 
-class Host:
-    """Hosts one copy."""
+def copies() -> tuple[CopyState, ...]:
+    return (CopyState(UNIT, 1, "running", batch=7, durable=5),)
 
-    def copies(self) -> tuple[CopyState, ...]:
-        return (CopyState(UNIT, 1, "running", batch=7, durable=5),)
 
-    def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
-        assert list(units) == [UNIT]
-        return (Costs(UNIT, {"flights": (5, 50)}, {"late.0": 4}, cpu_ms=1_500, state_keys=3, deploy_ms=250.0),)
+def costs(units: Collection[str]) -> tuple[Costs, ...]:
+    assert list(units) == [UNIT]
+    return (Costs(UNIT, {"flights": (5, 50)}, {"late.0": 4}, cpu_ms=1_500, state_keys=3, deploy_ms=250.0),)
 
 
 def scraped(port: int) -> list[str]:
@@ -70,7 +68,7 @@ def scraped(port: int) -> list[str]:
 def test_a_scrape_says_what_the_process_and_its_copies_do() -> None:
     port = choose_pair()
     refusals = of_refusals(lambda: {"t.events": 2})
-    serve(registry_of(of_process("w1", "worker"), of_copies(Host()), refusals), port, "127.0.0.1")
+    serve(registry_of(of_process("w1", "worker"), of_copies(copies, costs), refusals), port, "127.0.0.1")
     lines = scraped(port)
     of_unit = 'generation="1-aaaaaa",job="flights",unit="late-0"'
     assert 'holdfast_process_info{kind="worker",process="w1"} 1.0' in lines

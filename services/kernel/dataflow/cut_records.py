@@ -30,13 +30,14 @@ from services.kernel.plans.layout import TaskLayout
 class Brought(NamedTuple):
     """What a source task brings to a batch. records: how many there were; lost: how many the cut names that are gone.
 
-    records are counted: a cut spans more offsets, since markers of transactions hold offsets, too.
+    records are counted: a cut spans more offsets, since markers of transactions hold offsets, too. bytes: about.
     """
 
     fed: Fed
     dead: list[DeadLetter]
     records: int
     lost: int
+    bytes: int = 0
 
 
 def _brought(cut: Cut, rows: pl.DataFrame, dead: list[DeadLetter], records: int) -> Brought:

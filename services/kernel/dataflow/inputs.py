@@ -10,6 +10,7 @@ from functools import partial
 
 from schemas.checkpoints import Marker, Position
 from schemas.topics import Partition
+from schemas.topics import edge as edge_of
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
 from services.kernel.dataflow.merging import InputPartition
@@ -23,6 +24,8 @@ class Inputs:
     Args:
         layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
         refuse: called with what is no frame. gaps: by partition's name, the offset up to which frames are lost.
+
+    edges: from other units, by name, each with a slot of a task that it feeds; it may feed several.
     """
 
     def __init__(
@@ -38,12 +41,14 @@ class Inputs:
         self._partitions: dict[Partition, InputPartition] = {}
         self._codecs: dict[Partition, FrameCodec] = {}
         self._slots: dict[Partition, list[tuple[str, int]]] = {}
+        self.edges: dict[str, tuple[str, int]] = {}
         for task in layout.tasks:
             for slot, source in enumerate(task.inputs):
                 if not isinstance(source, RemoteInput):
                     continue
                 partition = source.partition
                 self._slots.setdefault(partition, []).append((task.name, slot))
+                self.edges.setdefault(edge_of(partition.topic), (task.name, slot))
                 if partition not in self._partitions:
                     at = known.get(partition) or Position(partition.topic, partition.index, 0)
                     codec = self._codecs[partition] = FrameCodec(stream_schema(task.input_fields[slot]))

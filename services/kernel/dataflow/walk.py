@@ -35,7 +35,8 @@ class Walked(NamedTuple):
     """The outcome of a batch.
 
     dead: the dead letters of the sources, then those of the operators. rows: whether any came in. records: how many the
-    sources brought; lost: how many were gone before they were read, by source.
+    sources brought; lost: how many were gone before they were read, by source. edges: records and bytes along each edge
+    into the unit, by source, or by the edge's name (schemas/topics.py).
     """
 
     produced: Produced
@@ -43,6 +44,7 @@ class Walked(NamedTuple):
     rows: bool
     records: int
     lost: Counter[str]
+    edges: dict[str, tuple[int, int]]
 
 
 def ready(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> bool:
@@ -54,7 +56,7 @@ def walk(unit: Unit, batch: int, sources: Mapping[str, Source], inputs: Inputs) 
     """Does a batch that is ready. sources: by source task."""
     fed: dict[str, Fed] = {}
     dead: list[DeadLetter] = []
-    records, lost = 0, Counter[str]()
+    records, lost, edges = 0, Counter[str](), dict[str, tuple[int, int]]()
     for name, source in sources.items():
         if source.ended:
             continue
@@ -63,7 +65,10 @@ def walk(unit: Unit, batch: int, sources: Mapping[str, Source], inputs: Inputs) 
         dead += brought.dead
         records += brought.records
         lost[source.task.operator.name] += brought.lost
+        edges[source.task.operator.name] = (brought.records, brought.bytes)
     frames = inputs.take(batch)
+    for edge, slot in inputs.edges.items():
+        edges[edge] = (frames[slot].rows.height, frames[slot].bytes)
     produced = unit.process(batch, fed, frames)
     rows = any(one.rows.height for some in (fed, frames) for one in some.values())
-    return Walked(produced, [*dead, *produced.dead], rows, records, lost)
+    return Walked(produced, [*dead, *produced.dead], rows, records, lost, edges)

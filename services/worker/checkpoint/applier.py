@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from schemas.checkpoints import Marker, unpack
+from schemas.checkpoints import KEYS, Marker, unpack
 from services.kernel.errors import StateCorrupted
 from services.kernel.logs.checkpoint_log import Run
 from services.worker.checkpoint import parts
 from services.worker.checkpoint.pieces import timed_pieces
 from services.worker.checkpoint.unit_image import UnitImage
+from services.worker.core.spent import Spent
 
 JUMP_BATCHES = 256
 """A copy that processes and is this far behind another's marker continues from there instead of catching up."""
@@ -26,6 +27,7 @@ class Applier:
     Args:
         passed: called with a marker that the copy's own batch has reached.
         jumped: called with one that is ahead: the state is now as of that marker.
+        spent: by the copy so far.
 
     apply_ms: what the run under way, or else the last one, has cost so far.
     """
@@ -36,8 +38,9 @@ class Applier:
         clock_ms: Callable[[], float],
         passed: Callable[[Marker], None],
         jumped: Callable[[Marker], None],
+        spent: Spent,
     ) -> None:
-        self._image, self._clock_ms = image, clock_ms
+        self._image, self._clock_ms, self._spent = image, clock_ms, spent
         self._passed, self._jumped = passed, jumped
         self._runs: deque[Run] = deque()
         self._applying: Iterator[None] | None = None
@@ -78,12 +81,15 @@ class Applier:
 
         for took_ms in timed_pieces(self._clock_ms, lambda: self.due(batch, suspended), piece):
             self.apply_ms += took_ms
+            self._spent.apply_ms += took_ms
 
     def finish(self, batch: int) -> None:
         """Applies every run that waits: a suspended copy is about to process."""
+        began_ms = self._clock_ms()
         while self._runs:
             self._piece(batch, suspended=True)
             batch = max(batch, self._image.batch)
+        self._spent.apply_ms += self._clock_ms() - began_ms
 
     def _piece(self, batch: int, suspended: bool) -> None:
         marker = self._runs[0].marker
@@ -98,10 +104,11 @@ class Applier:
                 return
         self._applying = None
         self._runs.popleft()
+        self._spent.applies += 1
         self._image.batch = marker.b
         self._image.store.adopt(marker.tables)
         if ahead:
-            self._image.replaced()
+            self._image.replaced(marker.counts.get(KEYS, 0))
             self._jumped(marker)
         else:
             self._image.freeze(batch)
@@ -116,5 +123,7 @@ class Applier:
         for part in run.parts:
             entries = [] if part.sweep else unpack(part.entries)
             for first in range(0, len(entries), parts.PIECE_ENTRIES):
-                self._image.apply(entries[first : first + parts.PIECE_ENTRIES])
+                piece = entries[first : first + parts.PIECE_ENTRIES]
+                self._spent.entry.add(piece)
+                self._image.apply(piece)
                 yield

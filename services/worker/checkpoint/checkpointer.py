@@ -19,6 +19,7 @@ from services.worker.checkpoint.applier import Applier
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.unit_image import UnitImage
 from services.worker.checkpoint.writer import LogWriter
+from services.worker.core.spent import Spent
 
 
 class Checkpointer:
@@ -28,7 +29,7 @@ class Checkpointer:
         log: the fold of the unit's partition, as restored.
         image_batch: the batch of the restored image.
         refuse: called with the offset of what is no record of a checkpoint log, and why.
-        acked, captured: see LogWriter. passed, jumped: see Applier.
+        acked, captured: see LogWriter. passed, jumped: see Applier. spent: by the copy so far.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class Checkpointer:
         passed: Callable[[Marker], None],
         jumped: Callable[[Marker], None],
         captured: Callable[[Collection[bytes], Kind], None],
+        spent: Spent,
     ) -> None:
         self.log, self._refuse = log, refuse
         self.image = UnitImage(store, image_batch)
-        self.writer = LogWriter(partition, log, self.image, author, appender, clock_ms, acked, captured)
-        self.applier = Applier(self.image, clock_ms, passed, jumped)
+        self.writer = LogWriter(partition, log, self.image, author, appender, clock_ms, acked, captured, spent)
+        self.applier = Applier(self.image, clock_ms, passed, jumped, spent)
 
     @property
     def resting(self) -> bool:

@@ -5,13 +5,13 @@ Source: PROTOCOL 6: scan to the end, start from an empty image, apply all valid 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
-from schemas.checkpoints import CheckpointRecord, Marker, Part, decode, unpack
+from schemas.checkpoints import KEYS, CheckpointRecord, Marker, Part, decode, unpack
 from schemas.topics import Partition
 from services.kernel.errors import StateCorrupted
 from services.kernel.logs.checkpoint_log import CheckpointLog, restore
@@ -21,7 +21,10 @@ from services.log.protocol import Log
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log."""
+    """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log.
+
+    entries, bytes: that were applied.
+    """
 
     log: CheckpointLog
     image: Image
@@ -29,6 +32,17 @@ class Rebuilt:
     next_offset: int
     entries: int
     cuts_end: int = 0
+    bytes: int = 0
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """Their names by number."""
+        return () if self.marker is None else self.marker.tables
+
+    @property
+    def keys(self) -> int:
+        """Of the state."""
+        return 0 if self.marker is None else self.marker.counts.get(KEYS, 0)
 
 
 FEW_RUNS = 2
@@ -63,14 +77,17 @@ def rebuild(
     folded, runs = restore(reading.records())
     if folded.last_b < acked and exists(acked):
         raise StateCorrupted(f"{partition} ends at batch {folded.last_b}, but batch {acked} was acknowledged")
-    entries = sum(_apply(part, image) for run in runs for part in run.parts)
+    applied = _Applied(image)
+    for run in runs:
+        applied.add(run.parts)
     for _ in range(MAX_LOOKS):
         newer = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]
-        entries += sum(_apply(part, image) for run in newer for part in run.parts if not part.sweep)
+        for new in newer:
+            applied.add(part for part in new.parts if not part.sweep)
         if len(newer) <= FEW_RUNS:
             break
     cuts_end = 0 if cuts is None else log.offsets([cuts], "end")[cuts]
-    return Rebuilt(folded, image, folded.last, reading.next_offset, entries, cuts_end)
+    return Rebuilt(folded, image, folded.last, reading.next_offset, applied.entries, cuts_end, applied.bytes)
 
 
 class _Reading:
@@ -93,7 +110,16 @@ class _Reading:
                 yield message.offset(), decode(message.value() or b"")
 
 
-def _apply(part: Part, image: Image) -> int:
-    entries = unpack(part.entries)
-    image.apply(entries)
-    return len(entries)
+class _Applied:
+    """Applies parts to an image. entries, bytes: so far."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self.entries = self.bytes = 0
+
+    def add(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            entries = unpack(part.entries)
+            self._image.apply(entries)
+            self.entries += len(entries)
+            self.bytes += len(part.entries)

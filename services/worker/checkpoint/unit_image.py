@@ -53,7 +53,7 @@ class UnitImage:
             yield from self.settle()
             self._frozen = None
 
-    def replaced(self) -> None:
-        """The image is ahead of all that this copy has in memory."""
+    def replaced(self, keys: int) -> None:
+        """The image, which holds so many keys, is ahead of all that this copy has in memory."""
         self._frozen = None
-        self.store.forget()
+        self.store.forget(keys)

@@ -30,6 +30,7 @@ from services.worker.core.checkpointing import (
     Phase,
     Settled,
 )
+from services.worker.core.spent import Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class LogWriter:
         log: the fold of the unit's partition.
         acked: called with the marker once it was read back as valid.
         captured: called with the keys of a run that begins, and what kind of run it is.
+        spent: by the copy so far.
 
     kind: of the run under way, or else of the last one. capture_ms: what that run has cost so far.
     """
@@ -66,15 +68,16 @@ class LogWriter:
         clock_ms: Callable[[], float],
         acked: Callable[[Marker], None],
         captured: Callable[[Collection[bytes], Kind], None],
+        spent: Spent,
     ) -> None:
         self._partition, self._log, self._image = partition, log, image
         self._author, self._appender, self._clock_ms = author, appender, clock_ms
-        self._acked, self._captured = acked, captured
+        self._acked, self._captured, self._spent = acked, captured, spent
         self._core = Checkpointing()
         self._moment: Moment | None = None
         self._id: Id | None = None
         self._work: Iterator[None] = iter(())
-        self._parts = Parts(partition, image.store, appender)
+        self._parts = Parts(partition, image.store, appender, spent)
         self.kind = Kind.SWEEP
         self.capture_ms = 0.0
 
@@ -115,6 +118,7 @@ class LogWriter:
         """Encodes or settles for a while."""
         for took_ms in timed_pieces(self._clock_ms, lambda: self.working, self._piece):
             self.capture_ms += took_ms
+            self._spent.capture_ms += took_ms
 
     def flushed(self, batch: int) -> None:
         """Everything up to `batch` is acknowledged and committed."""
@@ -145,6 +149,7 @@ class LogWriter:
 
     def _capture(self) -> None:
         capture = self._image.capture()
+        self._spent.began_run()
         self._captured(capture, self.kind)
         self._id = self._author.next()
         self._parts.begin(self._id)
@@ -170,7 +175,9 @@ class LogWriter:
             ended=moment.ended,
             position=moment.position,
         )
-        self._append(encode(marker))
+        record = encode(marker)
+        self._spent.appended(len(record))
+        self._append(record)
 
     def _append(self, marker: bytes) -> None:
         """Again if Kafka may have lost it: of two the log counts one."""

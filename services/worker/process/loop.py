@@ -6,8 +6,9 @@ Source: PROTOCOL 5. Nothing in it sleeps: it waits on the reader from which the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
+from schemas.costs import Costs
 from schemas.events import Event
 from schemas.heartbeats import CopyState
 from schemas.plans import Plan
@@ -144,6 +145,10 @@ class Worker:
     def decided(self) -> int:
         """Offset of the last assignment that was read."""
         return self._decisions.decided
+
+    def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
+        """For heartbeats and metrics: of the copies here of these units."""
+        return tuple(copy.costs() for key, copy in list(self._copies.here.items()) if key in units)
 
     @property
     def records(self) -> int:

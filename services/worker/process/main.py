@@ -61,4 +61,4 @@ def main() -> int:
         watch=BlockingThreads("asks", 1),
         cpu_ms=_thread_cpu_ms,
     )
-    return serve(worker, lambda: collector.turned(worker.turn()), settings, log, ending)
+    return serve(worker, lambda: collector.turned(worker.turn()), settings, log, ending, worker.costs)

@@ -111,11 +111,11 @@ class Feed(ABC):
 
     def take(self, batch: int) -> Brought:
         """Hands out a ready batch."""
-        cut = self._cuts.pop(batch)
+        cut, before = self._cuts.pop(batch), self.bytes
         brought = self._bring(cut)
         self._pass(cut)
         self.batch = batch
-        return brought
+        return brought._replace(bytes=before - self.bytes)
 
     @abstractmethod
     def weight(self, cut: Cut) -> int:

@@ -18,15 +18,14 @@ from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.checkpoint.writer import Moment
+from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.unit.trimmer import Trimmer
 
 
 class Checkpointed(Protocol):
-    """What is checkpointed: a unit with an image. processed_ms: spent on batches so far."""
-
-    processed_ms: float
+    """What is checkpointed: a unit with an image."""
 
     @property
     def batch(self) -> int: ...
@@ -69,7 +68,9 @@ class Checkpoints:
         around: Surroundings,
         refuse: Callable[[int, object], None],
         now_ms: float,
+        spent: Spent,
     ) -> None:
+        self._spent, self._clock_ms = spent, around.clock_ms
         self._of, self._store, self._job, self._name = of, store, job, layout.unit.name
         self._scheduler = around.checkpoints
         self._key = job.key(self._name)
@@ -87,9 +88,11 @@ class Checkpoints:
             self._passed,
             self._jumped,
             self._captured,
+            spent,
         )
         self.partition, self.next_offset = partition, rebuilt.next_offset
         self.marker = rebuilt.marker
+        spent.marked_ms = None if rebuilt.marker is None else now_ms
         self.sinkmost = not any(task.outputs for task in layout.tasks)
         self.interval_ms = job.checkpoint_interval_ms
         self.swept_ms = self.captured_ms = now_ms
@@ -142,7 +145,7 @@ class Checkpoints:
 
     @property
     def processed_ms(self) -> float:
-        return self._of.processed_ms
+        return self._spent.process_ms
 
     @property
     def waiting(self) -> int:
@@ -210,13 +213,16 @@ class Checkpoints:
         self._scheduler.captured(self._key, keys, kind)
 
     def _acked(self, marker: Marker) -> None:
-        self.marker = marker
+        self._read(marker)
         self._of.acked(marker, self.checkpointer.writer.kind)
 
     def _passed(self, marker: Marker) -> None:
-        self.marker = marker
+        self._read(marker)
         self._of.marked(marker)
 
     def _jumped(self, marker: Marker) -> None:
-        self.marker = marker
+        self._read(marker)
         self._of.jumped(marker)
+
+    def _read(self, marker: Marker) -> None:
+        self.marker, self._spent.marked_ms = marker, self._clock_ms()

@@ -6,11 +6,12 @@ Source: PROTOCOL 5, 8 and 9.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from schemas.assignments import Flags
+from schemas.costs import Costs
 from schemas.events import Event as Happened
 from schemas.heartbeats import CopyState
 from schemas.topics import Partition
@@ -28,15 +29,18 @@ from services.kernel.errors import (
 )
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.image import Image
+from services.kernel.versions import differences
 from services.log.protocol import Chunk
 from services.worker.checkpoint.restoring import Rebuilt, rebuild
 from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State
+from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.position import newest_cut
 from services.worker.unit.opening import Opening
 from services.worker.unit.receiving import Receiving
+from services.worker.unit.reporting import costs_of, state_of
 from services.worker.unit.running import Running
 from services.worker.unit.takeover import Takeover
 
@@ -58,8 +62,9 @@ class UnitCopy:
         self.running: Running | None = None
         self._rebuilt: Rebuilt | None = None
         self._image: Image | None = None
-        self._receiving = Receiving(self, around.data)
-        self._opening = Opening(job, layout, around, self._reached, self._delivery_failed)
+        self._spent = Spent()
+        self._receiving = Receiving(self, around.data, self._spent, around.clock_ms)
+        self._opening = Opening(job, layout, around, self._reached, self._delivery_failed, self._spent)
         self._attempt = 0
         self._rebuilds = self._restored_batch = 0
         self._restored_from_ms = -math.inf
@@ -89,8 +94,10 @@ class UnitCopy:
 
     def offer(self, chunk: Chunk) -> None:
         if self.running is not None:
-            running = self.running
+            running, began_cpu_ms = self.running, self._around.cpu_ms()
+            self._receiving.answered(chunk.partition)
             self._guard(lambda: running.offer(self._job.passed_over(chunk)))
+            self._spent.cpu_ms += self._around.cpu_ms() - began_cpu_ms
 
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
         """Inputs and image no longer fit together: rebuild, but not for ever; as long as it takes if unanswered.
@@ -123,7 +130,9 @@ class UnitCopy:
         due = running.turns.due(now_ms)
         if not due and self._takeover is None:
             return False
+        began_cpu_ms = self._around.cpu_ms()
         worked = due and self._guard(lambda: running.step(now_ms))
+        self._spent.cpu_ms += self._around.cpu_ms() - began_cpu_ms
         self._receiving.turned(running, now_ms)
         if worked:
             self._rebuilds = 0
@@ -140,17 +149,11 @@ class UnitCopy:
 
     def report(self) -> CopyState:
         """For the heartbeat."""
-        running = self.running
-        return CopyState(
-            self.key,
-            self.core.epoch,
-            self.core.state.value,
-            0 if running is None else running.batch,
-            self.core.error,
-            0 if running is None or running.marker is None else running.marker.b,
-            "" if running is None else running.stopped,
-            "" if running is None else running.waits,
-        )
+        return state_of(self.key, self.core, self.running)
+
+    def costs(self) -> Costs:
+        """For heartbeats and metrics."""
+        return costs_of(self.key, self._spent, self.running, self._around.clock_ms())
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -166,9 +169,15 @@ class UnitCopy:
     def _deploy(self) -> None:
         """Loads every operator and runs a warm-up batch through it: a cold first batch costs 0.4 to 1.9 s."""
         if dict(self._job.plan.versions) != dict(self._around.versions):
-            self._handle(lifecycle.Broke(_version_message(self._job.plan.versions, self._around.versions)))
+            self._handle(lifecycle.Broke(differences(self._job.plan.versions, self._around.versions)))
             return
-        self._run(lambda: warm_up(self._layout), lambda _: self._handle(lifecycle.Deployed()))
+        began_ms = self._around.clock_ms()
+
+        def deployed(_: object) -> None:
+            self._spent.deploy_ms = self._around.clock_ms() - began_ms
+            self._handle(lifecycle.Deployed())
+
+        self._run(lambda: warm_up(self._layout), deployed)
 
     def _restore(self) -> None:
         self._attempt += 1  # of two restores the later one counts
@@ -191,6 +200,7 @@ class UnitCopy:
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
+        self._spent.restored(rebuilt.entries, rebuilt.bytes, self._around.clock_ms() - self._restored_from_ms)
         batch = 0 if rebuilt.marker is None else rebuilt.marker.b
         if batch > self._restored_batch:  # a suspended copy advances by the markers of another copy alone
             self._rebuilds, self._restored_batch = 0, batch
@@ -199,7 +209,7 @@ class UnitCopy:
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None
         self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around,
-                               self._gaps)  # fmt: skip
+                               self._gaps, self._spent)  # fmt: skip
         self._rebuilt = None
         self._around.control.add(self, self.running.control_positions())
         self._receive()
@@ -323,13 +333,6 @@ class UnitCopy:
                 phases_ms=phases or {},
             )
         )
-
-
-def _version_message(planned: Mapping[str, str], here: Mapping[str, str]) -> str:
-    different = [
-        f"{name} {planned.get(name)} (here {here.get(name)})" for name in planned if planned[name] != here.get(name)
-    ]
-    return f"the plan pins {', '.join(different)}: start this worker in an environment with the plan's versions"
 
 
 _DO: dict[Action, Callable[[UnitCopy], None]] = {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from schemas.topics import Partition
 from services.kernel.plans.layout import UnitLayout
+from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
@@ -21,6 +22,7 @@ class Opening:
     Args:
         done: the batch that the copy has reached.
         failed: called with what went wrong, once for each delivery.
+        spent: by the copy so far.
     """
 
     def __init__(
@@ -30,7 +32,9 @@ class Opening:
         around: Surroundings,
         done: Callable[[], int],
         failed: Callable[[Exception], None],
+        spent: Spent,
     ) -> None:
+        self._spent = spent
         self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
         self.delivery: Delivery | None = None
         self._holds = False
@@ -49,7 +53,13 @@ class Opening:
         self.delivery.epoch = epoch
         if not self._holds:
             self._holds = True
-            self.delivery.open(lambda _: opened())
+            began_ms = self._around.clock_ms()
+
+            def done(_: int) -> None:
+                self._spent.open_ms = self._around.clock_ms() - began_ms
+                opened()
+
+            self.delivery.open(done)
 
     def close(self) -> None:
         """Drops the transactional producer."""

@@ -6,25 +6,35 @@ Source: PROTOCOL 2 and 6 (a marker for b follows the acknowledgement of every fr
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from schemas.topics import Partition
 from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.unit import Sent
 from services.kernel.plans.layout import UnitLayout
-from services.log.protocol import Appender
+from services.log.protocol import Appender, Delivered
+from services.worker.core.spent import Spent
 
 
 class Outbox:
     """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy.
 
-    done: how many batches were acknowledged as a whole so far.
+    done: how many batches were acknowledged as a whole so far. activating: the next frame is the first since `send` is
+    on, and its way to the broker and back is timed.
     """
 
     def __init__(
-        self, layout: UnitLayout, generation: int, epoch: int, appender: Appender, max_frame_bytes: int
+        self,
+        layout: UnitLayout,
+        generation: int,
+        epoch: int,
+        appender: Appender,
+        max_frame_bytes: int,
+        spent: Spent,
+        clock_ms: Callable[[], float],
     ) -> None:
-        self._appender = appender
+        self._appender, self._spent, self._clock_ms = appender, spent, clock_ms
+        self.activating = True
         self._frames = Frames(layout, generation, max_frame_bytes)
         self.epoch = epoch
         self._unacknowledged: OrderedDict[int, int] = OrderedDict()
@@ -39,7 +49,18 @@ class Outbox:
     def append(self, batch: int, partition: Partition, value: bytes, key: bytes | None = None) -> None:
         """Appends one record that must be acknowledged before a marker for `batch`."""
         self._unacknowledged[batch] = self._unacknowledged.get(batch, 0) + 1
-        self._appender.append(partition, value, key=key, done=lambda error, _: self._acknowledge(batch, error))
+        self._spent.sent_bytes += len(value)
+        done = self._timed(batch) if self.activating else lambda error, _: self._acknowledge(batch, error)
+        self._appender.append(partition, value, key=key, done=done)
+
+    def _timed(self, batch: int) -> Delivered:
+        self.activating, began_ms = False, self._clock_ms()
+
+        def delivered(error: Exception | None, _: int) -> None:
+            self._spent.send_ms = self._clock_ms() - began_ms
+            self._acknowledge(batch, error)
+
+        return delivered
 
     def acknowledged(self, processed: int) -> int:
         """The last batch up to which everything is acknowledged."""

@@ -6,7 +6,7 @@ Source: PROTOCOL 2, 6 (the keep rule) and 9.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from schemas.dead_letters import DeadLetter
 from services.kernel.codecs.frames import MAX_FRAME_BYTES
@@ -14,6 +14,7 @@ from services.kernel.dataflow.unit import Produced
 from services.kernel.errors import StateCorrupted
 from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Appender
+from services.worker.core.spent import Spent
 from services.worker.sinks.delivery import Batch, Delivery
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
@@ -25,12 +26,20 @@ class Outputs:
     """Of one copy. Frames wait here while `send` is off, rows while the outputs are not open.
 
     Args:
-        generation: the number in the frames. epoch: goes with them.
+        generation: the number in the frames. epoch: goes with them. spent: by the copy so far.
     """
 
-    def __init__(self, layout: UnitLayout, generation: int, epoch: int, appender: Appender) -> None:
+    def __init__(
+        self,
+        layout: UnitLayout,
+        generation: int,
+        epoch: int,
+        appender: Appender,
+        spent: Spent,
+        clock_ms: Callable[[], float],
+    ) -> None:
         self._delivers = layout.unit.delivers
-        self._outbox = Outbox(layout, generation, epoch, appender, MAX_FRAME_BYTES)
+        self._outbox = Outbox(layout, generation, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms)
         self._kept = Kept()
         self._delivery: Delivery | None = None
 
@@ -52,6 +61,7 @@ class Outputs:
 
     def send_kept(self) -> None:
         """`send` is on: what was kept goes first."""
+        self._outbox.activating = True
         while self._kept.sent:
             self._outbox.send(*self._kept.sent.popleft())
 

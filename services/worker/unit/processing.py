@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from schemas.checkpoints import Marker
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.topics import edge as edge_of
 from services.kernel.dataflow.unit import Unit
 from services.kernel.dataflow.walk import Walked, walk
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
+from services.worker.core.edges import without_edges
+from services.worker.core.spent import Spent
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
 
@@ -23,16 +26,25 @@ class Processing:
 
     Args:
         marker: that of the image; None: the image is empty.
+        spent: by the copy so far.
 
     batch: the last one done. counts: of records and rows up to that batch, as markers hold them.
     """
 
     def __init__(
-        self, layout: UnitLayout, store: StateStore, marker: Marker | None, intake: Intake, outputs: Outputs
+        self,
+        layout: UnitLayout,
+        store: StateStore,
+        marker: Marker | None,
+        intake: Intake,
+        outputs: Outputs,
+        spent: Spent,
     ) -> None:
         self._layout, self._store, self._intake, self._outputs = layout, store, intake, outputs
+        self._spent = spent
+        spent.edges.restore(marker.counts if marker else {})
         self.batch = 0 if marker is None else marker.b
-        self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | (marker.counts if marker else {})
+        self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | without_edges(marker.counts if marker else {})
         self._watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | (marker.watermarks if marker else {})
         self._unit: Unit | None = None
 
@@ -49,6 +61,7 @@ class Processing:
         walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs)
         self.batch = batch
         self._count(walked)
+        self._count_edges(walked)
         self._outputs.take(batch, walked.produced, walked.dead, send)
         return bool(walked.rows or walked.dead or self._store.changed)
 
@@ -61,10 +74,21 @@ class Processing:
             if count:
                 self.counts[DROPPED + source] = self.counts.get(DROPPED + source, 0) + count
 
+    def _count_edges(self, walked: Walked) -> None:
+        edges = self._spent.edges
+        for edge, (records, size) in walked.edges.items():
+            edges.take(edge, records, size)
+            self._spent.processed += records
+        for sent in walked.produced.sent:
+            edges.put(edge_of(sent.output.topic), sent.rows.height)
+        for sink in walked.produced.sinks:
+            edges.put(sink.task.operator.name, sink.rows.height)
+
     def jump(self, marker: Marker) -> None:
         """The state is now as of another copy's marker, which is ahead: the batch after that is the next."""
         self.batch = marker.b
-        self.counts |= marker.counts
+        self.counts |= without_edges(marker.counts)
+        self._spent.edges.restore(marker.counts)
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
         self._intake.skip(marker)
 

@@ -6,8 +6,10 @@ Source: PROTOCOL 5 and 8.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from schemas.topics import Partition
+from services.worker.core.spent import Spent
 from services.worker.host.surroundings import Subscriber, Subscriptions
 from services.worker.unit.running import Running
 
@@ -16,11 +18,19 @@ RETURN_MS = 10_000
 
 
 class Receiving:
-    """Of one copy, which is the subscriber. return_ms: when to look whether it can go back to what it has left."""
+    """Of one copy, which is the subscriber. return_ms: when to look whether it can go back to what it has left.
 
-    def __init__(self, subscriber: Subscriber, data: Subscriptions) -> None:
-        self._subscriber, self._data = subscriber, data
+    Args:
+        spent: by the copy so far.
+    """
+
+    def __init__(
+        self, subscriber: Subscriber, data: Subscriptions, spent: Spent, clock_ms: Callable[[], float]
+    ) -> None:
+        self._subscriber, self._data, self._spent, self._clock_ms = subscriber, data, spent, clock_ms
         self._on = False
+        self._silent: set[Partition] = set()
+        self._began_ms = 0.0
         self._left: set[Partition] = set()
         self.return_ms = math.inf
 
@@ -30,12 +40,22 @@ class Receiving:
         if before and not receive:
             running.intake.let_go()
             self._data.remove(self._subscriber)
+            self._silent.clear()
             self._stay()
         elif receive and not before:
-            self._data.add(self._subscriber, running.intake.positions())
+            positions = running.intake.positions()
+            self._silent, self._began_ms = set(positions), self._clock_ms()
+            self._data.add(self._subscriber, positions)
             running.intake.rewired()
         elif not running.suspended:
             self._return(running)
+
+    def answered(self, partition: Partition) -> None:
+        """An input has brought records, or its end."""
+        if partition in self._silent:
+            self._silent.discard(partition)
+            if not self._silent:
+                self._spent.receive_ms = self._clock_ms() - self._began_ms
 
     def turned(self, running: Running, now_ms: float) -> None:
         """After a turn: partitions may have joined, be of another topic, or be too busy."""
@@ -55,6 +75,7 @@ class Receiving:
     def close(self) -> None:
         """The copy reads nothing any more."""
         self._data.remove(self._subscriber)
+        self._silent.clear()
         self._on = False
         self._stay()
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from schemas.assignments import Flags
-from schemas.checkpoints import Marker
+from schemas.checkpoints import KEYS, Marker
 from schemas.topics import Partition
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
@@ -18,6 +18,7 @@ from services.log.protocol import Chunk
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.checkpoint.writer import Moment
+from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
@@ -45,17 +46,20 @@ class Running:
         epoch: int,
         around: Surroundings,
         gaps: Mapping[str, int],
+        spent: Spent,
     ) -> None:
         marker = rebuilt.marker
         self.job, self.layout, self._flags, self._around = job, layout, flags, around
-        self._store = StateStore(rebuilt.image, () if marker is None else marker.tables)
-        self.outputs = Outputs(layout, job.number, epoch, around.appender)
+        self._spent = spent
+        self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
+        self.outputs = Outputs(layout, job.number, epoch, around.appender, spent, around.clock_ms)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
-        self._processing = Processing(layout, self._store, marker, self.intake, self.outputs)
+        self._processing = Processing(layout, self.store, marker, self.intake, self.outputs, spent)
         now = around.clock_ms()
-        self.checkpoints = Checkpoints(self, job, layout, rebuilt, self._store, around, self._refuse_checkpoint, now)
+        self.checkpoints = Checkpoints(
+            self, job, layout, rebuilt, self.store, around, self._refuse_checkpoint, now, spent
+        )
         self._missing = Missing(around.log, around.restores, job.plan.job)
-        self.processed_ms = 0.0
         self._steps = Steps(around.clock_ms, around.cpu_ms)
         self._publisher = ProgressPublisher(
             job, layout.unit.name, around, self._processing, self.checkpoints, self.outputs, self._steps
@@ -247,7 +251,7 @@ class Running:
             done_ms = self._around.clock_ms()
             if done_ms - now_ms > SLICE_MS:
                 break
-        self.processed_ms += done_ms - now_ms
+        self._spent.process_ms += done_ms - now_ms
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -291,7 +295,7 @@ class Running:
             watermarks=dict(self._processing.watermarks),
             positions=self.intake.inputs.positions(),
             cuts=self.intake.cutter.as_of(self.batch),
-            counts=dict(self.counts),
+            counts=self.counts | self._spent.edges.counts() | {KEYS: self.store.keys},
             ended=self.ended,
             position=self.outputs.position,
         )
@@ -340,4 +344,4 @@ class Running:
 
     def forget(self) -> None:
         """Lets go of its state: what is left of a closed copy refers to itself, and is not collected."""
-        self._store.release()
+        self.store.release()

@@ -17,6 +17,7 @@ from services.worker.checkpoint import parts, pieces, unit_image
 from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.writer import Moment
+from services.worker.core.spent import Spent
 
 KEYS = 1_000
 MOST_ENTRIES, MOST_BYTES, MOST_SETTLED = 50, 600, 100
@@ -74,6 +75,7 @@ class Unit:
             self.log,  # type: ignore[arg-type]
             lambda: next(ticks),
             *[nothing] * 5,
+            Spent(),
         )
 
     def checkpoint(self, batch: int) -> Iterator[None]:

@@ -6,12 +6,12 @@ Source: schemas/costs.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from schemas.assignments import split_unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import CopyState
+from services.hosting.heartbeats import CostsOf
 from services.log.metrics import REFUSED, Metric, Read, Sample
 
 UNIT = ("job", "generation", "unit")
@@ -50,25 +50,18 @@ OF_COPIES = (
 )  # fmt: skip
 
 
-class Hosting(Protocol):
-    """A process that hosts copies."""
-
-    def copies(self) -> tuple[CopyState, ...]: ...
-    def costs(self, units: Collection[str]) -> tuple[Costs, ...]: ...
-
-
-def of_copies(host: Hosting) -> Read:
-    """What the copies here have reached, and what they cost."""
+def of_copies(copies_here: Callable[[], tuple[CopyState, ...]], costs_of: CostsOf | None) -> Read:
+    """What the copies here have reached, and what they cost; None: nothing is measured."""
 
     def read() -> Iterator[Sample]:
-        copies = host.copies()
+        copies = copies_here()
         for state, count in Counter(copy.state for copy in copies).items():
             yield COPIES.of(count, state)
         for copy in copies:
             unit = split_unit_key(copy.unit)
             yield BATCH.of(copy.batch, *unit)
             yield DURABLE.of(copy.durable, *unit)
-        for costs in host.costs([copy.unit for copy in copies]):
+        for costs in () if costs_of is None else costs_of([copy.unit for copy in copies]):
             yield from _spent(costs)
 
     return read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.log.heartbeats import COSTS_MS, MOST_COSTS, Rotation
+from services.hosting.heartbeats import COSTS_MS, MOST_COSTS, Rotation
 
 BEAT_MS = 100
 

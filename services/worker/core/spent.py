@@ -1,0 +1,76 @@
+"""What one copy has spent so far. It is kept where the work is done, and read by heartbeats and metrics.
+
+Source: MECHANISMS C5 and A3; what each number means is in schemas/costs.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from schemas.checkpoints import Entry
+from services.worker.core.edges import EdgeCounts
+
+MANY_ENTRIES = 1_000_000
+
+
+@dataclass(slots=True)
+class MeanSize:
+    """Of an entry of the state, tombstones left out; newer entries count for more."""
+
+    entries: int = 0
+    bytes: int = 0
+
+    def add(self, some: Sequence[Entry]) -> None:
+        sizes = [len(key) + len(value) for key, value in some if value is not None]
+        self.entries += len(sizes)
+        self.bytes += sum(sizes)
+        if self.entries > MANY_ENTRIES:
+            self.entries, self.bytes = self.entries // 2, self.bytes // 2
+
+    def of(self, keys: int) -> int:
+        """Bytes of so many keys; 0 while nothing is known."""
+        return keys * self.bytes // self.entries if self.entries else 0
+
+
+@dataclass(slots=True)
+class Spent:
+    """By one copy since it was placed here; a copy that rebuilds continues to count.
+
+    marked_ms: when the newest valid marker was read, on the clock; None: none was. entry: mean size of the state's.
+    edges: of the batches up to the copy's last one.
+    """
+
+    cpu_ms: float = 0.0
+    processed: int = 0
+    process_ms: float = 0.0
+    captures: int = 0
+    capture_ms: float = 0.0
+    applies: int = 0
+    apply_ms: float = 0.0
+    checkpoint_bytes: int = 0
+    run_bytes: int = 0
+    sent_bytes: int = 0
+    deploy_ms: float | None = None
+    restore_ms: float | None = None
+    restore_bytes: int = 0
+    receive_ms: float | None = None
+    send_ms: float | None = None
+    open_ms: float | None = None
+    marked_ms: float | None = None
+    entry: MeanSize = field(default_factory=MeanSize)
+    edges: EdgeCounts = field(default_factory=EdgeCounts)
+
+    def began_run(self) -> None:
+        self.captures += 1
+        self.run_bytes = 0
+
+    def restored(self, entries: int, size: int, took_ms: float) -> None:
+        """An image was rebuilt from so many entries."""
+        self.restore_ms, self.restore_bytes = took_ms, size
+        self.entry = MeanSize(entries, size)
+
+    def appended(self, size: int) -> None:
+        """A record of a run, to the checkpoint log."""
+        self.checkpoint_bytes += size
+        self.run_bytes += size

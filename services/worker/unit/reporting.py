@@ -1,0 +1,63 @@
+"""What a copy reports in heartbeats: in each one how far it is, in some what it costs.
+
+Source: PROTOCOL 5; MECHANISMS C5, A3 and P1. What each value means is in schemas/heartbeats.py and schemas/costs.py.
+"""
+
+from __future__ import annotations
+
+from schemas.costs import Costs
+from schemas.heartbeats import CopyState
+from services.worker.core.edges import taken_in
+from services.worker.core.lifecycle import Lifecycle
+from services.worker.core.spent import Spent
+from services.worker.unit.running import Running
+
+
+def state_of(unit: str, core: Lifecycle, running: Running | None) -> CopyState:
+    """running: None if the copy has no state now."""
+    marker = None if running is None else running.marker
+    return CopyState(
+        unit,
+        core.epoch,
+        core.state.value,
+        0 if running is None else running.batch,
+        core.error,
+        0 if marker is None else marker.b,
+        "" if running is None else running.stopped,
+        "" if running is None else running.waits,
+    )
+
+
+def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float) -> Costs:
+    """Of metrics, too; from any thread."""
+    keys = 0 if running is None else running.store.keys
+    marker, edges = None if running is None else running.marker, spent.edges
+    return Costs(
+        unit=unit,
+        inputs=dict(edges.inputs),
+        outputs=dict(edges.outputs),
+        unsaved=0 if running is None else max(0, edges.records - taken_in({} if marker is None else marker.counts)),
+        cpu_ms=round(spent.cpu_ms, 3),
+        processed=spent.processed,
+        process_ms=round(spent.process_ms, 3),
+        captures=spent.captures,
+        capture_ms=round(spent.capture_ms, 3),
+        applies=spent.applies,
+        apply_ms=round(spent.apply_ms, 3),
+        checkpoint_bytes=spent.checkpoint_bytes,
+        run_bytes=spent.run_bytes,
+        checkpoint_age_ms=None if spent.marked_ms is None else round(now_ms - spent.marked_ms, 1),
+        sent_bytes=spent.sent_bytes,
+        state_keys=keys,
+        state_bytes=spent.entry.of(keys),
+        deploy_ms=_rounded(spent.deploy_ms),
+        restore_ms=_rounded(spent.restore_ms),
+        restore_bytes=spent.restore_bytes,
+        receive_ms=_rounded(spent.receive_ms),
+        send_ms=_rounded(spent.send_ms),
+        open_ms=_rounded(spent.open_ms),
+    )
+
+
+def _rounded(ms: float | None) -> float | None:
+    return None if ms is None else round(ms, 1)
