@@ -28,6 +28,7 @@ from schemas import (
     progress,
 )
 from schemas.commits import DEAD, Commit, Fence, Named
+from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.frames import HEADER_BYTES, unpack
 from schemas.plans import SparkPlan
@@ -44,7 +45,13 @@ from services.planning.loading import load
 
 HEARTBEAT = heartbeats.encode(
     heartbeats.Heartbeat(
-        "w", "1", 5, 1, versions={"polars": "1"}, copies=(heartbeats.CopyState("j/1/u", 1, "running"),)
+        "w",
+        "1",
+        5,
+        1,
+        versions={"polars": "1"},
+        copies=(heartbeats.CopyState("j/1/u", 1, "running"),),
+        costs=(Costs("j/1/u", {"a": (1, 2)}, {"b": 3}, cpu_ms=1.5, deploy_ms=2.0),),
     )
 )
 ENTRIES = checkpoints.pack([(b"\x00\x01k", b"v"), (b"\x00\x01l", None)])

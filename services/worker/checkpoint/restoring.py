@@ -78,12 +78,10 @@ def rebuild(
     if folded.last_b < acked and exists(acked):
         raise StateCorrupted(f"{partition} ends at batch {folded.last_b}, but batch {acked} was acknowledged")
     applied = _Applied(image)
-    for run in runs:
-        applied.add(run.parts)
+    applied.add(part for run in runs for part in run.parts)
     for _ in range(MAX_LOOKS):
         newer = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]
-        for new in newer:
-            applied.add(part for part in new.parts if not part.sweep)
+        applied.add(part for run in newer for part in run.parts if not part.sweep)
         if len(newer) <= FEW_RUNS:
             break
     cuts_end = 0 if cuts is None else log.offsets([cuts], "end")[cuts]

@@ -94,10 +94,10 @@ class UnitCopy:
 
     def offer(self, chunk: Chunk) -> None:
         if self.running is not None:
-            running, began_cpu_ms = self.running, self._around.cpu_ms()
+            running, cpu_ms = self.running, self._around.cpu_ms()
             self._receiving.answered(chunk.partition)
             self._guard(lambda: running.offer(self._job.passed_over(chunk)))
-            self._spent.cpu_ms += self._around.cpu_ms() - began_cpu_ms
+            self._spent.cpu_ms += self._around.cpu_ms() - cpu_ms
 
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
         """Inputs and image no longer fit together: rebuild, but not for ever; as long as it takes if unanswered.
@@ -130,9 +130,9 @@ class UnitCopy:
         due = running.turns.due(now_ms)
         if not due and self._takeover is None:
             return False
-        began_cpu_ms = self._around.cpu_ms()
+        cpu_ms = self._around.cpu_ms()
         worked = due and self._guard(lambda: running.step(now_ms))
-        self._spent.cpu_ms += self._around.cpu_ms() - began_cpu_ms
+        self._spent.cpu_ms += self._around.cpu_ms() - cpu_ms
         self._receiving.turned(running, now_ms)
         if worked:
             self._rebuilds = 0
@@ -148,11 +148,9 @@ class UnitCopy:
         return bool(worked)
 
     def report(self) -> CopyState:
-        """For the heartbeat."""
         return state_of(self.key, self.core, self.running)
 
     def costs(self) -> Costs:
-        """For heartbeats and metrics."""
         return costs_of(self.key, self._spent, self.running, self._around.clock_ms())
 
     # -- actions ------------------------------------------------------------------------------------------------------
