@@ -74,7 +74,11 @@ class Unit:
             Author("a"),
             self.log,  # type: ignore[arg-type]
             lambda: next(ticks),
-            *[nothing] * 5,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
             Spent(),
         )
 
