@@ -41,14 +41,14 @@ class Observer:
         self._thread.join()
         self._reader.close()
 
-    def in_charge(self, job: str, unit: str) -> str:
+    def leader_of(self, job: str, unit: str) -> str:
         """The worker that leads the newest such job's unit."""
         committers = [change.committer for change in self._changes(job, unit)]
         return next(committer.worker for committer in reversed(committers) if committer is not None)
 
     def copies(self, job: str, unit: str) -> list[str]:
         """The workers with a copy of the newest such job's unit, the leader first."""
-        first = self.in_charge(job, unit)
+        first = self.leader_of(job, unit)
         placed = [change for change in self._changes(job, unit) if change.copies]
         return [first, *(copy.worker for copy in placed[-1].copies if copy.worker != first)]
 

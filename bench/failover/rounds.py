@@ -130,13 +130,13 @@ class Struck:
 
     def pid(self, operator: str) -> int:
         """Of the worker that leads the operator's unit."""
-        return self._cluster.workers()[self._observer.in_charge(self._job.plan.job, self._unit(operator))]
+        return self._cluster.workers()[self._observer.leader_of(self._job.plan.job, self._unit(operator))]
 
     def _charges(self) -> dict[str, list[str]]:
         """By worker, the operators whose unit it leads."""
         found: dict[str, list[str]] = {worker: [] for worker in self._cluster.workers()}
         for operator in OPERATORS:
-            found[self._observer.in_charge(self._job.plan.job, self._unit(operator))].append(operator)
+            found[self._observer.leader_of(self._job.plan.job, self._unit(operator))].append(operator)
         return found
 
     def _await_moment(self) -> None:

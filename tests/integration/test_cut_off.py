@@ -33,12 +33,12 @@ def test_a_worker_is_cut_off_and_back_and_every_row_is_exact(
     until(struck.all_answer, "all are there when units are placed")
     with running(struck, tolerant("hybrid", fail_stop_s), name) as job:
 
-        def in_charge_of() -> list[str]:
-            return [unit for unit in job.units if struck.in_charge(unit) == FAR]
+        def led_here() -> list[str]:
+            return [unit for unit in job.units if struck.leader_of(unit) == FAR]
 
-        mine = job.under_load(in_charge_of, "it leads a unit")
+        mine = job.under_load(led_here, "it leads a unit")
         with supervisor.cut(*ways):
-            job.under_load(lambda: all(struck.in_charge(unit) != FAR for unit in mine), "others lead its units")
+            job.under_load(lambda: all(struck.leader_of(unit) != FAR for unit in mine), "others lead its units")
             job.goes_on()
         job.goes_on()
     assert struck.pid(FAR) == pid, "it was there all the time"

@@ -79,7 +79,7 @@ def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(
             primary, secondary, epoch = job.pair(UNIT)
             with struck.frozen(primary.worker):
                 job.until_stance(UNIT, Stance.SWITCHED)
-                assert struck.in_charge(UNIT) == secondary.worker
+                assert struck.leader_of(UNIT) == secondary.worker
                 job.goes_on()
             job.under_load(partial(rolled_back, struck, epoch), "it is rolled back")
             job.under_load(struck.protected, "every unit is protected again")

@@ -190,7 +190,7 @@ def test_a_host_dies_with_all_that_it_started_and_the_other_goes_on(hosts: Hosts
         silence_s = time.monotonic() - began
         print(f"host killed: what was fed since was processed after {silence_s * 1000:.0f} ms")
         assert silence_s < SILENT_S
-        assert {observer.in_charge("dies", unit)[0] for unit in job._units} == {"b"}
+        assert {observer.leader_of("dies", unit)[0] for unit in job._units} == {"b"}
         hosts.a.up()
         job.until(lambda: observer.workers() == 4 and observer.protected(), "it is back, and protects", load=LOAD)
         ended_exact(job)

@@ -89,7 +89,7 @@ def test_holdfast_move_moves_a_unit_to_any_worker_and_back_and_refuses_what_ther
         for to in (third, second.worker, first.worker):
             answer = _moved(struck, job, to)
             record_property(f"to {to}", answer)
-            assert struck.in_charge(UNIT) == to or answer["moved"]
+            assert struck.leader_of(UNIT) == to or answer["moved"]
             job.under_load(struck.protected, "every unit is protected")
         assert ASKED in struck.reasons(UNIT, 0)
         assert {one.kind for one in struck.events() if one.job == job.name} >= {"move-begins", "move-done"}

@@ -34,9 +34,9 @@ def test_units_of_every_scheme_move_round_and_round_and_the_results_are_exact(sc
     load = Load(cluster)
     for step in (1, 2, 1):
         for unit in cluster.units:
-            to = f"w{(int(cluster.in_charge(unit)[1]) - 1 + step) % 3 + 1}"
+            to = f"w{(int(cluster.leader_of(unit)[1]) - 1 + step) % 3 + 1}"
             cluster.move(unit, to)
-            cluster.under_load(load, lambda unit=unit, to=to: cluster.in_charge(unit) == to, f"{unit} on {to}")  # type: ignore[misc]
+            cluster.under_load(load, lambda unit=unit, to=to: cluster.leader_of(unit) == to, f"{unit} on {to}")  # type: ignore[misc]
     finish(cluster, load)
 
 
@@ -49,11 +49,11 @@ def test_whatever_fails_while_units_move_the_results_are_exact(scheme: str, stri
     load = Load(cluster)
     for _ in range(3):
         unit = chance.choice(cluster.units)
-        to = chance.choice([name for name in sorted(cluster.workers) if name != cluster.in_charge(unit)])
+        to = chance.choice([name for name in sorted(cluster.workers) if name != cluster.leader_of(unit)])
         cluster.move(unit, to)
         cluster.under_load(load, lambda unit=unit: stance(cluster.change(unit)) is Stance.MOVING, "it moves")  # type: ignore[misc]
         cluster.turn(chance.randrange(0, 40))
-        former = cluster.in_charge(unit)
+        former = cluster.leader_of(unit)
         hit = {"primary": [former], "new": [to], "both": [former, to]}.get(strike.partition(" ")[0], [])
         for name in {one for one in hit if one in cluster.workers}:
             if strike.endswith("freezes"):
@@ -82,7 +82,7 @@ def test_workers_leave_one_after_the_other_and_the_results_are_exact(scheme: str
         worker = cluster.workers[name]
         worker.leaving = True
         cluster.under_load(load, lambda worker=worker: not worker.in_charge, f"{name} leads nothing")  # type: ignore[misc]
-        assert all(cluster.in_charge(unit) != name for unit in cluster.units)
+        assert all(cluster.leader_of(unit) != name for unit in cluster.units)
         cluster.kill(name)
         cluster.under_load(load, cluster.protected, "protected again")
         cluster.start(name)
@@ -97,7 +97,7 @@ def test_units_on_one_worker_are_shared_out_under_load_and_the_results_are_exact
     load = Load(cluster)
 
     def share() -> list[int]:
-        return sorted(Counter(cluster.in_charge(unit) for unit in cluster.units).values())
+        return sorted(Counter(cluster.leader_of(unit) for unit in cluster.units).values())
 
     assert share() == [len(cluster.units)] == [10]
     cluster.under_load(load, lambda: share() == [3, 3, 4], "each has its share")

@@ -1,4 +1,4 @@
-"""A source's topic is deleted and created anew: its offsets mean other records, so the job stops until a person says
+"""A source's topic is deleted and created again: its offsets mean other records, so the job stops until a person says
 where to continue. A sink's topic that is gone is waited for.
 """
 

@@ -114,7 +114,7 @@ class DrivenCluster(MemoryCluster):
         command = Command("move", self.plan.job, unit, worker=worker)
         self._append(Partition(self.cluster.submit, 0), commands.encode(command))
 
-    def in_charge(self, unit: str) -> str:
+    def leader_of(self, unit: str) -> str:
         committer = self.change(unit).committer
         assert committer is not None
         return committer.worker

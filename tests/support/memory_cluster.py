@@ -146,7 +146,7 @@ class MemoryCluster:
         self.log.create([TopicSpec(topic, partitions)])
 
     def resume_from(self, at: At) -> None:
-        """Appends a resume that says where topics that were created anew are read from, as the controller does."""
+        """Appends a resume that says where topics that were created again are read from, as the controller does."""
         beginnings = {}
         for source in self.plan.sources:
             topic, tasks = self.log.describe([source.topic])[source.topic], len(source.owners)

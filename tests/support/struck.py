@@ -129,7 +129,7 @@ class Struck:
     def stance(self, unit: str) -> Stance:
         return stance(self.change(unit))
 
-    def in_charge(self, unit: str) -> str:
+    def leader_of(self, unit: str) -> str:
         committer = self.change(unit).committer
         assert committer is not None
         return committer.worker
@@ -214,7 +214,7 @@ class StruckJob(RunningJob):
 
         def reached() -> bool:
             nonlocal armed
-            if self.struck.in_charge(unit) != armed and self.struck.cluster.withdraw():
+            if self.struck.leader_of(unit) != armed and self.struck.cluster.withdraw():
                 armed = self._arm(point, unit)
             return self.struck.cluster.fired
 
@@ -222,7 +222,7 @@ class StruckJob(RunningJob):
         return armed
 
     def _arm(self, point: str, unit: str) -> str:
-        holder = self.struck.in_charge(unit)
+        holder = self.struck.leader_of(unit)
         self.struck.cluster.arm(Doom(point, "before", 3, worker=holder, freeze=True))
         return holder
 

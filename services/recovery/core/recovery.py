@@ -245,7 +245,7 @@ class Recovery:
             self._relieved_us[change.unit] = self._now_us
 
     def _accuse(self, before: Change | None, after: Change) -> None:
-        """A primary that lost its charge, and has not ended, was suspected, unless its unit has moved."""
+        """A primary that no longer leads, and has not ended, was suspected, unless its unit has moved."""
         primary = before.copies[0] if before is not None and before.copies else None
         moved = before is not None and before.arriving is not None and not switching.follows_failure(after)
         if self.acting and primary is not None and primary.flags.commit and after.copies and not moved:

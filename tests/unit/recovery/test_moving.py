@@ -63,7 +63,7 @@ def test_a_move_ends_with_the_flags_of_the_scheme(scheme: str, to: str) -> None:
     world.move(to)
     world.run(3)
     now = world.change()
-    assert world.in_charge() == to
+    assert world.leader_of() == to
     assert [copy.flags for copy in now.copies] == [copy.flags for copy in before.copies]
     assert world.unprotected() == []
 
@@ -131,7 +131,7 @@ def test_a_move_waits_until_a_switch_is_over() -> None:
     assert stance(world.change()) is Stance.SWITCHED
     world.heal().settle()
     world.run(2)
-    assert world.in_charge() == "w3"
+    assert world.leader_of() == "w3"
 
 
 def test_a_scheme_asked_for_during_a_move_comes_after_it() -> None:
@@ -147,7 +147,7 @@ def test_the_primary_dies_while_its_unit_moves_and_the_standby_takes_over_at_onc
     world = moving()
     world.kill("w1")
     world.run(0.02)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
 
 
 def test_an_accusation_needs_a_failure() -> None:
@@ -178,7 +178,7 @@ def test_a_leaving_worker_is_in_charge_of_nothing_within_a_second(scheme: str) -
     world = cluster(scheme)
     world.leave("w1")
     world.run(1)
-    assert world.in_charge() != "w1"
+    assert world.leader_of() != "w1"
 
 
 def test_a_leaving_worker_without_a_standby_elsewhere_hands_over_to_whoever_has_room() -> None:
@@ -187,7 +187,7 @@ def test_a_leaving_worker_without_a_standby_elsewhere_hands_over_to_whoever_has_
     world.run(0.2)
     world.leave("w1")
     world.run(1)
-    assert world.in_charge() == "w3"
+    assert world.leader_of() == "w3"
 
 
 def test_a_lone_worker_that_leaves_hands_nothing_over() -> None:
@@ -237,7 +237,7 @@ def test_a_unit_does_not_move_to_a_worker_of_the_other_kind() -> None:
 
 
 def share(world: World) -> Counter[str]:
-    return Counter(world.in_charge(unit) for unit in world.units)
+    return Counter(world.leader_of(unit) for unit in world.units)
 
 
 @pytest.mark.parametrize("scheme", ["none", "hybrid", "active-standby"])

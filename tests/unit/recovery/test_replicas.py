@@ -62,7 +62,7 @@ def test_killing_a_replica_during_a_switch_changes_nothing(killed: int) -> None:
     world.run(2)
     alive = world.replicas[1 - killed].core
     assert len(alive.story) == 6, "switched, both process, rolled back"
-    assert world.in_charge() == "w1"
+    assert world.leader_of() == "w1"
     assert not alive.unprotected()
 
 
@@ -88,7 +88,7 @@ def test_a_replica_that_starts_late_agrees(when: Stance) -> None:
     world.heal()
     world.run(3)
     assert not late.core.unprotected()
-    assert (world.change().scheme, world.in_charge()) == ("hybrid", "w1")
+    assert (world.change().scheme, world.leader_of()) == ("hybrid", "w1")
 
 
 def test_the_order_in_which_topics_are_read_does_not_matter() -> None:
@@ -188,7 +188,7 @@ def test_many_units_are_taken_over_in_one_record_and_spread_over_the_others() ->
     world.run(0.03)
     assert len(world.log[records].changes) == 6
     world.settle()
-    assert all(world.in_charge(unit) == backup for unit, backup in zip(world.units, backups, strict=True))
+    assert all(world.leader_of(unit) == backup for unit, backup in zip(world.units, backups, strict=True))
 
 
 def test_an_assignment_may_be_read_before_the_plan_and_the_heartbeat() -> None:

@@ -97,9 +97,9 @@ def test_a_copy_has_caught_up_if_it_processes_and_knows_the_record_and_is_within
     state: str, epoch: int, batch: int, reached: bool
 ) -> None:
     """PROTOCOL 8."""
-    charge = CopyState("u", 7, "running", 100)
-    assert caught_up(CopyState("u", epoch, state, batch), charge, 7) == reached
-    assert not caught_up(None, charge, 7)
+    leader = CopyState("u", 7, "running", 100)
+    assert caught_up(CopyState("u", epoch, state, batch), leader, 7) == reached
+    assert not caught_up(None, leader, 7)
     assert not caught_up(CopyState("u", epoch, state, batch), None, 7)
 
 
@@ -156,7 +156,7 @@ def test_any_scheme_changes_to_any_other_in_the_safe_order(before: str, after: s
     world.ask(after)
     world.settle()
     holds(world, after)
-    assert world.in_charge() == "w1", "nothing failed, so nobody else took over"
+    assert world.leader_of() == "w1", "nothing failed, so nobody else took over"
     assert world.change().epoch - epoch <= 4
     again = world.change().epoch
     world.run(2)
@@ -184,10 +184,10 @@ def test_a_change_asked_for_during_a_switch_leaves_the_charge_where_it_is(after:
     world.until(Stance.SWITCHED)
     world.ask(after)
     world.run(0.1)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
     world.heal().settle()
     holds(world, after)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
 
 
 def test_the_last_scheme_asked_for_counts_and_unknown_ones_do_not() -> None:

@@ -257,7 +257,7 @@ def test_a_primary_that_answers_but_does_not_catch_up_is_not_rolled_back_to() ->
     world = rolling_back().run(3)
     assert stance(world.change()) is T.ROLLING_BACK
     world.heal().settle()
-    assert world.in_charge() == "w1"
+    assert world.leader_of() == "w1"
 
 
 def test_silent_past_the_fail_stop_time_out_the_secondary_is_promoted_and_a_new_one_started_elsewhere() -> None:
@@ -293,7 +293,7 @@ def test_an_exit_notice_promotes_at_once() -> None:
     world.kill("w1")
     began_us = world.now_us
     world.run(0.02)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
     assert world.now_us - began_us <= 20_000
 
 
@@ -303,9 +303,9 @@ def test_without_a_notice_the_first_missed_heartbeat_switches() -> None:
         world.run(0.01)
     world.kill("w1", notice=False)
     world.run(0.12)
-    assert world.in_charge() == "w1"
+    assert world.leader_of() == "w1"
     world.run(0.04)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
 
 
 def test_both_copies_killed_together_are_placed_anew_from_the_checkpoint_log() -> None:
@@ -335,7 +335,7 @@ def test_all_workers_die_and_the_unit_is_placed_when_one_returns() -> None:
     assert len(story(world)) == waiting, "nothing is done while nobody is there"
     world.restart("w3")
     world.run(1)
-    assert world.in_charge() == "w3"
+    assert world.leader_of() == "w3"
     world.restart("w1")
     world.settle()
 
@@ -365,9 +365,9 @@ def test_a_secondary_that_is_not_ready_is_not_switched_to() -> None:
     assert [copy.worker for copy in world.change().copies] == ["w1", "w3"]
     world.stall("w1")
     world.run(0.2)
-    assert world.in_charge() == "w1"
+    assert world.leader_of() == "w1"
     world.run(0.5)
-    assert world.in_charge() == "w3"
+    assert world.leader_of() == "w3"
 
 
 def test_suspicion_never_drops_a_secondary() -> None:
@@ -423,9 +423,9 @@ def test_none_is_placed_elsewhere_after_the_fail_stop_time_out() -> None:
     world = cluster("none")
     world.kill("w1")
     world.run(2.5)
-    assert world.in_charge() == "w1"
+    assert world.leader_of() == "w1"
     world.run(1)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
 
 
 @pytest.mark.parametrize("scheme", ["passive-hot", "passive-cold", "deployed", "passive"])
@@ -433,12 +433,12 @@ def test_passive_schemes_act_on_the_third_miss_and_do_not_roll_back(scheme: str)
     world = cluster(scheme)
     world.stall("w1")
     world.run(0.25)
-    assert world.in_charge() == "w1"
+    assert world.leader_of() == "w1"
     world.run(0.2)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
     world.stall("w1", False)
     world.run(2)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
 
 
 @pytest.mark.parametrize("scheme", ["active-standby", "active-replication"])
@@ -456,9 +456,9 @@ def test_the_job_may_say_how_many_misses_count() -> None:
     world = cluster(misses=4)
     world.stall("w1")
     world.run(0.4)
-    assert world.in_charge() == "w1"
+    assert world.leader_of() == "w1"
     world.run(0.15)
-    assert world.in_charge() == "w2"
+    assert world.leader_of() == "w2"
 
 
 def test_the_inputs_of_a_hybrid_secondary_are_paused_if_the_job_says_so() -> None:

@@ -313,7 +313,7 @@ class World:
         assert change is not None
         return change
 
-    def in_charge(self, unit: str = UNIT) -> str:
+    def leader_of(self, unit: str = UNIT) -> str:
         return next(copy.worker for copy in self.change(unit).copies if copy.flags.commit)
 
     # -- how it goes --------------------------------------------------------------------------------------------------

@@ -85,14 +85,14 @@ NEAR = 2
 """Batches by which a copy may be behind and still count as caught up: PROTOCOL 8."""
 
 
-def caught_up(copy: CopyState | None, charge: CopyState | None, epoch: int) -> bool:
+def caught_up(copy: CopyState | None, leader: CopyState | None, epoch: int) -> bool:
     """The copy knows the record, processes, and is as far as the leader."""
     return (
         copy is not None
-        and charge is not None
+        and leader is not None
         and copy.epoch >= epoch
         and copy.state == "running"
-        and copy.batch >= charge.batch - NEAR
+        and copy.batch >= leader.batch - NEAR
     )
 
 
@@ -102,15 +102,15 @@ class Covering:
 
     _goals: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def see(self, change: Change, charge: CopyState) -> None:
+    def see(self, change: Change, leader: CopyState) -> None:
         """Takes a report of the leader."""
         epoch, _ = self._goals.get(change.unit, (0, 0))
-        if epoch < change.epoch <= charge.epoch:
-            self._goals[change.unit] = change.epoch, charge.batch
+        if epoch < change.epoch <= leader.epoch:
+            self._goals[change.unit] = change.epoch, leader.batch
 
-    def durable(self, change: Change, charge: CopyState | None) -> bool:
+    def durable(self, change: Change, leader: CopyState | None) -> bool:
         epoch, goal = self._goals.get(change.unit, (0, 0))
-        return epoch == change.epoch and charge is not None and charge.durable >= goal
+        return epoch == change.epoch and leader is not None and leader.durable >= goal
 
     def forget(self, unit: str) -> None:
         self._goals.pop(unit, None)

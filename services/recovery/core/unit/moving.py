@@ -21,7 +21,7 @@ Rooms = Callable[[], Room]
 """Asked only by a move that looks for a worker: it costs a look at all units."""
 
 
-def in_charge(copy: Copy | Candidate | Heartbeat) -> Copy:
+def leading(copy: Copy | Candidate | Heartbeat) -> Copy:
     return Copy(copy.worker, copy.incarnation, PRIMARY)
 
 
@@ -52,7 +52,7 @@ def _destination(s: Situation, rooms: Rooms) -> Copy | Candidate | Heartbeat | N
 
 
 def hand_over(s: Situation, rooms: Rooms) -> Copies:
-    return (in_charge(s.arriving), *(() if s.staying is None else (s.staying,)))
+    return (leading(s.arriving), *(() if s.staying is None else (s.staying,)))
 
 
 def abandon(s: Situation, rooms: Rooms) -> Copies:
@@ -62,17 +62,17 @@ def abandon(s: Situation, rooms: Rooms) -> Copies:
 
 
 def switch(s: Situation, rooms: Rooms) -> Copies:
-    return with_flags(s.primary, Rung.HOT), in_charge(_heir(s))
+    return with_flags(s.primary, Rung.HOT), leading(_next_leader(s))
 
 
 def promote(s: Situation, rooms: Rooms) -> Copies:
-    return (in_charge(_heir(s)),)
+    return (leading(_next_leader(s)),)
 
 
 def change_places(s: Situation, rooms: Rooms) -> Copies:
-    return in_charge(_heir(s)), Copy(s.primary.worker, s.primary.incarnation, s.target_flags)
+    return leading(_next_leader(s)), Copy(s.primary.worker, s.primary.incarnation, s.target_flags)
 
 
-def _heir(s: Situation) -> Copy:
-    assert s.heir is not None, f"{s.change.unit}: nobody is left"
-    return s.heir
+def _next_leader(s: Situation) -> Copy:
+    assert s.next_leader is not None, f"{s.change.unit}: nobody is left"
+    return s.next_leader

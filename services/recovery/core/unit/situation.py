@@ -230,8 +230,8 @@ class Situation:
 
     # -- what the unit has reached ------------------------------------------------------------------------------------
 
-    def caught_up(self, copy: Copy, charge: Copy) -> bool:
-        return caught_up(self.report(copy), self.report(charge), self.change.epoch) and not self.suspected(copy, 1)
+    def caught_up(self, copy: Copy, leader: Copy) -> bool:
+        return caught_up(self.report(copy), self.report(leader), self.change.epoch) and not self.suspected(copy, 1)
 
     @property
     def step(self) -> Step | None:
@@ -332,7 +332,7 @@ class Situation:
         return report is not None and report.epoch >= self.change.epoch and self.ready(self.arriving)
 
     @property
-    def heir(self) -> Copy | None:
+    def next_leader(self) -> Copy | None:
         """The copy that takes over if the primary fails now: a ready one, the new one first; else one that lives."""
         both = sorted(self.others, key=lambda copy: copy.worker != self.change.moving)
         ready = (copy for copy in both if self.ready(copy))

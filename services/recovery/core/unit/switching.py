@@ -16,7 +16,7 @@ from schemas.assignments import Change, Copy
 from services.recovery.core.unit import moving
 from services.recovery.core.unit.changing import next_step
 from services.recovery.core.unit.moving import Copies, Rooms
-from services.recovery.core.unit.moving import in_charge as _in_charge
+from services.recovery.core.unit.moving import leading as _leading
 from services.recovery.core.unit.moving import with_flags as _with
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.core.unit.situation import Situation, Stance, odd_copies, stance
@@ -58,10 +58,10 @@ def _two(s: Situation) -> bool:
     return len(s.change.copies) >= 2
 
 
-def _deputy_ready(s: Situation) -> bool:
+def _next_leader_ready(s: Situation) -> bool:
     """Whoever takes over from the primary can do that at once."""
-    deputy = s.heir if s.stance is Stance.MOVING else s.secondary
-    return deputy is not None and s.ready(deputy)
+    next_leader = s.next_leader if s.stance is Stance.MOVING else s.secondary
+    return next_leader is not None and s.ready(next_leader)
 
 
 SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
@@ -74,9 +74,11 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.ARRIVING_GONE: lambda s: s.arriving_lost,
     Sign.ARRIVED: lambda s: s.arrived and s.staying is not None,
     Sign.ARRIVED_ALONE: lambda s: s.arrived,
-    Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and _deputy_ready(s),
+    Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and _next_leader_ready(s),
     Sign.PRIMARY_GIVEN_UP: lambda s: (
-        not s.scheme.rolls_back and s.silent(s.primary) and (_deputy_ready(s) if _two(s) else s.target is Rung.ABSENT)
+        not s.scheme.rolls_back
+        and s.silent(s.primary)
+        and (_next_leader_ready(s) if _two(s) else s.target is Rung.ABSENT)
     ),
     Sign.SECONDARY_SILENT: lambda s: s.silent(s.secondary) and s.answers(s.primary),
     Sign.PRIMARY_LEAVING: lambda s: s.leaving(s.primary),
@@ -180,7 +182,7 @@ ROWS: Mapping[Stance, tuple[Sign, ...]] = {
 
 def _start(s: Situation, rooms: Rooms) -> Copies | None:
     chosen = rooms().for_primary(s.change.unit)
-    return None if chosen is None else (_in_charge(chosen),)
+    return None if chosen is None else (_leading(chosen),)
 
 
 def _remove(s: Situation, rooms: Rooms) -> Copies:
@@ -188,7 +190,7 @@ def _remove(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _take_over(s: Situation, rooms: Rooms) -> Copies:
-    return _with(s.primary, Rung.HOT), _in_charge(s.secondary)
+    return _with(s.primary, Rung.HOT), _leading(s.secondary)
 
 
 def _resume(s: Situation, rooms: Rooms) -> Copies:
@@ -196,19 +198,19 @@ def _resume(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _roll_back(s: Situation, rooms: Rooms) -> Copies:
-    return _in_charge(s.primary), Copy(s.secondary.worker, s.secondary.incarnation, s.target_flags)
+    return _leading(s.primary), Copy(s.secondary.worker, s.secondary.incarnation, s.target_flags)
 
 
 def _promote(s: Situation, rooms: Rooms) -> Copies:
-    return (_in_charge(s.secondary),)
+    return (_leading(s.secondary),)
 
 
 def _change_places(s: Situation, rooms: Rooms) -> Copies:
-    return _in_charge(s.secondary), Copy(s.primary.worker, s.primary.incarnation, s.target_flags)
+    return _leading(s.secondary), Copy(s.primary.worker, s.primary.incarnation, s.target_flags)
 
 
 def _let_go(s: Situation, rooms: Rooms) -> Copies:
-    return (_in_charge(s.primary),)
+    return (_leading(s.primary),)
 
 
 def _add(s: Situation, rooms: Rooms) -> Copies | None:
@@ -222,11 +224,11 @@ def _add(s: Situation, rooms: Rooms) -> Copies | None:
 def _place(s: Situation, rooms: Rooms) -> Copies | None:
     """Where its worker returned, if the scheme waits for that; else wherever there is room."""
     if s.change.copies and s.misses is None and (returned := s.successor(s.primary)) is not None:
-        return (_in_charge(returned),)
+        return (_leading(returned),)
     named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
     silent = [beat.worker for beat in s.detector.alive() if (beat.worker, beat.incarnation) in named]
     chosen = rooms().for_primary(s.change.unit, without=silent)
-    return None if chosen is None else (_in_charge(chosen),)
+    return None if chosen is None else (_leading(chosen),)
 
 
 def _adopt(s: Situation, rooms: Rooms) -> Copies:
@@ -234,7 +236,7 @@ def _adopt(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _settle(s: Situation, rooms: Rooms) -> Copies:
-    return _in_charge(s.secondary), s.primary
+    return _leading(s.secondary), s.primary
 
 
 def _step(s: Situation, rooms: Rooms) -> Copies:
@@ -344,7 +346,7 @@ def _answered(s: Situation, sign: Sign) -> int:
 def _known(copy: Copy, situation: Situation) -> Copy:
     """Flags that nobody here knows, another version's or a mistake, are led back with the first record that follows."""
     if copy.flags.commit:
-        return _in_charge(copy)
+        return _leading(copy)
     if Rung.of(copy.flags) is None:
         return Copy(copy.worker, copy.incarnation, situation.target_flags)
     return copy
