@@ -13,13 +13,13 @@ from schemas.reading import Count, Strict
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     """Unit `unit` has committed the rows of every batch up to `batch`.
 
-    aside: so many rows were too large for their sink's topic until then, and went to the dead letters instead.
+    too_large: so many rows were too large for their sink's topic until then, and went to the dead letters instead.
     """
 
     unit: str
     batch: Count
     epoch: Count
-    aside: Count = 0
+    too_large: Count = msgspec.field(default=0, name="aside")
 
 
 _decoder = Strict(msgspec.json.Decoder(Delivered).decode)

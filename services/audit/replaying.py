@@ -342,7 +342,7 @@ class _Sources:
 
 
 _REPLACED = (
-    "topic {topic}, which source {source} reads, was deleted and created anew: the records that the job took in are "
+    "topic {topic}, which source {source} reads, was deleted and created again: the records that the job took in are "
     "gone, so nothing of it can be computed again"
 )
 _STATE = "what was delivered stands; a job submitted again can be replayed from its first record"
@@ -387,7 +387,7 @@ class _Found:
         self.dead = Comparison(DEAD_LETTERS)
         self.queries: dict[str, Comparison] = {}
         self._query_of: dict[str, str] = {}
-        self.aside = 0
+        self.too_large = 0
         self._letters = Partition(recording.topics.dead_letters, 0)
         self._stretches: list[_Stretch] = []
         sinks = [one for one in recording.plan.operators if one.kind == "sink"]
@@ -428,8 +428,8 @@ class _Found:
         """Rows of a batch behind the last one are not compared: they were delivered since."""
         for comparison in (*self.queries.values(), self.dead):
             comparison.finish()
-        if self.aside:
-            self.notes.append(f"{self.aside} rows, too large for their sink's topic, are dead letters and not lost")
+        if self.too_large:
+            self.notes.append(f"{self.too_large} rows, too large for their sink's topic, are dead letters and not lost")
         for stretch in self._stretches:
             if stretch.others:
                 self.notes.append(f"{stretch.partition}: {stretch.others} records are not of this job, and left out")
@@ -461,7 +461,7 @@ class _Found:
         query = self._query_of.get(letter.origin)
         if query is None or not self.queries[query].excuse(letter.batch, lambda row: stands_for(letter, row.value)):
             return False
-        self.aside += 1
+        self.too_large += 1
         return True
 
     def _bounds(self, log: Log, recording: Recording) -> tuple[dict[Partition, int], dict[Partition, int]]:

@@ -1,7 +1,7 @@
 """When a partition is idle, so that it no longer holds the watermark back, and when everything open is to be closed.
 
 A partition is idle when the job's other partitions have brought records for `idle_after_s` while it brought none, it is
-read to its end, and Kafka, asked since, names that end. After a silence of all of them the time counts anew: in a
+read to its end, and Kafka, asked since, names that end. After a silence of all of them the time counts again: in a
 silence nothing becomes idle, so no watermark moves by the clock. What an idle partition gives way to is how far the
 others had come when Kafka was asked: a record that lies there but is not fetched yet is not behind it, and a partition
 whose leader is away gives way to nothing.

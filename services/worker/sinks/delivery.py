@@ -23,7 +23,7 @@ from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
 from services.worker.sinks.position import Positions
-from services.worker.sinks.too_large import put_aside
+from services.worker.sinks.too_large import split_large
 
 MAX_WAITING_BATCHES = 64
 MAX_BATCHES_A_TRANSACTION = 16
@@ -52,7 +52,7 @@ class Delivery:
         unit: whose position record this is. partition: of the delivered topic.
         positions: where it is read how far the unit has delivered.
         failed: called with Fenced, Indefinite, Retriable or another error.
-        put_aside: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
+        dead_letters: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Delivery:
         partition: int,
         positions: Positions,
         failed: Callable[[Exception], None],
-        put_aside: bool = True,
+        dead_letters: bool = True,
     ) -> None:
         self._log = log
         self._blocking = blocking
@@ -73,7 +73,7 @@ class Delivery:
         self._position = Partition(topics.delivered, partition)
         self._positions = positions
         self._failed = failed
-        self._puts_aside = put_aside
+        self._dead_letters = dead_letters
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None
         self._waiting: deque[Batch] = deque()
@@ -83,7 +83,7 @@ class Delivery:
         self.waits, self.again_ms = "", math.inf
         self.epoch = 0
         self.delivered = 0
-        self.aside = 0
+        self.too_large = 0
         self.transactions = 0
         self.rows = 0
 
@@ -153,7 +153,7 @@ class Delivery:
             return
         self._transactor, position = outcome
         if position is not None:
-            self.delivered, self.aside = position.batch, position.aside
+            self.delivered, self.too_large = position.batch, position.too_large
         if self._closed:
             self.close()
         else:
@@ -169,38 +169,38 @@ class Delivery:
     def _commit(self) -> tuple[int, int]:
         """The number of rows that were delivered, and of those that were dead-lettered."""
         assert self._transactor is not None
-        rows, aside = [one for batch in self._under_way for one in self._rows(batch)], 0
+        rows, too_large = [one for batch in self._under_way for one in self._rows(batch)], 0
         try:
-            self._transactor.commit([*rows, self._position_rows(aside)])
+            self._transactor.commit([*rows, self._position_rows(too_large)])
         except InvalidRecord as error:
-            rows, aside = self._fitting(error)
-            self._transactor.commit([*rows, self._position_rows(aside)])
+            rows, too_large = self._fitting(error)
+            self._transactor.commit([*rows, self._position_rows(too_large)])
         except Retriable as error:
             if missing := self._missing():
                 raise TopicGone(_GONE.format(topics=", ".join(missing))) from error
             raise
-        return sum(len(one.values) for one in rows), aside
+        return sum(len(one.values) for one in rows), too_large
 
     def _fitting(self, error: InvalidRecord) -> tuple[list[Rows], int]:
         """The same batches without the rows that are too large, which is known once Kafka has refused one; and how
         many these are.
         """
         rows: list[Rows] = []
-        aside = 0
+        too_large = 0
         for batch in self._under_way:
             letters = list(batch.dead)
             for sink in batch.sinks:
                 one = self._sink_rows(sink, batch.number)
-                kept, large = put_aside(one, self._limit(one.topic), sink.task.operator.name, batch.number)
-                if large and not self._puts_aside:
+                kept, large = split_large(one, self._limit(one.topic), sink.task.operator.name, batch.number)
+                if large and not self._dead_letters:
                     raise InvalidRecord(large[0].reason)
                 rows.append(kept)
                 letters += large
-                aside += len(large)
+                too_large += len(large)
             rows += self._dead_rows(letters)
-        if not aside:
+        if not too_large:
             raise error
-        return rows, aside
+        return rows, too_large
 
     def _limit(self, topic: str) -> int:
         config = self._log.config(topic)
@@ -244,9 +244,9 @@ class Delivery:
         done, self._under_way = self._under_way, []
         self.delivered = done[-1].number
         self.transactions += 1
-        rows, aside = outcome
+        rows, too_large = outcome
         self.rows += rows
-        self.aside += aside
+        self.too_large += too_large
         self._next()
 
     def _fail(self, error: Exception) -> None:
@@ -268,8 +268,8 @@ class Delivery:
             headers.append(("watermark", str(sink.watermark).encode()))
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
 
-    def _position_rows(self, aside: int) -> Rows:
-        """The position behind the transaction that is under way. aside: rows of it that are dead-lettered."""
+    def _position_rows(self, too_large: int) -> Rows:
+        """The position behind the transaction that is under way. too_large: rows of it that are dead-lettered."""
         batch = self._under_way[-1].number
-        record = encode_delivered(Delivered(self._unit, batch, self.epoch, self.aside + aside))
+        record = encode_delivered(Delivered(self._unit, batch, self.epoch, self.too_large + too_large))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

@@ -15,7 +15,7 @@ ROW_BYTES = 64 * 1024
 """So much of the row is kept in the dead letter."""
 
 
-def put_aside(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
+def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
     """The rows that fit, and a dead letter for each other.
 
     Args:

@@ -77,7 +77,7 @@ class Opening:
             self._unit.partition,
             self._positions(),
             self._failed,
-            put_aside=self._job.plan.spec.get("on_error") != "fail",
+            dead_letters=self._job.plan.spec.get("on_error") != "fail",
         )
 
     def _positions(self) -> Positions:

@@ -133,9 +133,9 @@ class Outputs:
         return 0 if self._delivery is None else self._delivery.delivered
 
     @property
-    def aside(self) -> int:
+    def too_large(self) -> int:
         """Rows that became dead letters, since their topic takes none so large."""
-        return 0 if self._delivery is None else self._delivery.aside
+        return 0 if self._delivery is None else self._delivery.too_large
 
     # -- topics that are gone -----------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.sinks.delivery import Batch, Delivery
 from services.worker.sinks.position import Positions
-from services.worker.sinks.too_large import ROW_BYTES, put_aside, stands_for
+from services.worker.sinks.too_large import ROW_BYTES, split_large, stands_for
 
 LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")
@@ -49,14 +49,14 @@ class StrictLog(MemoryLog):
 
 
 class Site:
-    def __init__(self, put_aside: bool = True) -> None:
+    def __init__(self, dead_letters: bool = True) -> None:
         self.log = StrictLog(lambda: 0)
         config = {"max.message.bytes": str(LIMIT)}
         self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
         self.errors: list[Exception] = []
         self.beside = Inline()
         self.delivery = Delivery(
-            self.log, self.beside, TOPICS, "u", 0, positions(self.log), self.errors.append, put_aside
+            self.log, self.beside, TOPICS, "u", 0, positions(self.log), self.errors.append, dead_letters
         )
         self.delivery.open(lambda _: None)
         self.beside.poll()
@@ -91,16 +91,16 @@ def test_rows_put_aside_are_counted_beside_the_position_and_known_to_the_next_co
     site.deliver(1, "a", "x" * 2 * LIMIT)
     site.deliver(2, "b")
     site.deliver(3, "x" * 2 * LIMIT, "y" * 2 * LIMIT)
-    assert site.delivery.aside == 3
+    assert site.delivery.too_large == 3
     successor = Delivery(site.log, site.beside, TOPICS, "u", 0, positions(site.log), site.errors.append)
     successor.open(lambda _: None)
     site.beside.poll()
-    assert (successor.delivered, successor.aside) == (3, 3)
+    assert (successor.delivered, successor.too_large) == (3, 3)
 
 
 @pytest.mark.parametrize("value", [b"x" * 10, b"x" * 2 * ROW_BYTES, b"\xff" * 10, b"\xff" * 2 * MAX_RAW_BYTES])
 def test_a_letter_stands_for_its_row_and_for_no_other(value: bytes) -> None:
-    _, (letter,) = put_aside(Rows("out", [value]), 0, "all", 1)
+    _, (letter,) = split_large(Rows("out", [value]), 0, "all", 1)
     assert stands_for(letter, value)
     assert not stands_for(letter, b"y" + value[1:])
     assert not stands_for(letter, value[:5])
@@ -110,7 +110,7 @@ def test_a_replay_finds_a_row_that_was_put_aside_neither_lost_nor_twice() -> Non
     comparison = Comparison("all")
     large, small = Row(b"x" * LIMIT), Row(b"y")
     comparison.expect(1, [large, small])
-    _, (letter,) = put_aside(Rows("out", [large.value]), 0, "all", 1)
+    _, (letter,) = split_large(Rows("out", [large.value]), 0, "all", 1)
     comparison.find(1, small)
     assert comparison.excuse(1, lambda row: stands_for(letter, row.value))
     assert not comparison.excuse(1, lambda row: stands_for(letter, row.value)), "once"
@@ -119,7 +119,7 @@ def test_a_replay_finds_a_row_that_was_put_aside_neither_lost_nor_twice() -> Non
 
 
 def test_where_errors_are_to_stop_the_job_it_stops_with_the_reason() -> None:
-    site = Site(put_aside=False)
+    site = Site(dead_letters=False)
     site.deliver(1, "x" * 2 * LIMIT)
     assert "a row of 2,008 bytes" in str(site.errors[0])
     assert not site.rows()
