@@ -19,7 +19,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of COMMANDS, on the job of that name.
 
     drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`. start:
-    for resume, where sources continue whose topics were created anew: earliest or latest.
+    for resume, where sources continue whose topics were created again: earliest or latest.
     """
 
     command: str

@@ -157,7 +157,7 @@ def resume(
         Start | None,
         typer.Option(
             "--from",
-            help="Where to begin with a source's topic that was deleted and created anew: earliest or latest.",
+            help="Where to begin with a source's topic that was deleted and created again: earliest or latest.",
             show_default=False,
         ),
     ] = None,

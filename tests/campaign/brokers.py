@@ -31,7 +31,7 @@ STATE = Path(".holdfast") / "campaign-brokers.jsonl"
 WORKERS, BROKERS, REPLICAS_OF_RECOVERY = 3, 3, 2
 STRIKES_A_ROUND = 8
 ROUNDS_A_CLUSTER = 20
-"""Then all begins anew: a machine that runs a campaign for hours is not to fill up."""
+"""Then all begins again: a machine that runs a campaign for hours is not to fill up."""
 _err = console(stderr=True)
 
 

@@ -175,7 +175,7 @@ def cut_not_read_back(true: Any, self: Cutter, name: str, feed: SourceFeed, now_
 
 @_method(TopicGuard, "look")
 def topic_ids_not_compared(true: Any, self: TopicGuard, log: CutLog, watch: TopicWatch, now_ms: float) -> Any:
-    """A topic that was created anew is read on where the old one was left."""
+    """A topic that was created again is read on where the old one was left."""
     return iter(())
 
 
