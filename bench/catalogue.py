@@ -10,6 +10,7 @@ from bench import jobs
 from bench.checkpoint import checkpoint
 from bench.cluster import BenchCluster
 from bench.cold import cold
+from bench.counting import counting
 from bench.disk import disk
 from bench.figures import Figures, Target, at_least, at_most
 from bench.latency import latency
@@ -212,6 +213,15 @@ MEASURES = (
         {"records_per_s_sealed_over_plain": at_least(0.97), "cpu_s_per_million_sealed_over_plain": at_most(1.03)},
         workers=0,
         alone=True,
+        standard=False,
+    ),
+    Measure(
+        "counting",
+        "what it adds to a batch that copies count their costs: to one of 20 records, one of 10,000 on 1,000 keys, and "
+        "one of 10,000 keys; in one thread, without a cluster",
+        counting,
+        {f"{kind}_share_percent": at_most(1) for kind in ("small", "large", "keys")},
+        workers=0,
         standard=False,
     ),
     Measure(

@@ -11,6 +11,7 @@ import pytest
 from bench import overhead as study
 from bench.catalogue import BY_NAME
 from bench.cluster import BenchCluster
+from bench.counting import counting
 from bench.overhead import NONE, VARIANTS, Files, Variant, over_none
 from bench.replicas import compared
 from bench.scale import Scale
@@ -26,6 +27,11 @@ def test_a_replica_that_dies_adds_the_difference_of_the_medians() -> None:
 def test_a_large_state_takes_so_many_times_as_long() -> None:
     found = grown([50.0, 40.0, 60.0], [80.0, 60.0, 500.0])
     assert (found["large_over_small"], found["small_max_ms"], found["large_max_ms"]) == (1.6, 60, 500)
+
+
+def test_what_copies_count_adds_little_to_a_batch() -> None:
+    figures = counting(cast(BenchCluster, None), "x", Scale())
+    assert all(figures[f"{kind}_share_percent"] < 10 for kind in ("small", "large", "keys")), figures
 
 
 def test_every_scheme_is_set_against_none() -> None:
