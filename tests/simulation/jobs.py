@@ -209,12 +209,16 @@ DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | N
     "top": _Drawing._top,
 }
 OPERATORS = tuple(DRAWN)
+DEDUPLICATED = 0.2
+"""Share of the jobs that have a dedup."""
 
 
-def draw_job(random: Random, profile: Profile) -> DrawnJob:
-    """A job that can be planned."""
+def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
+    """A job that can be planned. aside: decides what is added to a job that is drawn; it shifts no other draw."""
     while True:
         spec, topics = _draw(random, profile)
+        if not profile.operators or "dedup" in profile.operators:
+            _deduplicate(aside, spec)
         units = _units(spec, topics)
         if 0 < len(units) <= MAX_UNITS:
             return DrawnJob(spec, topics, units)
@@ -267,6 +271,18 @@ def _draw(random: Random, profile: Profile) -> tuple[dict[str, Any], dict[str, i
         "dead_letter_share": 1.0,
     }
     return spec, topics
+
+
+def _deduplicate(random: Random, spec: dict[str, Any]) -> None:
+    """In every fifth job an operator that reads a source reads the first rows of each key of it instead."""
+    reading = [one for one in spec["operators"].values() if one.get("input") in spec["sources"]]
+    if reading and random.random() < DEDUPLICATED:
+        chosen = random.choice(reading)
+        within_s, tasks = random.choice((0.3, 1, 5)), random.choice((1, 2, 3))
+        keys = random.choice((["k"], ["k", "x"]))
+        first = {"dedup": {"within_s": within_s}, "key": keys, "input": chosen["input"], "parallelism": tasks}
+        spec["operators"] = {"first": first, **spec["operators"]}
+        chosen["input"] = "first"
 
 
 def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     drawn_under = PROFILES[profile]
     seed_ = f"{seed}{profile and f'-{profile}'}"
     random = Random(f"{seed_}/scenario")
-    job = draw_job(random, drawn_under)
+    job = draw_job(random, Random(f"{seed_}/dedup"), drawn_under)
     if drawn_under.calm_ms is not None:
         job.spec["fault_tolerance"]["rebalance_period_s"] = REBALANCE_S
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
