@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 Read = Callable[[], Iterable[Sample]]
 """What a process says when it is asked, from any thread."""
 
-PROCESS = Metric("holdfast_process_info", "gauge", ("process", "kind"), "Always 1: which process this is")
+PROCESS = Metric("holdfast_process_info", "gauge", ("name", "kind"), "Always 1: which process this is")
 CPU = Metric("holdfast_process_cpu_seconds_total", "counter", (), "CPU time of the process")
 RESIDENT = Metric("holdfast_process_resident_bytes", "gauge", (), "Resident memory of the process")
 REFUSED = Metric(

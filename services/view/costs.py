@@ -152,7 +152,7 @@ def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted
         role=role,
         load=None if cpu_ms_per_s is None else round(cpu_ms_per_s / 1000, 4),
         records_per_s=counted.per_s(last.processed, first.processed),
-        throughput_per_s=_mean((last.processed - first.processed) * 1000, last.process_ms - first.process_ms),
+        throughput_per_s=_throughput(last, first),
         unsaved=last.unsaved,
         state_keys=last.state_keys,
         state_bytes=last.state_bytes,
@@ -169,6 +169,13 @@ def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted
         send_ms=last.send_ms,
         open_ms=last.open_ms,
     )
+
+
+def _throughput(last: Costs, first: Costs) -> float | None:
+    """Of late, or over the life of the process if nothing came of late."""
+    if last.processed > first.processed:
+        return _mean((last.processed - first.processed) * 1000, last.process_ms - first.process_ms)
+    return _mean(last.processed * 1000, last.process_ms) if last.processed else None
 
 
 def _edges(unit: str, counted: _Counted, between: set[str]) -> Iterator[EdgeCosts]:

@@ -71,7 +71,7 @@ def test_a_scrape_says_what_the_process_and_its_copies_do() -> None:
     serve(registry_of(of_process("w1", "worker"), of_copies(copies, costs), refusals), port, "127.0.0.1")
     lines = scraped(port)
     of_unit = 'generation="1-aaaaaa",job="flights",unit="late-0"'
-    assert 'holdfast_process_info{kind="worker",process="w1"} 1.0' in lines
+    assert 'holdfast_process_info{kind="worker",name="w1"} 1.0' in lines
     assert 'holdfast_copies{state="running"} 1.0' in lines
     assert f"holdfast_unit_cpu_seconds_total{{{of_unit}}} 1.5" in lines
     assert 'holdfast_refused_records_total{topic="t.events"} 2.0' in lines

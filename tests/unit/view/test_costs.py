@@ -33,7 +33,7 @@ def found(cluster: Cluster) -> JobCosts:
 def test_rates_are_differences_between_the_first_and_the_last_heartbeat(cluster: Cluster) -> None:
     beat(cluster, 0, Costs(UNIT, {"flights": (100, 5_000)}, {"sink-out": 7}, cpu_ms=50, processed=100, process_ms=40))
     (alone,) = found(cluster).copies
-    assert (alone.load, alone.records_per_s, alone.throughput_per_s) == (None, None, None)
+    assert (alone.load, alone.records_per_s, alone.throughput_per_s) == (None, None, 2_500)
     last = Costs(
         UNIT, {"flights": (2_100, 105_000)}, {"sink-out": 27}, unsaved=9, cpu_ms=550, processed=2_100, process_ms=440,
         captures=4, capture_ms=10, state_keys=3,
@@ -56,6 +56,15 @@ def test_only_the_last_seconds_make_a_rate(cluster: Cluster) -> None:
     assert copy.records_per_s == 10
     beat(cluster, 99_000 + 2 * RATE_MS, Costs(UNIT, processed=490))
     assert found(cluster).copies[0].records_per_s is None, "what is older says nothing of now"
+
+
+def test_a_copy_at_rest_has_the_throughput_of_its_life(cluster: Cluster) -> None:
+    for second in range(5):
+        beat(cluster, second * 1_000, Costs(UNIT, processed=500, process_ms=100 + second))
+    (copy,) = found(cluster).copies
+    assert (copy.records_per_s, copy.throughput_per_s) == (0, 4_807.692)
+    beat(cluster, 5_000, Costs(UNIT))
+    assert found(cluster).copies[0].throughput_per_s is None
 
 
 def test_counters_of_another_incarnation_are_not_compared(cluster: Cluster) -> None:
