@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(300)
 
 DEADLINE_S = 60.0
 TRIES = 4
-"""A busy machine may hold up any one call; one that is quick is proof."""
+"""A busy machine may hold up any one call. One that waits where it must not is never quick: one quick call is proof."""
 QUIET_S = 0.3
 """For how long nothing must come where nothing may come; on a log that gives what it has within milliseconds."""
 

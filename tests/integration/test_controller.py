@@ -33,7 +33,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 DEADLINE_S = 120.0
 AT_ONCE_S = 5.0
 TRIES = 4
-"""A busy machine may hold up any one end of a process; one quick end is proof."""
+"""A busy machine may hold up any one end of a process. One that ignores the signal is never quick: one quick end is
+proof."""
 BEAT_S = 0.1
 
 
@@ -281,6 +282,7 @@ def test_a_defect_ends_the_process_so_that_its_parent_starts_a_sound_one(site: S
     assert process.wait(DEADLINE_S) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_at_once_when_told_to(site: Site, number: int) -> None:
     lasted_s: list[float] = []

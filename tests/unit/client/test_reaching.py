@@ -15,6 +15,7 @@ from services.client.reaching import reach
 from services.kernel.errors import CommandFailed
 
 AT_ONCE_S, TRIES = 5.0, 4
+"""A busy machine may hold up any one command. One that waits for Kafka is never quick: one quick refusal is proof."""
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 
 
