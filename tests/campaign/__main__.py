@@ -19,9 +19,9 @@ from services.node.supervisor import EXPECTED
 from tests.campaign import brokers
 from tests.campaign.broker_faults import FAULTS
 from tests.campaign.brokers import OutOfTime
-from tests.campaign.cluster import cluster_of
 from tests.campaign.kills import Strike, known_points, left_of, rounds_of, run_round, strikes
 from tests.campaign.record import Record, bar_of, problems, scratch, summary, table
+from tests.support.doomed_cluster import cluster_of
 from tests.support.doomed_worker import POINTS
 
 STATE = Path(".holdfast") / "campaign-kills.jsonl"

@@ -14,8 +14,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from services.node.broker import EmbeddedKafka
-from tests.campaign.cluster import DoomedCluster, NotReached
 from tests.campaign.partitioning import CannotPartition, Fence
+from tests.support.doomed_cluster import DoomedCluster
+from tests.support.running_job import NotReached
 
 LOOK_AGAIN_S = 0.05
 HEALTHY_S = 120.0

@@ -21,11 +21,11 @@ from services.cli.terminal import console
 from tests.campaign import partitioning
 from tests.campaign.broker_faults import FAULTS, faults_of
 from tests.campaign.broker_rounds import BrokerRound, kinds
-from tests.campaign.cluster import cluster_of
 from tests.campaign.kills import Outcome, Strike, left_of
 from tests.campaign.partitioning import CannotPartition
 from tests.campaign.plain import TOPIC, Plain
 from tests.campaign.record import Record, bar_of, counts, scratch
+from tests.support.doomed_cluster import cluster_of
 
 STATE = Path(".holdfast") / "campaign-brokers.jsonl"
 WORKERS, BROKERS, REPLICAS_OF_RECOVERY = 3, 3, 2

@@ -16,9 +16,10 @@ import msgspec
 from services.audit.comparing import Difference
 from services.audit.replaying import Report
 from services.kernel.errors import CommandFailed
-from tests.campaign.cluster import DoomedCluster, NotReached, RunningJob
 from tests.campaign.jobs import JOBS
+from tests.support.doomed_cluster import DoomedCluster
 from tests.support.doomed_worker import AT_PLACEMENT, MOMENTS, POINTS, Doom
+from tests.support.running_job import DoomedJob, NotReached
 
 RANDOM, STARTING, DRAINING = "random", "starting", "draining"
 """Kills at any time: under load, while a job starts, and while it runs out."""
@@ -121,7 +122,7 @@ def run_round(
     """One job from its submission to the check of all its rows. What is not exact is left as it is, to be looked at."""
     ordered = sorted(wanted, key=lambda strike: (strike.point == DRAINING) - (strike.point == STARTING))
     outcomes: list[Outcome] = []
-    job = RunningJob(cluster, JOBS[kind], name)
+    job = DoomedJob(cluster, JOBS[kind], name)
     try:
         job.submit()
         job.feed()
@@ -145,7 +146,7 @@ def run_round(
     return outcomes
 
 
-def _strike(job: RunningJob, strike: Strike, chance: random.Random, fire_s: float) -> Outcome:
+def _strike(job: DoomedJob, strike: Strike, chance: random.Random, fire_s: float) -> Outcome:
     first = job.batch
     fired = _do(job, strike, chance, fire_s)
     struck = time.monotonic()
@@ -156,7 +157,7 @@ def _strike(job: RunningJob, strike: Strike, chance: random.Random, fire_s: floa
     return Outcome(strike.point, strike.moment, job.job.kind, job.name, fired, first, job.batch, back_ms)
 
 
-def _do(job: RunningJob, strike: Strike, chance: random.Random, fire_s: float) -> bool:
+def _do(job: DoomedJob, strike: Strike, chance: random.Random, fire_s: float) -> bool:
     """True if a worker was killed as was wanted."""
     match strike.point:
         case "starting":
@@ -170,7 +171,7 @@ def _do(job: RunningJob, strike: Strike, chance: random.Random, fire_s: float) -
             return _at_point(job, strike, chance, fire_s)
 
 
-def _at_point(job: RunningJob, strike: Strike, chance: random.Random, fire_s: float) -> bool:
+def _at_point(job: DoomedJob, strike: Strike, chance: random.Random, fire_s: float) -> bool:
     cluster = job.cluster
     nth = chance.randint(1, MAX_NTH.get(strike.point, 6))
     cluster.arm(Doom(strike.point, strike.moment, nth))
@@ -185,7 +186,7 @@ def _at_point(job: RunningJob, strike: Strike, chance: random.Random, fire_s: fl
     return cluster.fired
 
 
-def _at_any_time(job: RunningJob, chance: random.Random, seconds: float, load: int) -> bool:
+def _at_any_time(job: DoomedJob, chance: random.Random, seconds: float, load: int) -> bool:
     """Any worker, and now and then another before the first is back."""
     killed = False
     for within_s in (seconds, 1.5)[: 1 + (chance.random() < 0.3)]:

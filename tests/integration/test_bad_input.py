@@ -13,14 +13,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas import plans
-from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.log.kafka import KafkaLog
-from tests.integration.test_cluster import Local
+from schemas.topics import Partition, TopicSpec
+from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.unit.cli.test_trying import JOB, ROWS, assert_same, attempt
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 MEGABYTE = 1_000_000
 PATIENT = ("--timeout", f"{DEADLINE_S:g}")
 SIMPLE = """
@@ -31,69 +29,47 @@ queries: {all: {input: INPUT, sink: {topic: OUT}}}
 """
 
 
-class Site(Local):
-    """A cluster with one worker, and a client of its Kafka."""
+def job_file(folder: Path, name: str, operators: str = "", input: str = "s") -> str:
+    text = SIMPLE.replace("NAME", name).replace("INPUT", input).replace("OPERATORS", operators)
+    (folder / f"{name}.yaml").write_text(text.replace("IN", f"{name}-in").replace("OUT", f"{name}-out"))
+    return str(folder / f"{name}.yaml")
 
-    def start(self) -> None:
-        self.log = KafkaLog(self.up()["bootstrap_servers"], {}, "test")
-        self.appender = self.log.appender("test")
 
-    def append(self, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
-        for value in values:
-            self.appender.append(Partition(topic, 0), value, key=key, headers=[("from", b"test")])
-        self.appender.flush(DEADLINE_S)
+def append(site: LocalCluster, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
+    site.append(topic, *values, key=key, headers=[("from", b"test")])
 
-    def lines(self, *words: str) -> list[dict[str, Any]]:
-        """What a command prints as JSON lines; a text may hold what str.splitlines takes for the end of one."""
-        return [json.loads(line) for line in self.call(*words).split("\n") if line.startswith("{")]
 
-    def job(self, folder: Path, name: str, operators: str = "", input: str = "s") -> str:
-        text = SIMPLE.replace("NAME", name).replace("INPUT", input).replace("OPERATORS", operators)
-        (folder / f"{name}.yaml").write_text(text.replace("IN", f"{name}-in").replace("OUT", f"{name}-out"))
-        return str(folder / f"{name}.yaml")
+def decided(site: LocalCluster) -> set[str]:
+    """Jobs that were admitted or rejected."""
+    return {one.job for one in site.decisions()}
 
-    def rows(self, job: str, count: int) -> list[dict[str, Any]]:
-        """All rows there are, once there are so many."""
 
-        def enough() -> list[dict[str, Any]] | None:
-            found = self.lines("results", job, "all")
-            return found if len(found) >= count else None
-
-        found: list[dict[str, Any]] = until(enough, f"{count} rows of {job}")
-        return found
-
-    def decided(self) -> set[str]:
-        """Jobs that were admitted or rejected."""
-        return {plans.decode(m.value() or b"").job for m in self.log.scan(Partition(ClusterTopics().plans, 0))}
-
-    def letters(self, job: str, count: int) -> list[dict[str, Any]]:
-        (topic,) = [one for one in self.log.topics() if f".{job}." in one and one.endswith(".dead-letters")]
-        until(lambda: len(list(self.log.scan(Partition(topic, 0)))) >= count, f"{count} dead letters of {job}")
-        return self.lines("dead-letters", job, "--json")
+def letters(site: LocalCluster, job: str, count: int) -> list[dict[str, Any]]:
+    where = site.letters_of(job)
+    until(lambda: len(list(site.log.scan(where))) >= count, f"{count} dead letters of {job}")
+    return site.lines("dead-letters", job, "--json")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     plugins = tmp_path_factory.mktemp("plugins")
     (plugins / "broken_plugin.py").write_text('raise RuntimeError("no licence")\n')
     (plugins / "fine_plugin.py").write_text("class NotOne: ...\n")
-    site = Site(tmp_path_factory.mktemp("cluster"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(plugins))
-        patch.setenv("HOLDFAST_PLUGINS", "broken_plugin,absent_plugin,fine_plugin")
-        try:
-            site.start()
-            yield site
-        finally:
-            subprocess.run([HOLDFAST, "down", "--data-dir", str(site.folder)], check=False, capture_output=True)
-    until(lambda: not site.processes(), "nothing is left")
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(plugins), os.environ.get("PYTHONPATH", "")]),
+        "HOLDFAST_PLUGINS": "broken_plugin,absent_plugin,fine_plugin",
+    }
+    with running(LocalCluster(tmp_path_factory.mktemp("cluster"), environment)) as site:
+        yield site
 
 
 def good(number: int, text: str = "") -> bytes:
     return json.dumps({"id": number, "at": "2020-01-01", "text": text}).encode()
 
 
-def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(site: Site, tmp_path: Path) -> None:
+def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
+    site: LocalCluster, tmp_path: Path
+) -> None:
     long = b"x" * 10 * MEGABYTE
     bad = {
         b"not json": "no JSON object",
@@ -106,42 +82,42 @@ def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
         long: "no JSON object",
     }
     site.log.create([TopicSpec("bad-in")])
-    site.append("bad-in", good(1))
+    append(site, "bad-in", good(1))
     for value in bad:
-        site.append("bad-in", value, key=b"k")
-    site.append("bad-in", None, good(2), good(3, "x" * 10 * MEGABYTE))
-    site.call("submit", site.job(tmp_path, "bad"), "--create-topics", *PATIENT)
-    assert [row["id"] for row in site.rows("bad", 3)] == [1, 2, 3]
+        append(site, "bad-in", value, key=b"k")
+    append(site, "bad-in", None, good(2), good(3, "x" * 10 * MEGABYTE))
+    site.call("submit", job_file(tmp_path, "bad"), "--create-topics", *PATIENT)
+    assert [row["id"] for row in site.results("bad", 3)] == [1, 2, 3]
 
-    letters = site.letters("bad", len(bad) + 1)
-    assert [(letter["topic"], letter["partition"], letter["offset"]) for letter in letters] == [
+    found = letters(site, "bad", len(bad) + 1)
+    assert [(letter["topic"], letter["partition"], letter["offset"]) for letter in found] == [
         ("bad-in", 0, offset) for offset in range(1, len(bad) + 2)
     ]
-    for letter, reason in zip(letters, [*bad.values(), "no JSON object: the record is empty"], strict=True):
+    for letter, reason in zip(found, [*bad.values(), "no JSON object: the record is empty"], strict=True):
         assert letter["reason"].startswith(reason)
-    assert letters[0]["raw"] == "not json"
-    assert len(letters[7]["raw"]) == 512 * 1024
-    assert letters[7]["truncated"]
+    assert found[0]["raw"] == "not json"
+    assert len(found[7]["raw"]) == 512 * 1024
+    assert found[7]["truncated"]
 
-    assert "sent 9 records back to bad-in" in site.call("dead-letters", "bad", "--replay")
-    site.letters("bad", 2 * len(letters))
+    assert "sent 9 records back to bad-in" in site.told("dead-letters", "bad", "--replay")
+    letters(site, "bad", 2 * len(found))
     assert json.loads(site.call("dead-letters", "bad", "--replay", "--json"))["sent"] == {}
     back = [m for m in site.log.scan(Partition("bad-in", 0)) if "replay-of" in dict(m.headers() or ())]
     assert [m.value() for m in back] == [*bad, None]
     assert {(m.key(), dict(m.headers() or ())["from"]) for m in back[:-1]} == {(b"k", b"test")}
-    site.append("bad-in", good(4))
-    assert [row["id"] for row in site.rows("bad", 4)] == [1, 2, 3, 4]
+    append(site, "bad-in", good(4))
+    assert [row["id"] for row in site.results("bad", 4)] == [1, 2, 3, 4]
 
 
-def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(site: Site, tmp_path: Path) -> None:
+def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(site: LocalCluster, tmp_path: Path) -> None:
     site.log.create([TopicSpec("wide-in"), TopicSpec("wide-out", config={"max.message.bytes": "100000"})])
-    site.append("wide-in", good(1), good(2, "x" * MEGABYTE), good(3))
-    site.call("submit", site.job(tmp_path, "wide"), *PATIENT)
-    assert [row["id"] for row in site.rows("wide", 2)] == [1, 3]
-    (letter,) = site.letters("wide", 1)
+    append(site, "wide-in", good(1), good(2, "x" * MEGABYTE), good(3))
+    site.call("submit", job_file(tmp_path, "wide"), *PATIENT)
+    assert [row["id"] for row in site.results("wide", 2)] == [1, 3]
+    (letter,) = letters(site, "wide", 1)
     assert "is more than topic wide-out takes: 100,000 (its max.message.bytes)" in letter["reason"]
     assert json.loads(site.call("dead-letters", "wide", "--replay", "--json"))["of_operators"] == 1
-    until(lambda: json.loads(site.call("status", "wide", "--json"))["dead"] == 1, "status counts it")
+    until(lambda: site.asked("status", "wide")["dead"] == 1, "status counts it")
     (replayed,) = site.lines("replay", "wide", "--json")
     assert (replayed["results"], replayed["lost"], replayed["wrong"]) == (3, 0, 0)
     assert (replayed["dead_letters"]["lost"], replayed["dead_letters"]["wrong"]) == (0, 0)
@@ -157,42 +133,44 @@ def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(site: Site, tmp_
     ],
 )
 def test_operator_code_that_cannot_run_is_refused_at_submission(
-    site: Site, tmp_path: Path, operator: str, problem: str
+    site: LocalCluster, tmp_path: Path, operator: str, problem: str
 ) -> None:
     site.log.create([TopicSpec("code-in"), TopicSpec("code-out")])
-    job = site.job(tmp_path, "code", f'operators: {{o: {{python: "{operator}", input: s}}}}', input="o")
-    (found,) = json.loads(site.call("submit", job, "--json", status=2).split("\n")[0])["problems"]
+    job = job_file(tmp_path, "code", f'operators: {{o: {{python: "{operator}", input: s}}}}', input="o")
+    (found,) = json.loads(site.told("submit", job, "--json", status=2).split("\n")[0])["problems"]
     assert found["path"] == "operators.o.python"
     assert problem in found["message"]
 
 
-def test_every_error_of_a_job_file_is_told_at_once_and_nothing_is_started(site: Site, tmp_path: Path) -> None:
+def test_every_error_of_a_job_file_is_told_at_once_and_nothing_is_started(site: LocalCluster, tmp_path: Path) -> None:
     job = tmp_path / "wrong.yaml"
     job.write_text(
         "name: Wrong\nsources: {s: {topic: t, fields: {a: itn}, allowed_latenes_s: 1}}\n"
         "operators: {o: {aggregate: {n: count()}, input: z}}\nqueries: {q: {input: o, sink: {topic: u}}}\n"
     )
     before = site.log.topics()
-    told = json.loads(site.call("submit", str(job), "--create-topics", "--json", status=2).split("\n")[0])
+    told = json.loads(site.told("submit", str(job), "--create-topics", "--json", status=2).split("\n")[0])
     paths = {problem["path"]: problem["hint"] + problem["message"] for problem in told["problems"]}
     assert {"name", "sources.s.allowed_latenes_s"} <= paths.keys()
     assert "allowed_lateness_s" in paths["sources.s.allowed_latenes_s"]
     assert site.log.topics() == before
-    assert "Wrong" not in site.call("list", "--all")
+    assert "Wrong" not in site.told("list", "--all")
 
 
-def test_a_topic_that_does_not_exist_is_named_with_the_command_that_creates_it(site: Site, tmp_path: Path) -> None:
+def test_a_topic_that_does_not_exist_is_named_with_the_command_that_creates_it(
+    site: LocalCluster, tmp_path: Path
+) -> None:
     (tmp_path / "rows.ndjson").write_text("{}\n")
-    out = site.call("send", "nowhere", str(tmp_path / "rows.ndjson"), status=2)
+    out = site.told("send", "nowhere", str(tmp_path / "rows.ndjson"), status=2)
     assert f"`holdfast send nowhere {tmp_path / 'rows.ndjson'} --create-topics` creates it" in out
-    told = json.loads(site.call("submit", site.job(tmp_path, "none"), "--json", status=2).split("\n")[0])
+    told = json.loads(site.told("submit", job_file(tmp_path, "none"), "--json", status=2).split("\n")[0])
     hints = {problem["path"]: problem["hint"] for problem in told["problems"]}
     assert "`holdfast send none-in FILE --create-topics` creates it" in hints["sources.s.topic"]
     assert "`holdfast submit --create-topics` creates it" in hints["queries.all.sink.topic"]
 
 
 @pytest.mark.parametrize("format", ["json", "arrow"])
-def test_every_value_passes_through_kafka_unchanged(site: Site, tmp_path: Path, format: str) -> None:
+def test_every_value_passes_through_kafka_unchanged(site: LocalCluster, tmp_path: Path, format: str) -> None:
     ROWS.write_parquet(tmp_path / "rows.parquet")
     expected = attempt(tmp_path, format, "rows.parquet")
     text = JOB.replace("FORMAT", format).replace("copied", f"copied-{format}")
@@ -202,11 +180,11 @@ def test_every_value_passes_through_kafka_unchanged(site: Site, tmp_path: Path, 
     arrow = ["--arrow"] if format == "arrow" else []
     site.call("send", f"given-{format}", str(tmp_path / "rows.parquet"), "--create-topics", *arrow)
     site.call("submit", str(tmp_path / "job.yaml"), "--create-topics", *PATIENT)
-    assert_same(site.rows(f"copied-{format}", len(expected)), expected)
+    assert_same(site.results(f"copied-{format}", len(expected)), expected)
     if format == "arrow":
         (ROWS.head(1).with_columns(x=pl.lit(float("nan")))).write_parquet(tmp_path / "nan.parquet")
         site.call("send", "given-arrow", str(tmp_path / "nan.parquet"), "--arrow")
-        site.rows("copied-arrow", len(expected) + 1)
+        site.results("copied-arrow", len(expected) + 1)
         last = list(site.log.scan(Partition("all-arrow", 0)))[-1].value()
         assert pl.read_ipc_stream(last or b"")["x"].is_nan().all()
 
@@ -245,10 +223,10 @@ def has_loaded(process: subprocess.Popen[str], module: str) -> None:
     assert any(line.split("|")[-1].strip() == module for line in process.stdout), f"{module} is not loaded"
 
 
-def test_ctrl_c_ends_a_command_and_leaves_no_process(site: Site, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_command_and_leaves_no_process(site: LocalCluster, tmp_path: Path) -> None:
     site.log.create([TopicSpec("stop-in"), TopicSpec("stop-out")])
     (tmp_path / "many.ndjson").write_bytes(b"".join(good(n) + b"\n" for n in range(5_000)))
-    site.call("submit", site.job(tmp_path, "stop"), *PATIENT)
+    site.call("submit", job_file(tmp_path, "stop"), *PATIENT)
     before = site.processes()
     sent, here = Partition("stop-in", 0), ("--data-dir", str(site.folder))
 
@@ -264,14 +242,14 @@ def test_ctrl_c_ends_a_command_and_leaves_no_process(site: Site, tmp_path: Path)
     interrupted(following)
     assert following.returncode == 130
 
-    job = site.job(tmp_path, "late-stop")
+    job = job_file(tmp_path, "late-stop")
     site.log.create([TopicSpec("late-stop-in"), TopicSpec("late-stop-out")])
-    worker = json.loads((site.folder / "workers.json").read_text())[0]
-    stalled = started("stall", worker["worker"], "--seconds", str(DEADLINE_S), *here)
+    (worker,) = site.workers().values()
+    stalled = started("stall", worker.worker, "--seconds", str(DEADLINE_S), *here)
     try:
-        until(lambda: b") T " in Path(f"/proc/{worker['pid']}/stat").read_bytes(), "the worker stands still")
+        until(lambda: b") T " in Path(f"/proc/{worker.pid}/stat").read_bytes(), "the worker stands still")
         submitting = started("submit", job, *here)
-        until(lambda: "late-stop" in site.decided(), "it is admitted, and would run")
+        until(lambda: "late-stop" in decided(site), "it is admitted, and would run")
         interrupted(submitting)
     finally:
         interrupted(stalled)
@@ -283,7 +261,7 @@ def test_ctrl_c_in_try_leaves_the_former_file(tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_bytes(b"".join(good(n) + b"\n" for n in range(300_000)))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "all.ndjson").write_text("former\n")
-    job = Site(tmp_path).job(tmp_path, "tried")
+    job = job_file(tmp_path, "tried")
     given = ("--input", f"s={tmp_path / 'many.ndjson'}", "--out", str(tmp_path / "out"))
     process = started("try", job, *given, environment=LOADING)
     has_loaded(process, "services.client.local_run")
@@ -296,7 +274,7 @@ def test_ctrl_c_in_try_leaves_the_former_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("moment", ["loading", "starting"])
 @pytest.mark.parametrize("how", [[], ["--detach"]])
 def test_ctrl_c_in_up_leaves_nothing_running(tmp_path: Path, how: list[str], moment: str) -> None:
-    local = Local(tmp_path / "home")
+    local = LocalCluster(tmp_path / "home")
     process = started("up", "--workers", "1", *how, "--data-dir", str(local.folder), environment=LOADING)
     try:
         has_loaded(process, "typer")
@@ -305,4 +283,4 @@ def test_ctrl_c_in_up_leaves_nothing_running(tmp_path: Path, how: list[str], mom
         interrupted(process)
         until(lambda: not local.processes(), "nothing is left")
     finally:
-        subprocess.run([HOLDFAST, "down", "--data-dir", str(local.folder)], check=False, capture_output=True)
+        local.down()

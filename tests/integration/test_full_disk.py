@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.events import Event, decode
-from schemas.topics import Partition
 from services.node.disk import shortage
-from tests.campaign.cluster import DoomedCluster, NotReached, RunningJob, cluster_of
 from tests.support.commands import run, until
+from tests.support.doomed_cluster import DoomedCluster, cluster_of
+from tests.support.running_job import NotReached, RunningJob
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.struck import tolerant
 
@@ -40,16 +39,11 @@ def kafkas(cluster: DoomedCluster) -> int:
     return len(cluster.supervisor.cluster.kafka_pids)
 
 
-def told(cluster: DoomedCluster) -> list[Event]:
-    scan = cluster.log.scan(Partition(cluster.topics.events, 0))
-    return [decode(message.value() or b"") for message in scan]
-
-
 def goes_on(job: RunningJob) -> None:
     try:
         job.until(job.caught_up, "all that was fed is processed")
     except NotReached as error:
-        events = [f"{one.time_ms} {one.kind} {one.unit} {one.worker} {one.detail}" for one in told(job.cluster)]
+        events = [f"{one.time_ms} {one.kind} {one.unit} {one.worker} {one.detail}" for one in job.cluster.events()]
         raise NotReached("\n".join([str(error), str(job.where()), *events[-80:]])) from None
 
 
@@ -87,4 +81,4 @@ def test_kafka_and_workers_wait_for_room_and_go_on_exactly(
     assert report.exact, report
     assert job.problems() == []
     wanted = {"disk-full", "kafka-restarted", "disk-has-room"}
-    until(lambda: wanted <= {event.kind for event in told(cluster)}, "it is reported")
+    until(lambda: wanted <= {event.kind for event in cluster.events()}, "it is reported")

@@ -16,12 +16,11 @@ import pytest
 
 from bench.failover.observer import Observer
 from schemas.topics import ClusterTopics
-from services.log.kafka import KafkaLog
-from services.node.cluster_files import ClusterFiles
-from tests.campaign.cluster import RunningJob
-from tests.support.commands import HOLDFAST, run, until
+from tests.support.cluster import Cluster, LocalCluster
+from tests.support.commands import HOLDFAST, until
 from tests.support.kafka import running_kafka
 from tests.support.processes import Watched
+from tests.support.running_job import RunningJob
 from tests.support.struck import tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -32,63 +31,61 @@ ENDS_S = 10.0
 """What a supervisor started dies with it; a machine that is busy takes a moment."""
 
 
-class Host:
-    """A supervisor with two workers in a directory of its own."""
+class Host(LocalCluster):
+    """A supervisor with two workers in a directory of its own, on a Kafka that is not its own."""
 
     def __init__(self, name: str, kafka: str, folder: Path) -> None:
-        self.name, self.folder, self._kafka = name, folder, kafka
-        self.files = ClusterFiles(folder)
+        super().__init__(folder, {"HOLDFAST_HOST": name})
+        self.name, self.kafka_at = name, kafka
 
-    def up(self, *words: str, host: str = "", status: int = 0) -> str:
-        """What it said; host: its name, if it claims another's."""
-        command = ("up", "--detach", "--kafka", self._kafka, "--workers", "2", *words)
-        _, said = run(self.folder, *command, status=status, environment={"HOLDFAST_HOST": host or self.name})
+    def start(self, *, status: int = 0) -> str:
+        """What `up` said."""
+        said = self.told("up", "--detach", "--kafka", self.kafka_at, "--workers", "2", status=status)
         return " ".join(said.split())
 
     def tried(self) -> str:
         """What `up` said, whether it could start or not."""
-        command = [str(HOLDFAST), "up", "--detach", "--kafka", self._kafka, "--data-dir", str(self.folder)]
+        command = [str(HOLDFAST), "up", "--detach", "--kafka", self.kafka_at, "--data-dir", str(self.folder)]
         environment = {**os.environ, "HOLDFAST_HOST": self.name}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         return " ".join(done.stderr.split())
 
-    def down(self) -> None:
-        run(self.folder, "down")
-
-    def processes(self) -> list[int]:
-        """The supervisor first, then all that it started."""
+    def started(self) -> list[int]:
+        """Its processes, the supervisor first."""
         cluster = self.files.running()
         assert cluster is not None
         workers = [one.pid for one in self.files.workers() if one.pid is not None]
         assert cluster.controller_pid is not None
         return [cluster.pid, cluster.controller_pid, *cluster.recovery_pids, *workers]
 
-    def kill(self) -> None:
+    def kill_all(self) -> None:
         """SIGKILL to each, all at the same moment; returns when they are gone."""
-        watched = [Watched(pid) for pid in self.processes()]
+        watched = [Watched(pid) for pid in self.started()]
         for one in watched:
             one.kill()
         assert all(one.ended_within(ENDS_S) for one in watched)
 
-    def workers(self) -> dict[str, dict[str, Any]]:
-        """Of the whole cluster, as this host lists them."""
-        out, _ = run(self.folder, "workers", "--json", "--kafka", self._kafka)
+    def listed(self) -> dict[str, dict[str, Any]]:
+        """The workers of the whole cluster, as this host lists them."""
+        out = self.call("workers", "--json", "--kafka", self.kafka_at)
         return {one["worker"]: one for one in json.loads(out)}
 
 
-class Hosts:
-    """What RunningJob needs of a cluster, and both hosts."""
+class Hosts(Cluster):
+    """The cluster of both."""
 
     def __init__(self, kafka: str, folder: Path) -> None:
-        self.log, self.topics = KafkaLog(kafka, {}, "hosts"), ClusterTopics()
-        self.appender = self.log.appender("hosts")
+        super().__init__(ClusterTopics())
+        self.connect(kafka)
         self.a, self.b = (Host(name, kafka, folder / name) for name in ("a", "b"))
 
     def close(self) -> None:
         for host in (self.a, self.b):
             host.down()
-        self.appender.close()
-        self.log.close()
+        super().close()
+
+    def logs(self) -> str:
+        return self.a.logs() + self.b.logs()
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +94,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     with running_kafka(folder / "kafka") as kafka:
         made = Hosts(kafka.bootstrap_servers, folder)
         try:
-            made.a.up()
-            made.b.up()
+            made.a.start()
+            made.b.start()
             yield made
         finally:
             made.close()
@@ -106,7 +103,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 def begun(hosts: Hosts, observer: Observer, name: str) -> RunningJob:
     """A hybrid job of which every unit has its standby on the other host."""
-    job = RunningJob(hosts, tolerant("hybrid"), name)  # type: ignore[arg-type]
+    job = RunningJob(hosts, tolerant("hybrid"), name)
     job.submit()
     job.until(lambda: observer.workers() == 4 and observer.protected(), "every unit is protected", load=LOAD)
     for unit in job._units:
@@ -126,27 +123,27 @@ def ended_exact(job: RunningJob) -> None:
 
 
 def test_names_zones_and_addresses_tell_the_hosts_apart(hosts: Hosts) -> None:
-    found = hosts.a.workers()
+    found = hosts.a.listed()
     assert sorted(found) == ["a-worker-1", "a-worker-2", "b-worker-1", "b-worker-2"]
-    assert hosts.b.workers().keys() == found.keys(), "each lists all"
+    assert hosts.b.listed().keys() == found.keys(), "each lists all"
     for name, one in found.items():
         assert (one["host"], one["zone"]) == (name[0], name[0])
         assert str(hosts.a.folder if name[0] == "a" else hosts.b.folder) in one["address"]
 
 
 def test_a_second_host_of_the_same_name_is_refused_with_both_addresses(hosts: Hosts, tmp_path: Path) -> None:
-    third = Host("a", hosts.a._kafka, tmp_path / "third")
-    before = {name: one["incarnation"] for name, one in hosts.a.workers().items()}
-    said = third.up(status=1)
+    third = Host("a", hosts.a.kafka_at, tmp_path / "third")
+    before = {name: one["incarnation"] for name, one in hosts.a.listed().items()}
+    said = third.start(status=1)
     for part in (str(hosts.a.folder), str(third.folder), "HOLDFAST_HOST"):
         assert part.replace(" ", "") in said.replace(" ", ""), said
     assert third.files.supervisor() is None
-    assert {name: one["incarnation"] for name, one in hosts.a.workers().items()} == before, "nobody was retired"
+    assert {name: one["incarnation"] for name, one in hosts.a.listed().items()} == before, "nobody was retired"
 
 
 def test_two_that_start_together_with_one_name_retire_nobody(hosts: Hosts, tmp_path: Path) -> None:
     """One of them starts, or neither; the one that runs has living workers."""
-    both = [Host("c", hosts.a._kafka, tmp_path / name) for name in ("c1", "c2")]
+    both = [Host("c", hosts.a.kafka_at, tmp_path / name) for name in ("c1", "c2")]
     with ThreadPoolExecutor(2) as pool:
         said = list(pool.map(Host.tried, both))
     try:
@@ -155,25 +152,25 @@ def test_two_that_start_together_with_one_name_retire_nobody(hosts: Hosts, tmp_p
         assert any("HOLDFAST_HOST" in one for one in said), said
         for host in ready:
             mine = {one.worker: one.incarnation for one in host.files.workers()}
-            found = hosts.a.workers()
+            found = hosts.a.listed()
             assert {name: found[name]["incarnation"] for name in mine} == mine
             assert {found[name]["state"] for name in mine} == {"live"}
     finally:
         for host in both:
             host.down()
-    until(lambda: not [one for one in hosts.a.workers().values() if one["host"] == "c" and one["state"] == "live"], "c")
+    until(lambda: not [one for one in hosts.a.listed().values() if one["host"] == "c" and one["state"] == "live"], "c")
 
 
 def test_down_on_one_host_leaves_the_other_and_the_job_alone(hosts: Hosts) -> None:
     with Observer(hosts.log, hosts.topics) as observer:
         job = begun(hosts, observer, "down")
-        others = hosts.b.processes()
+        others = hosts.b.started()
         hosts.a.down()
         job.until(lambda: observer.workers() == 2, "one host is left", load=LOAD)
         job.feed()
         job.until(job.caught_up, "all that was fed is processed")
-        assert hosts.b.processes() == others
-        hosts.a.up()
+        assert hosts.b.started() == others
+        hosts.a.start()
         job.until(lambda: observer.workers() == 4 and observer.protected(), "both are back", load=LOAD)
         ended_exact(job)
 
@@ -183,7 +180,7 @@ def test_a_host_dies_with_all_that_it_started_and_the_other_goes_on(hosts: Hosts
         job = begun(hosts, observer, "dies")
         job.feed()
         job.until(job.caught_up, "all that was fed is processed")
-        hosts.a.kill()
+        hosts.a.kill_all()
         began = time.monotonic()
         job.feed()
         job.until(job.caught_up, "all that was fed since is processed")
@@ -191,15 +188,15 @@ def test_a_host_dies_with_all_that_it_started_and_the_other_goes_on(hosts: Hosts
         print(f"host killed: what was fed since was processed after {silence_s * 1000:.0f} ms")
         assert silence_s < SILENT_S
         assert {observer.leader_of("dies", unit)[0] for unit in job._units} == {"b"}
-        hosts.a.up()
+        hosts.a.start()
         job.until(lambda: observer.workers() == 4 and observer.protected(), "it is back, and protects", load=LOAD)
         ended_exact(job)
 
 
 def test_what_a_supervisor_started_dies_with_it(hosts: Hosts) -> None:
-    first, *others = hosts.b.processes()
+    first, *others = hosts.b.started()
     watched = [Watched(pid) for pid in others]
     os.kill(first, signal.SIGKILL)
     assert all(one.ended_within(ENDS_S) for one in watched)
     until(lambda: hosts.b.files.supervisor() is None, "its directory is free")
-    hosts.b.up()
+    hosts.b.start()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,15 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import commands, commits, dead_letters, events, plans
-from schemas.commands import Command
+from schemas import commands, commits, dead_letters
 from schemas.commits import Commit
-from schemas.plans import Ended, Plan, Rejection
-from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from services.log.kafka import KafkaLog
+from schemas.plans import Rejection
+from schemas.topics import Partition, TopicSpec
 from services.planning.loading import interpret
-from tests.support.commands import HOLDFAST, answered, run
-from tests.support.commands import until as until_within
+from tests.support.cluster import LocalCluster, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 DEADLINE_S = 300.0
@@ -45,23 +39,11 @@ def hourly(numbers: range) -> Counter[tuple[Any, ...]]:
     return Counter((f"{hour}:00:00Z", origin, len(all), sum(all)) for (hour, origin), all in found.items())
 
 
-class Cluster:
-    """A cluster as `holdfast up` starts it."""
+class SparkCluster(LocalCluster):
+    """Its jobs each read a topic in-<name>, with flights, and write one out-<name>."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.call("up", "--detach", "--workers", "1")
-        described = json.loads((folder / "cluster.json").read_text())
-        self.log = KafkaLog(described["bootstrap_servers"], {}, "test")
-        self.appender = self.log.appender("test")
-        self.topics = ClusterTopics()
-
-    def call(self, *words: str) -> str:
-        printed, _ = run(self.folder, *words, environment={"HOLDFAST_PLUGINS": "tests.support.heavy"})
-        return printed
-
-    def submit(self, name: str, operators: dict[str, Any], scheme: str = "passive", **more: Any) -> None:
-        """A job over topic in-<name>, whose query reads the last operator into out-<name>."""
+    def job(self, name: str, operators: dict[str, Any], scheme: str = "passive", **more: Any) -> None:
+        """Submits one whose query reads the last operator."""
         self.log.create([TopicSpec(f"in-{name}", 2), TopicSpec(f"out-{name}", 1)])
         source = {"topic": f"in-{name}", "fields": FIELDS, "event_time": "time", **more}
         spec = interpret({
@@ -71,86 +53,32 @@ class Cluster:
             "queries": {"q": {"input": list(operators)[-1], "sink": {"topic": f"out-{name}"}}},
             "fault_tolerance": {"default": {"scheme": scheme}},
         })  # fmt: skip
-        self._tell(commands.encode(spec.as_plain()))
+        self.submit(commands.encode(spec.as_plain()))
 
-    def drain(self, name: str) -> None:
-        self._tell(commands.encode(Command("drain", name)))
-        until(lambda: any(isinstance(one, Ended) and one.job == name for one in self.decisions()), f"{name} ends")
-
-    def _tell(self, record: bytes) -> None:
-        self.appender.append(Partition(self.topics.submit, 0), record)
-        self.appender.flush(DEADLINE_S)
-
-    def feed(self, name: str, numbers: range) -> None:
+    def fly(self, name: str, numbers: range) -> None:
         """A little at a time: no partition is further ahead of another than the watermark of `heavy.hourly` allows."""
         for number in numbers:
             self.appender.append(Partition(f"in-{name}", number % 2), msgspec.json.encode(flight(number)))
             if number % 500 >= 498:
-                self.appender.flush(DEADLINE_S)
-        self.appender.flush(DEADLINE_S)
-
-    def append(self, name: str, value: bytes) -> None:
-        self.appender.append(Partition(f"in-{name}", 0), value)
-        self.appender.flush(DEADLINE_S)
-
-    def decisions(self) -> list[plans.Decision]:
-        return [plans.decode(value) for value in self._values(self.topics.plans)]
-
-    def await_state(self, name: str, state: str) -> None:
-        def reached() -> bool:
-            found = [plans.decode_status(value) for value in self._values(self.topics.status)]
-            last = next((one for one in reversed(found) if one.job == name), None)
-            assert last is None or last.state not in ("rejected", "failed"), last
-            return last is not None and last.state == state
-
-        until(reached, f"{name} is {state}")
-
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(value) for value in self._values(f"out-{name}")]
+                self.appender.flush(self.deadline_s)
+        self.appender.flush(self.deadline_s)
 
     def delivered(self, name: str) -> int:
-        return len(self.rows(name))
+        return len(self.values(f"out-{name}"))
 
-    def topics_of(self, name: str) -> JobTopics:
-        plan = next(one for one in self.decisions() if isinstance(one, Plan) and one.job == name)
-        return self.topics.job(plan.job, plan.generation)
+    def await_delivered(self, name: str, before: int = 0) -> None:
+        self.until(lambda: self.delivered(name) > before, "windows close")
 
     def committed(self, name: str, operator: str) -> int:
         """Rows that a driver has committed."""
-        values = self._values(self.topics_of(name).commits(operator))
+        values = self.values(self.topics_of(name).commits(operator))
         found = [commits.decode(value) for value in values if not commits.is_frame(value)]
         return sum(frame.rows for one in found if isinstance(one, Commit) for frame in one.frames)
 
-    def await_more(self, name: str, before: int) -> None:
-        until(lambda: self.delivered(name) > before, "results continue")
-
-    def signal(self, driver: str, number: signal.Signals) -> str:
-        """Sends a signal to the driver's process and its JVM; returns its incarnation."""
-        until(lambda: self.processes()[driver]["pid"], f"{driver} runs")
-        victim = self.processes()[driver]
-        os.killpg(victim["pid"], number)
-        return str(victim["incarnation"])
-
-    def kill(self, driver: str) -> None:
-        """SIGKILL; returns when the driver has a new incarnation."""
-        before = self.signal(driver, signal.SIGKILL)
-        until(lambda: self.processes()[driver]["incarnation"] != before, f"{driver} comes back")
-
-    def processes(self) -> dict[str, dict[str, Any]]:
-        return {one["worker"]: one for one in json.loads((self.folder / "workers.json").read_text())}
-
     def active(self, name: str, unit: str) -> str:
         """The worker whose copy of the job's unit was the last to lead and to run; empty before the first."""
-        found = [events.decode(value) for value in self._values(self.topics.events)]
-        told = [one.worker for one in found if (one.kind, one.job, one.unit) == ("unit-active", name, unit)]
+        told = [one.worker for one in self.events("unit-active") if (one.job, one.unit) == (name, unit)]
         return told[-1] if told else ""
-
-    def _values(self, topic: str) -> list[bytes]:
-        return answered(lambda: [m.value() or b"" for m in self.log.scan(Partition(topic, 0))])
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    return until_within(condition, what, DEADLINE_S)
 
 
 def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
@@ -158,51 +86,51 @@ def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("cluster")
-    try:
-        yield Cluster(folder)
-    finally:
-        subprocess.run([HOLDFAST, "down", "--data-dir", str(folder)], check=False, capture_output=True)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    environment = {"HOLDFAST_PLUGINS": "tests.support.heavy"}
+    with running(SparkCluster(tmp_path_factory.mktemp("cluster"), environment, DEADLINE_S)) as cluster:
+        yield cluster
 
 
 def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_closes_every_window(
-    cluster: Cluster,
+    cluster: SparkCluster,
 ) -> None:
-    cluster.submit("killed", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
+    cluster.job("killed", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
     cluster.await_state("killed", "running")
-    for round in range(4):
+    for round in range(3):
         before = cluster.delivered("killed")
-        cluster.feed("killed", range(round * 5_000, (round + 1) * 5_000))
-        cluster.await_more("killed", before)
-        if round < 3:
+        cluster.fly("killed", range(round * 5_000, (round + 1) * 5_000))
+        cluster.await_delivered("killed", before)
+        if round < 2:
             cluster.kill("spark-1")
     cluster.drain("killed")
-    assert windows(cluster.rows("killed")) == hourly(range(20_000))
+    assert windows(cluster.rows("out-killed")) == hourly(range(15_000))
 
 
-def test_a_standby_takes_over_and_a_zombie_that_wakes_changes_nothing(cluster: Cluster) -> None:
-    cluster.submit("frozen", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}}, scheme="hybrid")
+def test_a_standby_takes_over_and_a_zombie_that_wakes_changes_nothing(cluster: SparkCluster) -> None:
+    cluster.job("frozen", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}}, scheme="hybrid")
     cluster.await_state("frozen", "running")
-    cluster.feed("frozen", range(5_000))
-    until(lambda: cluster.delivered("frozen"), "windows close")
-    first = until(lambda: cluster.active("frozen", "spark-h-0"), "its driver is at work")
+    cluster.fly("frozen", range(5_000))
+    cluster.await_delivered("frozen")
+    first = cluster.until(lambda: cluster.active("frozen", "spark-h-0"), "its driver is at work")
     cluster.signal(first, signal.SIGSTOP)
     try:
-        cluster.feed("frozen", range(5_000, 10_000))
-        until(lambda: cluster.active("frozen", "spark-h-0") != first, "the standby is at work")
+        cluster.fly("frozen", range(5_000, 10_000))
+        cluster.until(lambda: cluster.active("frozen", "spark-h-0") != first, "the standby is at work")
         before = cluster.delivered("frozen")
-        cluster.feed("frozen", range(10_000, 12_500))
-        cluster.await_more("frozen", before)
+        cluster.fly("frozen", range(10_000, 12_500))
+        cluster.await_delivered("frozen", before)
     finally:
         cluster.signal(first, signal.SIGCONT)
-    cluster.feed("frozen", range(12_500, 15_000))
+    cluster.fly("frozen", range(12_500, 15_000))
     cluster.drain("frozen")
-    assert windows(cluster.rows("frozen")) == hourly(range(15_000))
+    assert windows(cluster.rows("out-frozen")) == hourly(range(15_000))
 
 
-def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_need_not_know(cluster: Cluster) -> None:
-    cluster.submit(
+def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_need_not_know(
+    cluster: SparkCluster,
+) -> None:
+    cluster.job(
         "between",
         {
             "some": {"filter": "delay > 50", "input": "flights"},
@@ -212,14 +140,14 @@ def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_ne
         },
     )  # fmt: skip
     cluster.await_state("between", "running")
-    cluster.feed("between", range(0, 6_000, 2))
-    until(lambda: cluster.committed("between", "scored"), "one partition is a day ahead of the other")
-    cluster.feed("between", range(1, 6_000, 2))
-    until(lambda: cluster.delivered("between"), "windows close")
+    cluster.fly("between", range(0, 6_000, 2))
+    cluster.until(lambda: cluster.committed("between", "scored"), "one partition is a day ahead of the other")
+    cluster.fly("between", range(1, 6_000, 2))
+    cluster.await_delivered("between")
     cluster.kill("spark-1")
-    cluster.feed("between", range(6_000, 12_000))
+    cluster.fly("between", range(6_000, 12_000))
     cluster.drain("between")
-    found = Counter((r["window_start"], r["origin"], r["n"], r["total"]) for r in cluster.rows("between"))
+    found = Counter((r["window_start"], r["origin"], r["n"], r["total"]) for r in cluster.rows("out-between"))
     kept = [one for one in map(flight, range(12_000)) if one["delay"] > 50]
     groups: dict[tuple[str, str], list[int]] = {}
     for one in kept:
@@ -228,34 +156,33 @@ def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_ne
     assert found == expected
 
 
-def test_records_that_are_no_rows_go_to_the_dead_letters_once_and_change_nothing(cluster: Cluster) -> None:
-    cluster.submit("bad-records", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
+def test_records_that_are_no_rows_go_to_the_dead_letters_once_and_change_nothing(cluster: SparkCluster) -> None:
+    cluster.job("bad-records", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
     cluster.await_state("bad-records", "running")
     wrong = [b"nope", b'{"origin": "JFK"}', msgspec.json.encode(flight(1) | {"delay": "late"})]
-    letters = Partition(cluster.topics_of("bad-records").dead_letters, 0)
-    for value in wrong:
-        cluster.append("bad-records", value)
-    cluster.feed("bad-records", range(2_000))
-    until(lambda: len(list(cluster.log.scan(letters))) == 3, "dead letters are there")
+    letters = cluster.letters_of("bad-records")
+    cluster.append("in-bad-records", *wrong)
+    cluster.fly("bad-records", range(2_000))
+    cluster.until(lambda: len(list(cluster.log.scan(letters))) == 3, "dead letters are there")
     found = [dead_letters.decode(m.value() or b"") for m in cluster.log.scan(letters)]
     assert Counter(one.raw for one in found) == Counter(wrong)
     assert all(one.origin == "flights" and one.topic == "in-bad-records" and one.reason for one in found)
     cluster.drain("bad-records")
-    assert windows(cluster.rows("bad-records")) == hourly(range(2_000))
+    assert windows(cluster.rows("out-bad-records")) == hourly(range(2_000))
 
 
-def test_tasks_that_are_tried_again_double_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_tasks_that_are_tried_again_double_nothing(cluster: SparkCluster, tmp_path: Path) -> None:
     operator = {
         "spark": "tests.support.heavy:failing_once",
         "input": "flights",
         "params": {"mark": str(tmp_path / "failed")},
     }
-    cluster.submit("retried", {"f": operator})
+    cluster.job("retried", {"f": operator})
     cluster.await_state("retried", "running")
-    cluster.feed("retried", range(30_000))
+    cluster.fly("retried", range(30_000))
     cluster.drain("retried")
     assert list(tmp_path.glob("failed-*")), "no task failed"
-    assert Counter(row["number"] for row in cluster.rows("retried")) == Counter(range(30_000))
+    assert Counter(row["number"] for row in cluster.rows("out-retried")) == Counter(range(30_000))
 
 
 LONG = "SELECT number, origin, delay / 2 AS half, time FROM input WHERE delay > 20"
@@ -267,23 +194,22 @@ def long(numbers: range) -> Counter[tuple[Any, ...]]:
     return Counter((one["number"], one["origin"], one["delay"] / 2, one["time"]) for one in found)
 
 
-def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_all(cluster: Cluster) -> None:
-    cluster.submit("live", {"h": {"spark": {"sql": LONG}, "input": "flights"}})
+def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_all(cluster: SparkCluster) -> None:
+    cluster.job("live", {"h": {"spark": {"sql": LONG}, "input": "flights"}})
     cluster.await_state("live", "running")
-    plan = next(one for one in cluster.decisions() if isinstance(one, Plan) and one.job == "live")
-    assert [one.mode for one in plan.spark] == ["real-time"]
-    cluster.append("live", b"nope")
+    assert [one.mode for one in cluster.plan("live").spark] == ["real-time"]
+    cluster.append("in-live", b"nope")
     for round in range(3):
         before = cluster.delivered("live")
-        cluster.feed("live", range(round * 2_000, (round + 1) * 2_000))
-        cluster.await_more("live", before)
+        cluster.fly("live", range(round * 2_000, (round + 1) * 2_000))
+        cluster.await_delivered("live", before)
         if round < 2:
             cluster.kill("spark-1")
-    letters = Partition(cluster.topics_of("live").dead_letters, 0)
-    until(lambda: len(list(cluster.log.scan(letters))) == 1, "the dead letter is there")
-    cluster.feed("live", range(6_000, 8_000))
+    letters = cluster.letters_of("live")
+    cluster.until(lambda: len(list(cluster.log.scan(letters))) == 1, "the dead letter is there")
+    cluster.fly("live", range(6_000, 8_000))
     cluster.drain("live")
-    found = Counter((one["number"], one["origin"], one["half"], one["time"]) for one in cluster.rows("live"))
+    found = Counter((one["number"], one["origin"], one["half"], one["time"]) for one in cluster.rows("out-live"))
     assert found == long(range(8_000))
 
 
@@ -296,13 +222,9 @@ def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_a
         ("absent", "has no function absent"),
     ],
 )
-def test_what_is_no_operator_is_rejected_with_sparks_reason(cluster: Cluster, function: str, reason: str) -> None:
+def test_what_is_no_operator_is_rejected_with_sparks_reason(cluster: SparkCluster, function: str, reason: str) -> None:
     name = f"bad-{function}"
-    cluster.submit(name, {"h": {"spark": f"tests.support.heavy:{function}", "input": "flights"}})
-
-    def rejection() -> Rejection | None:
-        return next((d for d in cluster.decisions() if isinstance(d, Rejection) and d.job == name), None)
-
-    (problem,) = until(rejection, "it is rejected").problems
+    cluster.job(name, {"h": {"spark": f"tests.support.heavy:{function}", "input": "flights"}})
+    (problem,) = cluster.until(lambda: cluster.decided(name, Rejection), "it is rejected").problems
     assert problem.path == "operators.h.spark"
     assert reason in problem.message

@@ -10,7 +10,7 @@
 | all workers | heartbeat | test_all_workers_are_killed_and_come_back |
 | recovery replica | the others | test_a_replica_is_killed_and_started_late |
 | controller | the others | tests/unit/controller/test_replicas.py, tests/integration/test_controller.py |
-| the only broker restarts | clients | test_the_broker_stands_still, tests/integration/test_failover.py |
+| the only broker restarts | clients | test_the_broker_stands_still, tests/integration/struck/test_failover.py |
 | disk of a worker | worker | tests/scenario/test_standby.py: an image is rebuilt from the checkpoint log alone |
 | user operator raises | worker | tests/unit/operators/test_python.py |
 

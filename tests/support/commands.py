@@ -17,7 +17,7 @@ from services.kernel.errors import Retriable
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 DEADLINE_S = 120.0
 """For what must come; only a test that fails waits for so long."""
-LOOK_AGAIN_S = 0.02
+LOOK_AGAIN_S = 0.05
 UNANSWERED = "Check that the broker runs"
 _moment = threading.Event()
 _T = TypeVar("_T")

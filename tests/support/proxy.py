@@ -18,7 +18,7 @@ from services.node.brokers import Brokers
 from services.node.lineup import Own
 from services.node.members import Member
 from services.node.settings import Settings
-from tests.campaign.cluster import DoomedSupervisor
+from tests.support.doomed_cluster import DoomedSupervisor
 
 THERE, BACK = "there", "back"
 """From the worker to the broker, and from the broker to the worker."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +15,14 @@ from bench.failover.observer import Observer
 from schemas import assignments, commands
 from schemas.assignments import Assignment, Change, Copy, split_unit_key
 from schemas.events import Event
-from schemas.events import decode as decode_event
 from schemas.topics import Partition
 from services.kernel.logs.assigned import Assigned
 from services.recovery.core.unit.situation import Stance, stance
-from tests.campaign.cluster import DoomedCluster, DoomedSupervisor, NotReached, RunningJob, cluster_of
 from tests.campaign.jobs import JOBS, Job
-from tests.support.commands import until
+from tests.support.commands import HOLDFAST, until
+from tests.support.doomed_cluster import DoomedCluster, DoomedSupervisor, cluster_of
 from tests.support.doomed_worker import Doom
+from tests.support.running_job import DoomedJob, NotReached
 
 WORKERS = 3
 LOAD = 10
@@ -85,7 +86,17 @@ class Struck:
         finally:
             os.kill(pid, signal.SIGCONT)
 
+    def command(self, *words: str) -> subprocess.Popen[str]:
+        """Begins a `holdfast` command on the cluster."""
+        whole = [str(HOLDFAST), *words, "--data-dir", str(self.cluster.supervisor.settings.home)]
+        return subprocess.Popen(whole, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
     # -- units --------------------------------------------------------------------------------------------------------
+
+    def schemes(self) -> dict[str, str]:
+        """Of the watched job's units, as the last valid assignments say."""
+        self.read()
+        return {unit: history[-1][1].scheme for unit, history in self.history.items()}
 
     def watch(self, job: str) -> None:
         self._job = job
@@ -141,8 +152,7 @@ class Struck:
         return self.all_answer() and self._observer.protected()
 
     def events(self) -> list[Event]:
-        where = Partition(self.cluster.topics.events, 0)
-        return [decode_event(message.value() or b"") for message in self.cluster.log.scan(where)]
+        return self.cluster.events()
 
     def told(self) -> list[str]:
         """How the watched job's units came to where they are, and what they are now."""
@@ -151,11 +161,14 @@ class Struck:
         lines = [f"{one.unit}#{one.epoch}: {one.reason}: {_copies(one)}" for one in changes]
         return [*lines, f"unprotected: {self._observer.unprotected()}"]
 
+    def logs(self) -> str:
+        return self.cluster.logs()
+
     def close(self) -> None:
         self._reader.close()
 
 
-class StruckJob(RunningJob):
+class StruckJob(DoomedJob):
     """A job under load while its cluster is struck."""
 
     def __init__(self, struck: Struck, job: Job, name: str) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
-from tests.campaign.cluster import DoomedCluster, cluster_of
 from tests.campaign.kills import Strike, rounds_of, run_round, strikes
 from tests.support.doomed_worker import POINTS
+from tests.support.struck import Struck
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 ROUNDS = list(rounds_of(strikes([*POINTS], times=1, at_random=2), random.Random(11), a_round=5))
@@ -18,15 +17,9 @@ FIRE_S = 60.0
 """There is no other time for a point that is not reached."""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoomedCluster]:
-    with cluster_of(3, tmp_path_factory.mktemp("cluster")) as running:
-        yield running
-
-
 @pytest.mark.parametrize(("kind", "wanted"), ROUNDS, ids=[f"{kind}-{n}" for n, (kind, _) in enumerate(ROUNDS, 1)])
-def test_a_job_is_exact_when_a_worker_dies_at(cluster: DoomedCluster, kind: str, wanted: list[Strike]) -> None:
+def test_a_job_is_exact_when_a_worker_dies_at(struck: Struck, kind: str, wanted: list[Strike]) -> None:
     name = f"{kind}-{ROUNDS.index((kind, wanted)) + 1}"
-    outcomes = run_round(cluster, kind, name, wanted, random.Random(1), fire_s=FIRE_S)
+    outcomes = run_round(struck.cluster, kind, name, wanted, random.Random(1), fire_s=FIRE_S)
     assert [one for one in outcomes if not one.exact] == []
     assert [one for one in outcomes if not one.fired] == []

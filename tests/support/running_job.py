@@ -1,20 +1,13 @@
-"""A cluster whose workers can be doomed, kept up for a whole campaign, and a job that runs on it."""
+"""A job of the campaigns under load on a real cluster, from its submission to the check of all its rows."""
 
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
-from unittest import mock
-
-import msgspec
 
 from schemas import commands, plans, progress
 from schemas.plans import Ended, Plan
@@ -22,23 +15,13 @@ from schemas.progress import Progress
 from schemas.topics import Partition, TopicSpec
 from services.audit.replaying import Report, replay
 from services.kernel.errors import Retriable
-from services.kernel.operators.python import restrict
-from services.log.opening import open_log
-from services.node import restarts
-from services.node.lineup import Own
-from services.node.members import Member
-from services.node.settings import Settings
-from services.node.supervisor import Supervisor
 from services.planning.loading import load
 from services.worker.core.trimming import later
 from tests.campaign.jobs import Job, Row, value
-from tests.support.doomed_worker import Doom
+from tests.support.cluster import Cluster
+from tests.support.commands import DEADLINE_S, LOOK_AGAIN_S
+from tests.support.doomed_cluster import DoomedCluster
 
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 120.0
-START_S = 180.0
-"""Machines that run tests are busy."""
-LOOK_AGAIN_S = 0.02
 CHUNK = 40
 KEYED = {"totals", "hours"}
 """Queries whose rows have keys: their topics have two partitions."""
@@ -48,109 +31,10 @@ class NotReached(Exception):
     """Something that must come has not come in time."""
 
 
-class DoomedSupervisor(Supervisor):
-    """Starts `tests.support.doomed_worker` for each worker."""
-
-    def _member(self, name: str, module: str, own: Own) -> Member:
-        doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
-        if module == "services.worker":
-            module = "tests.support.doomed_worker"
-        return super()._member(name, module, lambda run: own(run) | doomed)
-
-
-class DoomedCluster:
-    """A running cluster; doom: what is armed. Use `cluster_of` to start one."""
-
-    def __init__(self, supervisor: DoomedSupervisor) -> None:
-        self.supervisor = supervisor
-        self._armed = supervisor.settings.home / "doom" / "armed"
-        self._fired = self._armed.with_name("fired")
-        self._armed.parent.mkdir(parents=True, exist_ok=True)
-        self.topics = supervisor.topics
-        self.log = open_log(supervisor.cluster.bootstrap_servers, self.topics.prefix, "campaign")
-        self.appender = self.log.appender("campaign")
-
-    def close(self) -> None:
-        self.appender.close()
-        self.log.close()
-
-    # -- killing ------------------------------------------------------------------------------------------------------
-
-    def arm(self, doom: Doom) -> None:
-        self._fired.unlink(missing_ok=True)
-        beside = self._armed.with_name(f"armed-{time.monotonic_ns()}")
-        beside.write_bytes(msgspec.json.encode(doom))
-        beside.rename(self._armed)
-
-    def disarm(self) -> None:
-        self._armed.unlink(missing_ok=True)
-
-    def withdraw(self) -> bool:
-        """What is armed fires no more; False if it has fired."""
-        self.disarm()
-        return not self.fired
-
-    @property
-    def fired(self) -> bool:
-        return self._fired.exists()
-
-    def kill(self, chance: random.Random) -> str:
-        """SIGKILL to a worker that runs; its name, or nothing when none does."""
-        running = [(worker.name, worker.pid) for worker in self.supervisor.workers if worker.pid is not None]
-        if not running:
-            return ""
-        name, pid = chance.choice(running)
-        os.kill(pid, signal.SIGKILL)
-        return name
-
-    def all_run(self) -> bool:
-        return all(worker.pid is not None for worker in self.supervisor.workers)
-
-    def ends(self) -> int:
-        """How often a worker was started again."""
-        return sum(worker.restarts for worker in self.supervisor.workers)
-
-
-@contextmanager
-def cluster_of(
-    workers: int, folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, **settings: Any
-) -> Iterator[DoomedCluster]:
-    """Stopped at the end, however that comes; a second Ctrl-C does not leave it half down."""
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    restrict(["tests"])
-    supervisor = kind(Settings(home=folder, slots=64, **settings), workers)
-    with mock.patch.object(restarts, "STEADY_S", 0.0):  # who dies by our hand is started again at once
-        supervisor.start(START_S)
-        keeper = threading.Thread(target=supervisor.run, name="supervisor", daemon=True)
-        keeper.start()
-        cluster = DoomedCluster(supervisor)
-        try:
-            yield cluster
-        finally:
-            with _uninterrupted():
-                cluster.close()
-                supervisor.ask_to_stop()
-                keeper.join()
-                supervisor.stop()
-                restrict(None)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)
-
-
 class RunningJob:
     """One job under load, from its submission to its end. fed: numbers fed so far."""
 
-    def __init__(self, cluster: DoomedCluster, job: Job, name: str) -> None:
+    def __init__(self, cluster: Cluster, job: Job, name: str) -> None:
         self.cluster, self.job, self.name = cluster, job, name
         self.fed = 0
         self._progress: dict[str, Progress] = {}
@@ -282,3 +166,12 @@ class RunningJob:
             if decision.job == self.name and isinstance(decision, kind):
                 return decision
         return None
+
+
+class DoomedJob(RunningJob):
+    """On a cluster whose workers die where they are told to."""
+
+    cluster: DoomedCluster
+
+    def __init__(self, cluster: DoomedCluster, job: Job, name: str) -> None:
+        super().__init__(cluster, job, name)

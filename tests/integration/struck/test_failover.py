@@ -6,7 +6,7 @@ The pure core's tests (tests/unit/recovery) hold every row of its tables; these 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ from schemas.events import Event
 from schemas.topics import Partition
 from services.recovery.core.unit.situation import Stance
 from services.recovery.core.unit.switching import Move, Sign
-from tests.support.struck import Struck, running, struck_cluster, tolerant
+from tests.support.struck import Struck, running, tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 HYBRID = tolerant("hybrid")
@@ -25,13 +25,8 @@ UNIT = "totals-0"
 TRANSACTION_S = 5.0
 """The time-out of a transaction (PROTOCOL 9); the broker looks for those that are over once a second."""
 TRIES = 4
-"""A rollback may be over before the signal arrives."""
-
-
-@pytest.fixture(scope="module")
-def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
-    with struck_cluster(tmp_path_factory.mktemp("cluster"), recoveries=2) as cluster:
-        yield cluster
+"""Where a test must meet a moment that it cannot choose. One bad try is no failure: rows are compared after all tries,
+and whatever the units did instead has a row of the tables, and its own test."""
 
 
 def reason(sign: Sign, move: Move) -> str:
@@ -74,6 +69,7 @@ def test_the_primary_is_killed_and_the_unit_goes_on_at_its_secondary(struck: Str
 
 
 def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(struck: Struck) -> None:
+    """Tried again if a busy machine silenced the secondary, too: then the primary leads at once, without a rollback."""
     with running(struck, HYBRID, "stalled") as job:
         for _ in range(TRIES):
             primary, secondary, epoch = job.pair(UNIT)
@@ -116,7 +112,9 @@ def test_a_primary_wakes_after_its_promotion_with_something_in_hand_and_does_no_
 def test_no_reader_waits_for_the_time_out_of_a_transaction_that_a_frozen_primary_left_open(
     struck: Struck, scheme: str
 ) -> None:
-    """Who takes over fences it. How long readers wait then is measured by `bench zombie`; one quick wait is proof."""
+    """The copy that takes over fences it. Without the fence every try would take the whole time-out, so one quick try
+    is proof; a busy machine may hold up any other. `bench zombie` measures how long readers wait.
+    """
     with running(struck, tolerant(scheme), f"open-{scheme}") as job:
         results = [Partition(f"{job.name}-totals", index) for index in (0, 1)]
 
@@ -139,6 +137,7 @@ def test_no_reader_waits_for_the_time_out_of_a_transaction_that_a_frozen_primary
 
 
 def test_both_copies_are_killed_together_and_the_unit_is_placed_from_the_checkpoint_log(struck: Struck) -> None:
+    """Tried again if a new secondary was added between the two exit notices: then that one is promoted."""
     with running(struck, HYBRID, "both") as job:
         for _ in range(TRIES):
             primary, secondary, epoch = job.pair(UNIT)
@@ -156,6 +155,7 @@ def has_left(struck: Struck, ended: set[str]) -> bool:
 
 
 def test_the_primary_is_killed_during_its_rollback(struck: Struck) -> None:
+    """Tried again if the rollback was over before the signal arrived."""
     with running(struck, HYBRID, "rollback") as job:
         for _ in range(TRIES):
             primary, _, epoch = job.pair(UNIT)

@@ -1,0 +1,15 @@
+"""The tests of this folder share one cluster, whose processes they kill and freeze."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.struck import Struck, struck_cluster
+
+
+@pytest.fixture(scope="package")
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
+    with struck_cluster(tmp_path_factory.mktemp("cluster"), recoveries=2) as cluster:
+        yield cluster

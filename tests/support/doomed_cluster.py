@@ -1,0 +1,126 @@
+"""A real cluster whose workers die at chosen records: its supervisor lives in this process."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from services.kernel.operators.python import restrict
+from services.node import restarts
+from services.node.lineup import Own
+from services.node.members import Member
+from services.node.settings import Settings
+from services.node.supervisor import Supervisor
+from tests.support.cluster import Cluster, logs_in
+from tests.support.doomed_worker import Doom
+
+ROOT = Path(__file__).parents[2]
+START_S = 180.0
+"""Machines that run tests are busy."""
+
+
+class DoomedSupervisor(Supervisor):
+    """Starts `tests.support.doomed_worker` for each worker."""
+
+    def _member(self, name: str, module: str, own: Own) -> Member:
+        doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
+        if module == "services.worker":
+            module = "tests.support.doomed_worker"
+        return super()._member(name, module, lambda run: own(run) | doomed)
+
+
+class DoomedCluster(Cluster):
+    """A running cluster; doom: what is armed. Use `cluster_of` to start one."""
+
+    def __init__(self, supervisor: DoomedSupervisor) -> None:
+        super().__init__(supervisor.topics)
+        self.connect(supervisor.cluster.bootstrap_servers)
+        self.supervisor = supervisor
+        self._armed = supervisor.settings.home / "doom" / "armed"
+        self._fired = self._armed.with_name("fired")
+        self._armed.parent.mkdir(parents=True, exist_ok=True)
+
+    def logs(self) -> str:
+        return logs_in(self.supervisor.files.logs)
+
+    # -- killing ------------------------------------------------------------------------------------------------------
+
+    def arm(self, doom: Doom) -> None:
+        self._fired.unlink(missing_ok=True)
+        beside = self._armed.with_name(f"armed-{time.monotonic_ns()}")
+        beside.write_bytes(msgspec.json.encode(doom))
+        beside.rename(self._armed)
+
+    def disarm(self) -> None:
+        self._armed.unlink(missing_ok=True)
+
+    def withdraw(self) -> bool:
+        """What is armed fires no more; False if it has fired."""
+        self.disarm()
+        return not self.fired
+
+    @property
+    def fired(self) -> bool:
+        return self._fired.exists()
+
+    def kill(self, chance: random.Random) -> str:
+        """SIGKILL to a worker that runs; its name, or nothing when none does."""
+        running = [(worker.name, worker.pid) for worker in self.supervisor.workers if worker.pid is not None]
+        if not running:
+            return ""
+        name, pid = chance.choice(running)
+        os.kill(pid, signal.SIGKILL)
+        return name
+
+    def all_run(self) -> bool:
+        return all(worker.pid is not None for worker in self.supervisor.workers)
+
+    def ends(self) -> int:
+        """How often a worker was started again."""
+        return sum(worker.restarts for worker in self.supervisor.workers)
+
+
+@contextmanager
+def cluster_of(
+    workers: int, folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, **settings: Any
+) -> Iterator[DoomedCluster]:
+    """Stopped at the end, however that comes; a second Ctrl-C does not leave it half down."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    restrict(["tests"])
+    supervisor = kind(Settings(home=folder, slots=64, **settings), workers)
+    with mock.patch.object(restarts, "STEADY_S", 0.0):  # who dies by our hand is started again at once
+        supervisor.start(START_S)
+        keeper = threading.Thread(target=supervisor.run, name="supervisor", daemon=True)
+        keeper.start()
+        cluster = DoomedCluster(supervisor)
+        try:
+            yield cluster
+        finally:
+            with _uninterrupted():
+                cluster.close()
+                supervisor.ask_to_stop()
+                keeper.join()
+                supervisor.stop()
+                restrict(None)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
