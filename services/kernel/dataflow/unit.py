@@ -55,7 +55,7 @@ class SinkRows(NamedTuple):
 @dataclass(slots=True)
 class Produced:
     """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone,
-    by the name under which they are counted (kernel/planning/late_counts.py)."""
+    by the name under which they are counted (kernel/plans/late_counts.py)."""
 
     sent: list[Sent] = field(default_factory=list)
     sinks: list[SinkRows] = field(default_factory=list)

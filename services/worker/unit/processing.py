@@ -18,7 +18,7 @@ from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
 
 DROPPED = "dropped/"
-"""Begins the names of counts of rows dropped as late; the name of kernel/planning/late_counts.py follows."""
+"""Begins the names of counts of rows dropped as late; the name of kernel/plans/late_counts.py follows."""
 
 
 class Processing:
