@@ -1,6 +1,6 @@
 """How long a reader of results waits behind a transaction that its writer never ends. Source: PROTOCOL 9.
 
-A sink's worker is frozen with a transaction open: every read_committed reader of the topic stands still until whoever
+A sink's worker is frozen with a transaction open: every read_committed reader of the topic waits until whoever
 takes over has fenced it. Were it not fenced, they would wait for the transaction's time-out, 5 s and more.
 """
 

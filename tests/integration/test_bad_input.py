@@ -247,7 +247,7 @@ def test_ctrl_c_ends_a_command_and_leaves_no_process(site: LocalCluster, tmp_pat
     (worker,) = site.workers().values()
     stalled = started("stall", worker.worker, "--seconds", str(DEADLINE_S), *here)
     try:
-        until(lambda: b") T " in Path(f"/proc/{worker.pid}/stat").read_bytes(), "the worker stands still")
+        until(lambda: b") T " in Path(f"/proc/{worker.pid}/stat").read_bytes(), "the worker is stopped")
         submitting = started("submit", job, *here)
         until(lambda: "late-stop" in decided(site), "it is admitted, and would run")
         interrupted(submitting)

@@ -628,7 +628,7 @@ def nobody_is_ever_gone(true: Any, self: Detector, worker: str, incarnation: str
 
 
 def handed_over_at_once() -> AbstractContextManager[object]:
-    """A unit that moves is handed to its new copy without waiting for that to catch up: it stands still meanwhile."""
+    """A unit that moves is handed to its new copy without waiting for that to catch up: nobody processes it."""
     return mock.patch.object(Situation, "arrived", property(lambda situation: True))
 
 

@@ -38,7 +38,7 @@ SNAPSHOT_EVERY = 3
 """Records of `assignments`: so that most histories have some, and processes that start late begin with one."""
 
 Failed = Callable[[str, Exception], None]
-"""Told of a process that raised what it must not raise."""
+"""Called with a process that raised what it must not raise."""
 
 
 class Process(ABC):

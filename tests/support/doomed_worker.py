@@ -67,7 +67,7 @@ _T = TypeVar("_T")
 class Doom(msgspec.Struct, frozen=True):
     """Die at the nth occurrence of a point from now on, of any one process.
 
-    worker: whose; empty: of any. freeze: stand still there instead, before or after.
+    worker: whose; empty: of any. freeze: stop there instead, before or after.
     """
 
     point: str

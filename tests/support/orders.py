@@ -36,7 +36,7 @@ queries:
   big: {input: large, sink: {topic: big}}
 """
 PATIENT = JOB.replace("idle_after_s: 1", "idle_after_s: 60")
-"""Where Kafka or the machine may stand still: what came a second later than the other partition would be late."""
+"""Where Kafka or the machine may hang: what came a second later than the other partition would be late."""
 START_MS = 1_600_000_000_000
 Order = dict[str, Any]
 

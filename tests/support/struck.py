@@ -78,7 +78,7 @@ class Struck:
         """SIGSTOP until the end of the block. by_itself: it is about to meet a doom that freezes it."""
         pid = self.pid(name)
         if by_itself:
-            until(lambda: b") T " in Path(f"/proc/{pid}/stat").read_bytes(), f"{name} stands still")
+            until(lambda: b") T " in Path(f"/proc/{pid}/stat").read_bytes(), f"{name} is stopped")
         else:
             os.kill(pid, signal.SIGSTOP)
         try:

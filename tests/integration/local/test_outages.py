@@ -1,4 +1,4 @@
-"""What jobs run on fails in the middle of them: Kafka dies, Kafka stands still, a disk is full. Nothing is lost."""
+"""What jobs run on fails in the middle of them: Kafka dies, Kafka hangs, a disk is full. Nothing is lost."""
 
 from __future__ import annotations
 

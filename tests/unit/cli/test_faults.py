@@ -1,4 +1,4 @@
-"""A worker that is stalled stands still, and continues whatever becomes of the command."""
+"""A worker that is stalled is stopped, and continues whatever becomes of the command."""
 
 from __future__ import annotations
 

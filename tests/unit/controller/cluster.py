@@ -154,7 +154,7 @@ class Cluster:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Turns until nothing is read any more; the clock stands still. A crashed replica is started again."""
+        """Turns until nothing is read any more; the clock is stopped. A crashed replica is started again."""
         while any(
             [
                 *[self._turn(name, replica) for name, replica in list(self.replicas.items())],

@@ -79,7 +79,7 @@ def test_names_of_a_host_whose_name_begins_alike_are_not_ours() -> None:
 
 
 class Around:
-    """Heartbeats on a log in memory, and what host `a` makes of them; time stands still."""
+    """Heartbeats on a log in memory, and what host `a` makes of them; time is stopped."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(clashes, "LISTEN_S", 0.05)

@@ -36,7 +36,7 @@ class Ears:
         return self
 
     def pause(self, us: int) -> Ears:
-        """The loop stands still."""
+        """The loop hangs."""
         self.now_us += us
         self.attention.advance(self.now_us)
         return self

@@ -234,7 +234,7 @@ def test_more_copies_than_any_row_gives_are_told_of_and_left_alone() -> None:
     world.kill("w3")
     world.run(3)
     assert world.change().epoch == epoch
-    assert len(world.replicas[0].core.unexplained) == 1, "it is told of once"
+    assert len(world.replicas[0].core.unexplained) == 1, "it is reported once"
 
 
 def test_a_unit_with_more_copies_than_any_row_gives_is_taken_down_with_its_job() -> None:

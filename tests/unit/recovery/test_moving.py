@@ -70,7 +70,7 @@ def test_a_move_ends_with_the_flags_of_the_scheme(scheme: str, to: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_whoever_is_in_charge_during_a_move_runs_and_has_caught_up(scheme: str) -> None:
-    """Else the unit stands still between the two."""
+    """Else nobody processes the unit between the two."""
     world = cluster(scheme)
     seen = []
 

@@ -25,7 +25,7 @@ NOW_MS = 5_000
 
 
 class Shell:
-    """A replica fed from a log; time stands still unless moved."""
+    """A replica fed from a log; time is stopped unless moved."""
 
     def __init__(self) -> None:
         self.now_us = 1_000_000

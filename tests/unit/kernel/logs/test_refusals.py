@@ -1,4 +1,4 @@
-"""What a reader refuses is counted, and told of, but not so often that nobody can read anything else."""
+"""What a reader refuses is counted, and reported, but not so often that nobody can read anything else."""
 
 from __future__ import annotations
 
