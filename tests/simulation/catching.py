@@ -1,17 +1,24 @@
-"""Which seed catches which deliberate bug: `python -m tests.simulation.catching [--profile P] [NAME ...]` looks.
+"""Which history shows which deliberate bug: `python -m tests.simulation.catching [NAME ...]` looks for one.
 
-A change of the product changes what follows from a seed, so a recorded one may no longer catch its bug: then others are
-tried: under a profile the first ones, else those first whose histories have several units, standbys and many faults.
+A change of the product changes what follows from a seed, so a recorded one may no longer show its bug to the checker
+that the bug names. Then others are tried: under a profile the first ones, else those first whose histories have several
+units, standbys and many faults. `--record` writes what was found into mutants.py.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import multiprocessing
+import re
+from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
-from tests.simulation.history import simulate
-from tests.simulation.mutants import DIRECTED, EQUIVALENT, MUTANTS, RUN_MS, Bug
+from tests.simulation import mutants
+from tests.simulation.history import Outcome, simulate
+from tests.simulation.mutants import EQUIVALENT, MUTANTS, RUN_MS, Mutant
 from tests.simulation.profiles import PROFILES
 from tests.simulation.scenario import draw
 
@@ -19,41 +26,98 @@ RICH = (1, 3, 45, 21, 38, 103, 97, 193, 174, 167, 166, 233, 29, 28, 244, 159, 17
 AIMED = range(40)
 """Under a profile that is aimed at a bug any of these may catch it."""
 SEEDS = 500
+SHORT_MS, SHORT_SEEDS = (1_500, 2_500, 3_500), range(10)
+ANY = "any"
+"""In place of a checker."""
 
 
-def caught(bug: Bug, seed: int, profile: str = "") -> str:
-    """What is wrong in the history of that seed with the bug; empty if nothing is."""
-    wrong = simulate(draw(seed, RUN_MS, profile), bug()).wrong
-    return wrong[0].splitlines()[0] if wrong else ""
+def outcome(mutant: Mutant) -> Outcome:
+    """Of its history, with the bug."""
+    return simulate(draw(mutant.seed, mutant.run_ms, mutant.profile), mutant.bug())
 
 
-def catching(bug: Bug, seed: int, profile: str = "") -> int | None:
-    """The first seed that catches it, the recorded one tried first; None: none of those that are tried."""
-    seeds = dict.fromkeys((seed, *(AIMED if profile else RICH)))
-    return next((one for one in seeds if caught(bug, one, profile)), None)
+def caught(found: Outcome, mutant: Mutant) -> bool:
+    """The checker that the bug names is the first to speak."""
+    return bool(found.wrong) and mutant.checker in (ANY, found.kind)
 
 
-def main(names: Sequence[str], profile: str | None) -> None:
-    """Without names: what is recorded, and a new seed for each bug that its own no longer catches."""
-    recorded = [*((bug, seed, "") for bug, seed in MUTANTS), *DIRECTED, *((bug, 0, "") for bug in EQUIVALENT)]
-    for bug, seed, own in recorded:
-        under = own if profile is None else profile
-        if bug.__name__ in names or not (names or bug in EQUIVALENT or caught(bug, seed, own)):
-            found = next((one for one in _all_seeds(under) if caught(bug, one, under)), None)
-            print(f"{bug.__name__}: {found} {under}", flush=True)
+def catching(mutant: Mutant) -> Mutant | None:
+    """With the first history that catches it, the recorded one tried first; None: none of those that are tried."""
+    seeds = dict.fromkeys((mutant.seed, *(AIMED if mutant.profile else RICH)))
+    return _first(mutant._replace(seed=seed) for seed in seeds)
 
 
-def _all_seeds(profile: str) -> Iterator[int]:
-    return iter(range(SEEDS) if profile else dict.fromkeys(chain(RICH, range(SEEDS))))
+def searched(mutant: Mutant) -> Mutant | None:
+    """With a history that catches it, as cheap as one is found soon."""
+    seeds = range(SEEDS) if mutant.profile else dict.fromkeys(chain(RICH, range(SEEDS)))
+    return _cheapest(mutant) or _first(mutant._replace(seed=seed, run_ms=RUN_MS) for seed in seeds)
+
+
+def _first(tried: Iterable[Mutant]) -> Mutant | None:
+    for mutant in tried:
+        found = outcome(mutant)
+        if caught(found, mutant):
+            return mutant._replace(checker=found.kind)
+    return None
+
+
+def _cheapest(mutant: Mutant) -> Mutant | None:
+    """Takes the least of a core, among the shortest of which any catches it."""
+    for run_ms in SHORT_MS:
+        costs: dict[Mutant, float] = {}
+        for tried in (mutant._replace(seed=seed, run_ms=run_ms) for seed in SHORT_SEEDS):
+            found = outcome(tried)
+            if caught(found, tried):
+                costs[tried._replace(checker=found.kind)] = found.cpu_s
+        if costs:
+            return min(costs, key=lambda one: costs[one])
+    return None
+
+
+KNOWN = {mutant.name: mutant for mutant in (*MUTANTS, *(Mutant(bug, ANY, 0) for bug in EQUIVALENT))}
+
+
+def _asked(name: str, changes: Mapping[str, str], always: bool) -> tuple[str, tuple[Any, ...] | None]:
+    """With which history the mutant is caught, without the bug itself, which no other process can be given.
+
+    always: look for another one, also if its own catches it.
+    """
+    mutant = KNOWN[name]._replace(**changes)  # type: ignore[arg-type]
+    found = mutant if not always and caught(outcome(mutant), mutant) else searched(mutant)
+    return name, found and found[1:]
+
+
+def record(found: Mutant) -> None:
+    """Writes it in place of the mutant of its name."""
+    file = Path(str(mutants.__file__))
+    text, count = re.subn(rf"(?m)^    Mutant\({found.name}, .*\),$", f"    {found},", file.read_text())
+    assert count == 1, f"{found.name} stands in {count} lines of {file}"
+    file.write_text(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="catching", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", help="of the bugs; default: those whose recorded history no longer catches them"
+    )
+    parser.add_argument("--profile", choices=sorted(PROFILES), help="to draw histories under; default: as recorded")
+    parser.add_argument("--checker", help=f"to catch them, or `{ANY}`; default: as recorded")
+    parser.add_argument("--record", action="store_true", help="write what is found into mutants.py")
+    parser.add_argument("--workers", type=int, default=1, help="processes at once")
+    asked = parser.parse_args()
+    changes = {name: getattr(asked, name) for name in ("profile", "checker") if getattr(asked, name) is not None}
+    look = partial(_asked, changes=changes, always=bool(asked.names))
+    with multiprocessing.get_context("fork").Pool(asked.workers) as pool:
+        for name, history in pool.imap_unordered(look, asked.names or [mutant.name for mutant in MUTANTS]):
+            if history is None:
+                print(f"{name}: no history catches it", flush=True)
+                continue
+            found = Mutant(KNOWN[name].bug, *history)
+            if found != KNOWN[name]:
+                print(found, flush=True)
+                if asked.record:
+                    record(found)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="catching", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", help="of the bugs; default: those whose recorded seed no longer catches them"
-    )
-    parser.add_argument(
-        "--profile", choices=sorted(PROFILES), help="what the histories are drawn under; default: as recorded"
-    )
-    asked = parser.parse_args()
-    main(asked.names, asked.profile)
+    main()

@@ -118,7 +118,7 @@ class Cluster:
 
     def _raised(self, who: str, error: Exception) -> None:
         trace = "".join(traceback.format_exception(error)[-6:])
-        self.wrong.append(f"{who} raised {type(error).__name__}: {error}\n{trace}")
+        self.wrong.append(f"raised: {who} {type(error).__name__}: {error}\n{trace}")
 
     def _happened(self) -> None:
         """No copy gives up: nothing in these jobs is to fail."""

@@ -83,6 +83,8 @@ class History:
         timeline.run(self.scenario.run_ms * 1000, cluster.wrong)
         if not cluster.wrong:
             self._end()
+        # The checkers read all partitions; a job that drained before may end while leaders are away.
+        cluster.broker.find_leaders(list(cluster.broker.away))
 
     def _end(self) -> None:
         cluster = self.cluster
@@ -95,8 +97,6 @@ class History:
             cluster.submit({"command": "drain", "job": NAME})
         if not cluster.wrong:
             self._within(ENDED_WITHIN_MS, self._ended, "ended")
-        # A job that drained before may end while leaders are away, and the checkers read all partitions.
-        cluster.broker.find_leaders(list(cluster.broker.away))
 
     def _lose_sources(self) -> None:
         """Of some partitions that a drain asks about the leader is away: it waits, and ends where they end."""
@@ -217,11 +217,11 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
         with observed() as taken, clock, mutation:
             history.run()
         cluster = history.cluster
-        outcome = Outcome(scenario, list(cluster.wrong), taken=taken, met=history.met)
+        outcome = Outcome(scenario, taken=taken, met=history.met)
         outcome.simulated_ms = cluster.timeline.now_ms
         checks_began = time.process_time()
-        if not outcome.wrong:
-            outcome.wrong += check(cluster)
+        # First what is wrong in the logs, then what a process made of it, such as a copy that gave up.
+        outcome.wrong = [*check(cluster), *cluster.wrong]
         outcome.checks_cpu_s = time.process_time() - checks_began
     outcome.records = len(cluster.broker.written)
     outcome.story = tell(cluster)

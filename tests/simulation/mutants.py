@@ -10,7 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from inspect import signature
+from typing import Any, NamedTuple
 from unittest import mock
 
 import msgspec
@@ -25,6 +26,7 @@ from schemas.heartbeats import Exit
 from schemas.topics import Partition
 from services.controller import ends
 from services.hosting.copies import Copies
+from services.kernel.dataflow.cut_records import Records
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import Indefinite, TopicGone
 from services.kernel.liveness.detector import Detector
@@ -67,10 +69,15 @@ RUN_MS = 5_000
 
 
 def _method(owner: Any, name: str) -> Callable[[Callable[..., Any]], Bug]:
-    """The decorated function stands in for a method; it gets the true one first."""
+    """The decorated function stands in for a method; it gets the true one first, and then what that one gets.
+
+    A bug that takes other arguments would be caught by its own TypeError.
+    """
 
     def decorate(instead: Callable[..., Any]) -> Bug:
         true = getattr(owner, name)
+        takes = [*signature(true).parameters]
+        assert [*signature(instead).parameters][1:] == takes, f"{instead.__name__}: {name} takes {', '.join(takes)}"
 
         def mutated(*args: Any, **kwargs: Any) -> Any:
             return instead(true, *args, **kwargs)
@@ -136,11 +143,12 @@ def records_below_the_range() -> AbstractContextManager[object]:
         self.fetched = chunk.messages[0].offset() if chunk.messages else self.fetched
         true_offer(self, chunk)
 
-    def between(self: Waiting, start: int, stop: int) -> slice:
-        return slice(0, bisect_left(sorted(self.offsets), stop))
+    def records(self: Waiting, start: int, stop: int) -> Records:
+        some = slice(0, bisect_left(sorted(self.offsets), stop))
+        return Records(self.offsets[some], self.values[some], self.stamps[some], self._keys_of(some))
 
     true_offer = Waiting.offer
-    return mock.patch.multiple(Waiting, offer=offer, between=between)
+    return mock.patch.multiple(Waiting, offer=offer, records=records)
 
 
 @_method(CutLog, "_cut")
@@ -164,12 +172,12 @@ def pause_ignored(true: Any, self: CutLog, control: Any) -> bool:
 @_method(Cutter, "_append")
 def cut_not_read_back(true: Any, self: Cutter, name: str, feed: SourceFeed, now_ms: float) -> None:
     """A proposal counts at once."""
-    sent: list[bytes] = []
+    sent: list[tuple[bytes, Any]] = []
     partition = self._partition
-    with mock.patch.object(self._around.appender, "append", lambda where, value: sent.append(value)):
+    with mock.patch.object(self._around.appender, "append", lambda _, value, done: sent.append((value, done))):
         true(self, name, feed, now_ms)
-    for value in sent:
-        self._around.appender.append(partition, value)
+    for value, done in sent:
+        self._around.appender.append(partition, value, done=done)
         self.read(self._log.upto, value, feed.batch)
 
 
@@ -368,15 +376,15 @@ def restore_from_the_last_run(true: Any, records: Any) -> Any:
 
 
 @_method(trimmer, "acknowledged")
-def trimmed_one_too_far(true: Any, partition: Any, readers: Any, progress: Any) -> int:
-    upto = int(true(partition, readers, progress))
+def trimmed_one_too_far(true: Any, partition: Any, readers: Any, progress: Any, batch: int) -> int:
+    upto = int(true(partition, readers, progress, batch))
     return upto + 1 if upto else upto
 
 
 @_method(trimmer, "acknowledged")
-def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: Any) -> int:
+def trimmed_for_the_fastest(true: Any, partition: Any, readers: Any, progress: Any, batch: int) -> int:
     """To the maximum of what the readers need."""
-    return max((int(true(partition, [reader], progress)) for reader in readers), default=0)
+    return max((int(true(partition, [reader], progress, batch)) for reader in readers), default=0)
 
 
 @_method(ProgressPublisher, "progress")
@@ -467,9 +475,21 @@ def position_read_before_the_fence(true: Any, self: Delivery, opened: Any) -> No
 
 
 @_method(Delivery, "_opened")
-def delivered_position_ignored(true: Any, self: Delivery, outcome: Any, opened: Any) -> None:
-    """What is delivered already is delivered again."""
+def _position_unread(true: Any, self: Delivery, outcome: Any, opened: Any) -> None:
+    """A delivery begins as if nothing were delivered."""
     true(self, outcome if isinstance(outcome, Exception) else (outcome[0], None), opened)
+
+
+@contextmanager
+def delivered_position_ignored() -> Iterator[None]:
+    """What is delivered already is delivered again, and nobody compares the position with that of a marker."""
+    true = Outputs.deliver_by
+
+    def deliver_by(self: Outputs, delivery: Delivery, known: int) -> None:
+        true(self, delivery, 0)
+
+    with _position_unread(), mock.patch.object(Outputs, "deliver_by", deliver_by):
+        yield
 
 
 @_method(Delivery, "_committed")
@@ -716,78 +736,99 @@ def trim_to_the_last_marker() -> Iterator[None]:
         yield
 
 
-MUTANTS: tuple[tuple[Bug, int], ...] = (
-    (trim_to_the_last_marker, 0),
-    (nobody_is_ever_gone, 0),
-    (copies_never_closed, 0),
-    (highest_watermark, 1),
-    (parts_counted_whatever_came_between, 1),
-    (marker_before_transactions, 1),
-    (lost_sweep_slice, 1),
-    (trimmed_one_too_far, 1),
-    (ack_without_a_marker, 1),
-    (delivered_position_ignored, 3),
-    (unsent_rows_forgotten, 3),
-    (exit_hits_the_next_incarnation, 1),
-    (slow_writer_paused, 152),
-    (any_epoch_valid, 21),
-    (name_in_use_admitted, 3),
-    (pause_ignored, 5),
-    (restore_from_the_last_run, 21),
-    (records_below_the_range, 21),
-    (snapshot_upto_one_too_high, 1),
-    (snapshot_of_invalid_changes, 1),
-    (snapshot_without_goals, 1),
-    (snapshot_taken_for_the_present, 16),
-    (last_cut_wins, 45),
-    (duplicates_taken, 45),
-    (jump_leaves_inputs, 18),
-)
-"""Each bug and the seed of a history that catches it."""
+class Mutant(NamedTuple):
+    """A bug, the checker that notices it before any other does, and the seed of a history in which it does.
 
-DIRECTED: tuple[tuple[Bug, int, str], ...] = (
-    (deletions_not_applied, 1, "two-in-charge"),
-    (refused_run_counts, 12, "two-in-charge"),
-    (trimmed_for_the_fastest, 3, "two-in-charge"),
-    (any_run_applied_though_one_was_missed, 3, "two-in-charge"),
-    (marker_before_frames, 4, "two-in-charge"),
-    (payloads_as_they_came, 16, "standby"),
-    (position_behind_what_is_held, 5, "fan-out"),
-    (older_runs_valid, 13, "runs"),
-    (refused_run_settled, 2, "runs"),
-    (marker_with_newest_cuts, 21, "runs"),
-    (parts_of_two_copies_mixed, 2, "runs"),
-    (tables_not_waited_for, 12, "table"),
-    (taken_by_two_owners, 0, "growth"),
-    (any_position_believed, 0, "strangers"),
-    (unplaced_ends_a_unit, 0, "strangers"),
-    (last_goal_wins, 0, "lives"),
-    (any_anchor_believed, 7, "strangers"),
-    (joined_in_the_middle, 0, "growth"),
-    (new_partitions_ignored, 0, "growth"),
-    (absent_leader_believed, 17, "leaders"),
-    (drained_by_anything, 0, "leaders"),
-    (unconfirmed_end_is_idle, 1, "idle"),
-    (position_gone_unnoticed, 5, "leaders"),
-    (capture_sees_later_values, 13, "half-pasted"),
-    (run_left_half_applied, 20, "half-pasted"),
-    (cut_not_read_back, 1, "takeovers"),
-    (no_fencing, 2, "takeovers"),
-    (position_in_a_transaction_of_its_own, 1, "takeovers"),
-    (fenced_copy_starts_again_unread, 2, "takeovers"),
-    (position_read_before_the_fence, 9, "takeovers"),
-    (blind_retry, 9, "takeovers"),
-    (rows_in_doubt_forgotten, 9, "takeovers"),
-    (unsent_frames_forgotten, 6, "unsent"),
-    (kept_too_short, 161, "unsent"),
-    (topic_ids_not_compared, 0, "renewed"),
-    (read_on_by_offset_alone, 0, "renewed"),
-    (rows_for_an_absent_sink_dropped, 0, "renewed"),
-    (handed_over_at_once, 0, "moves"),
-    (standby_let_go_first, 2, "moves"),
-    (balanced_to_and_fro, 3, "balance"),
+    checker: as Outcome.kind has it. profile: under which the history is drawn. run_ms: how long faults come in it.
+    """
+
+    bug: Bug
+    checker: str
+    seed: int
+    profile: str = ""
+    run_ms: int = RUN_MS
+
+    @property
+    def name(self) -> str:
+        return self.bug.__name__
+
+    def __repr__(self) -> str:
+        """As it stands in MUTANTS."""
+        parts = [self.name, f'"{self.checker}"', str(self.seed)]
+        if self.profile:
+            parts.append(f'"{self.profile}"')
+        if self.run_ms != RUN_MS:
+            parts.append(f"run_ms={self.run_ms:_}")
+        return f"Mutant({', '.join(parts)})"
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(trim_to_the_last_marker, "trim", 0),
+    Mutant(nobody_is_ever_gone, "liveness", 0),
+    Mutant(copies_never_closed, "liveness", 0),
+    Mutant(highest_watermark, "replay differs", 1),
+    Mutant(parts_counted_whatever_came_between, "image", 1),
+    Mutant(marker_before_transactions, "replay differs", 1),
+    Mutant(lost_sweep_slice, "image", 1),
+    Mutant(trimmed_one_too_far, "trim", 1),
+    Mutant(ack_without_a_marker, "trim", 8, run_ms=1_500),
+    Mutant(delivered_position_ignored, "delivered", 3),
+    Mutant(unsent_rows_forgotten, "replay differs", 1, run_ms=1_500),
+    Mutant(exit_hits_the_next_incarnation, "liveness", 1),
+    Mutant(slow_writer_paused, "liveness", 152),
+    Mutant(any_epoch_valid, "copy", 21),
+    Mutant(name_in_use_admitted, "raised", 3),
+    Mutant(pause_ignored, "replay", 5),
+    Mutant(restore_from_the_last_run, "image", 21),
+    Mutant(records_below_the_range, "replay differs", 1, run_ms=3_500),
+    Mutant(snapshot_upto_one_too_high, "snapshot", 1),
+    Mutant(snapshot_of_invalid_changes, "snapshot", 1),
+    Mutant(snapshot_without_goals, "snapshot", 1),
+    Mutant(snapshot_taken_for_the_present, "beginning", 21),
+    Mutant(last_cut_wins, "divergence", 1, run_ms=1_500),
+    Mutant(duplicates_taken, "replay differs", 45),
+    Mutant(jump_leaves_inputs, "ack", 18),
+    Mutant(deletions_not_applied, "image", 1, "two-in-charge"),
+    Mutant(refused_run_counts, "state", 34, "two-in-charge"),
+    Mutant(trimmed_for_the_fastest, "trim", 3, "two-in-charge"),
+    Mutant(any_run_applied_though_one_was_missed, "image", 3, "two-in-charge"),
+    Mutant(marker_before_frames, "marker", 4, "two-in-charge"),
+    Mutant(payloads_as_they_came, "state", 16, "standby"),
+    Mutant(position_behind_what_is_held, "liveness", 4, "fan-out", run_ms=1_500),
+    Mutant(older_runs_valid, "trim", 1, "runs", run_ms=2_500),
+    Mutant(refused_run_settled, "image", 2, "runs"),
+    Mutant(marker_with_newest_cuts, "marker", 21, "runs"),
+    Mutant(parts_of_two_copies_mixed, "image", 1, "runs", run_ms=2_500),
+    Mutant(tables_not_waited_for, "table", 9, "table", run_ms=1_500),
+    Mutant(taken_by_two_owners, "replay", 0, "growth"),
+    Mutant(any_position_believed, "replay differs", 0, "strangers"),
+    Mutant(unplaced_ends_a_unit, "liveness", 0, "strangers"),
+    Mutant(last_goal_wins, "snapshot", 0, "lives"),
+    Mutant(any_anchor_believed, "trim", 9, "strangers", run_ms=2_500),
+    Mutant(joined_in_the_middle, "replay", 0, "growth"),
+    Mutant(new_partitions_ignored, "partitions", 0, "growth"),
+    Mutant(absent_leader_believed, "beginning", 17, "leaders"),
+    Mutant(drained_by_anything, "drain", 4, "leaders", run_ms=1_500),
+    Mutant(unconfirmed_end_is_idle, "gives way", 1, "idle"),
+    Mutant(position_gone_unnoticed, "delivered", 5, "leaders"),
+    Mutant(capture_sees_later_values, "state", 3, "half-pasted", run_ms=1_500),
+    Mutant(run_left_half_applied, "divergence", 10, "half-pasted"),
+    Mutant(cut_not_read_back, "divergence", 9, "takeovers", run_ms=1_500),
+    Mutant(no_fencing, "delivered", 3, "takeovers", run_ms=3_500),
+    Mutant(position_in_a_transaction_of_its_own, "replay differs", 3, "takeovers", run_ms=1_500),
+    Mutant(fenced_copy_starts_again_unread, "fenced", 2, "takeovers"),
+    Mutant(position_read_before_the_fence, "delivered", 3, "takeovers"),
+    Mutant(blind_retry, "delivered", 9, "takeovers", run_ms=3_500),
+    Mutant(rows_in_doubt_forgotten, "replay differs", 33, "takeovers"),
+    Mutant(unsent_frames_forgotten, "marker", 23, "unsent"),
+    Mutant(kept_too_short, "marker", 49, "unsent"),
+    Mutant(topic_ids_not_compared, "replaced", 0, "renewed"),
+    Mutant(read_on_by_offset_alone, "replaced", 0, "renewed"),
+    Mutant(rows_for_an_absent_sink_dropped, "replay differs", 0, "renewed"),
+    Mutant(handed_over_at_once, "move", 0, "moves"),
+    Mutant(standby_let_go_first, "move", 2, "moves"),
+    Mutant(balanced_to_and_fro, "balance", 9, "balance", run_ms=1_500),
 )
-"""Each bug, and the seed and the profile of a history that catches it."""
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)
 """For these another rule stands in: their docstring says which, and which bug leaves out both."""

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
-from tests.simulation.catching import catching
+from tests.simulation.catching import ANY, catching
 from tests.simulation.history import simulate
-from tests.simulation.mutants import DIRECTED, EQUIVALENT, MUTANTS, RUN_MS, Bug
+from tests.simulation.mutants import EQUIVALENT, MUTANTS, Mutant
 from tests.simulation.scenario import draw
 
 
-@pytest.mark.parametrize(("bug", "seed"), MUTANTS, ids=[bug.__name__ for bug, _ in MUTANTS])
-def test_the_simulation_catches(bug: Bug, seed: int) -> None:
-    assert catching(bug, seed) is not None
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_the_checker_that_a_bug_names_is_the_first_to_catch_it(mutant: Mutant) -> None:
+    """In one of several histories: a change of the product changes what follows from a seed, and the coincidence that
+    a bug needs may be gone from the recorded one. One history is proof that the checker sees the bug.
+    """
+    found = catching(mutant)
+    assert found is not None, f"`python -m tests.simulation.catching {mutant.name} --checker any` tells what else does"
+    if found.seed != mutant.seed:
+        warnings.warn(f"seed {mutant.seed} no longer shows {mutant.name}: record {found}", stacklevel=1)
 
 
-@pytest.mark.parametrize(("bug", "seed", "profile"), DIRECTED, ids=[bug.__name__ for bug, _, _ in DIRECTED])
-def test_a_directed_history_catches(bug: Bug, seed: int, profile: str) -> None:
-    assert catching(bug, seed, profile) is not None
-
-
-@pytest.mark.parametrize(("seed", "profile"), sorted({(seed, profile) for _, seed, profile in DIRECTED}))
-def test_and_nothing_is_wrong_there_without_it(seed: int, profile: str) -> None:
-    assert not simulate(draw(seed, RUN_MS, profile)).wrong
+@pytest.mark.parametrize(("seed", "run_ms", "profile"), sorted({(m.seed, m.run_ms, m.profile) for m in MUTANTS}))
+def test_and_nothing_is_wrong_there_without_it(seed: int, run_ms: int, profile: str) -> None:
+    assert not simulate(draw(seed, run_ms, profile)).wrong
 
 
 def test_every_bug_has_one_place() -> None:
-    listed = [*(bug for bug, _ in MUTANTS), *(bug for bug, _, _ in DIRECTED), *EQUIVALENT]
+    listed = [*(mutant.bug for mutant in MUTANTS), *EQUIVALENT]
     assert len(listed) == len(set(listed))
-
-
-@pytest.mark.parametrize("seed", sorted({seed for _, seed in MUTANTS}))
-def test_and_nothing_is_wrong_without_it(seed: int) -> None:
-    assert not simulate(draw(seed, RUN_MS)).wrong
+    assert not [mutant.name for mutant in MUTANTS if mutant.checker == ANY]
