@@ -42,10 +42,12 @@ def test_units_of_every_scheme_move_round_and_round_and_the_results_are_exact(sc
 
 @pytest.mark.parametrize("strike", STRIKES)
 @pytest.mark.parametrize("scheme", ["none", "hybrid", "active-standby"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_whatever_fails_while_units_move_the_results_are_exact(scheme: str, strike: str, seed: int) -> None:
-    """In a state that lasts for a few turns: the fault comes so many after the first record of the move."""
-    cluster, chance = DrivenCluster(job(scheme), workers=4, delivery_turns=2), random.Random(f"{strike}{scheme}{seed}")
+def test_whatever_fails_while_units_move_the_results_are_exact(scheme: str, strike: str) -> None:
+    """In a state that lasts for a few turns: the fault comes so many after the first record of the move.
+
+    Three moves for each pair; the simulation draws many more under its profile "moves".
+    """
+    cluster, chance = DrivenCluster(job(scheme), workers=4, delivery_turns=2), random.Random(f"{strike}{scheme}0")
     load = Load(cluster)
     for _ in range(3):
         unit = chance.choice(cluster.units)

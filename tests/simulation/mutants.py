@@ -816,7 +816,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(cut_not_read_back, "divergence", 9, "takeovers", run_ms=1_500),
     Mutant(no_fencing, "delivered", 3, "takeovers", run_ms=3_500),
     Mutant(position_in_a_transaction_of_its_own, "replay differs", 3, "takeovers", run_ms=1_500),
-    Mutant(fenced_copy_starts_again_unread, "fenced", 2, "takeovers"),
+    Mutant(fenced_copy_starts_again_unread, "fenced", 7, "takeovers", run_ms=3_500),
     Mutant(position_read_before_the_fence, "delivered", 3, "takeovers"),
     Mutant(blind_retry, "delivered", 9, "takeovers", run_ms=3_500),
     Mutant(rows_in_doubt_forgotten, "replay differs", 33, "takeovers"),
