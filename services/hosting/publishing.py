@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import msgspec
 import structlog
 
@@ -16,14 +14,12 @@ _log = structlog.get_logger()
 
 
 class EventPublisher:
-    """Publishes events under the host's name, from any thread."""
+    """Publishes events under the host's name; for the host's loop."""
 
     def __init__(self, identity: Identity, appender: Appender, topics: ClusterTopics) -> None:
         self._worker, self._appender, self._partition = identity.worker, appender, Partition(topics.events, 0)
-        self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
         event = msgspec.structs.replace(event, worker=self._worker)
         _log.info(event.kind, job=event.job, unit=event.unit, epoch=event.epoch, detail=event.detail, **event.phases_ms)
-        with self._lock:
-            self._appender.append(self._partition, encode(event))
+        self._appender.append(self._partition, encode(event))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 
 from services.hosting.ending import Ending
 from services.hosting.identity import Identity
-from services.hosting.process import open_cluster, serve, time_ms
+from services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from services.log.service_log import open_service_log
 from services.spark.host import HOSTS, Host
 from services.spark.session import open_session
 from services.spark.settings import SparkSettings
-
-TURN_S = 0.05
+from services.spark.spark_engine import Session, SparkEngine, SparkRoom
 
 
 def main() -> int:
@@ -26,18 +26,34 @@ def main() -> int:
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings, settings.driver)
     scratch = settings.spark_dir / "scratch" / settings.driver
+    session = Session(lambda: open_session(settings, settings.driver, scratch))
+    told = threading.Event()
+    room = SparkRoom(
+        log=log,
+        bootstrap_servers=settings.kafka,
+        incarnation=settings.incarnation,
+        checkpoints=settings.spark_dir,
+        scratch=scratch,
+        allow=settings.allow,
+        session=session.wait,
+        wake=told.set,
+    )
+
+    def wait(seconds: float) -> None:
+        told.wait(seconds)
+        told.clear()
+
     host = Host(
         Identity(settings.driver, settings.incarnation, settings.zone, hosts=HOSTS),
         log,
         topics,
-        bootstrap_servers=settings.kafka,
-        open_session=lambda: open_session(settings, settings.driver, scratch),
-        checkpoints=settings.spark_dir,
-        scratch=scratch,
-        allow=settings.allow,
+        engine=lambda plan, spark, of_job: SparkEngine(plan, spark, of_job, room),
+        fault=session.fault,
+        clock_ms=clock_ms,
         time_ms=time_ms,
+        wait=wait,
     )
-    return serve(host, lambda: host.turn(TURN_S), settings, log, ending)
+    return serve(host, host.turn, settings, log, ending)
 
 
 if __name__ == "__main__":

@@ -5,21 +5,34 @@ Source: PROTOCOL 12 and 0.1.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from schemas.commits import Commit, CommitRecord, encode
 from schemas.topics import Partition
 from services.kernel.errors import Fenced, Retriable, StateCorrupted
 from services.kernel.logs.commits import CommitLog, CommitReader, Fits
-from services.log.protocol import Log
+from services.log.protocol import Appender, Log
 
 ANSWER_S = 60.0
 
+ReadBack = Callable[[Exception | None], None]
+"""Called once the record was read back: None, it counts; Fenced, another copy was faster; StateCorrupted, it does not
+fit though nobody was; Retriable, Kafka did not take it."""
+
+
+@dataclass(slots=True)
+class _Proposal:
+    """offset: where it lies, -1 as long as Kafka has not said so."""
+
+    record: CommitRecord
+    done: ReadBack
+    offset: int = -1
+    failed: Exception | None = None
+
 
 class Commits:
-    """The commit log of one operator as one driver sees it; its methods may be called from several threads."""
+    """The commit log of one operator as one driver sees it; for the host's loop, nothing blocks."""
 
     def __init__(
         self,
@@ -35,79 +48,80 @@ class Commits:
         """fits: looks into a frame's payload. refuse: called with what is no record, or does not fit. skipped: offsets
         of records that a person has skipped."""
         self._refuse, self._refused = refuse, (-1, "")
-        self.skipped = skipped
+        self._skipped = skipped
         self.fold = CommitLog(first, refuse=self._note)
         self._records = CommitReader(self.fold, fits, self._note, holds=False)
         self._partition = Partition(topic, 0)
         self._reader = log.reader(f"commits-{name}")
         self._appender = log.appender(f"commits-{name}")
-        self._lock = threading.RLock()
         self._reader.assign({self._partition: 0})
-        self._end = -1
         self._next = 0
+        self._proposals: list[_Proposal] = []
 
-    def follow(self, timeout_s: float) -> None:
-        """Reads what has come."""
-        with self._lock:
-            for chunk in self._reader.poll(timeout_s):
-                for message in chunk.messages:
-                    self._take(message.offset(), message.value() or b"")
-                if chunk.end is not None:
-                    self._end = max(self._end, chunk.end)
+    def follow(self) -> int:
+        """Reads what has come; how many valid commits. Raises StateCorrupted."""
+        self._appender.poll()
+        k = self.fold.k
+        for chunk in self._reader.poll(0):
+            for message in chunk.messages:
+                self._take(message.offset(), message.value() or b"")
+        self._settle()
+        return self.fold.k - k
 
-    def propose(self, record: CommitRecord) -> None:
-        """Appends and reads back.
+    def propose(self, record: CommitRecord, done: ReadBack) -> None:
+        """Appends; `follow` reads back, and calls `done`."""
+        proposal = _Proposal(record, done)
 
-        Raises:
-            Fenced: it is not valid: another driver has taken over, or has committed.
-            StateCorrupted: what was appended does not fit, though nobody was faster.
-            Retriable: the broker does not answer.
-        """
-        with self._lock:
-            (offset,) = self.put([encode(record)])
-            deadline = time.monotonic() + ANSWER_S
-            while self._next <= offset:
-                if time.monotonic() > deadline:
-                    raise Retriable(f"{self._partition}: what was appended at {offset} cannot be read back")
-                self.follow(0.05)
-            last = self.fold.last
-            valid = self.fold.epoch == record.epoch and (
-                not hasattr(record, "k") or (last is not None and last.id == record.id)
-            )
-            if not valid and self._refused[0] == offset and self.fold.epoch <= record.epoch:
-                raise StateCorrupted(f"{self._partition} offset {offset}: {self._refused[1]}")
-            if not valid:
-                raise Fenced(f"{self._partition}: epoch {record.epoch} is over, epoch {self.fold.epoch} has begun")
+        def answered(error: Exception | None, offset: int) -> None:
+            proposal.offset, proposal.failed = offset, error
 
-    def put(self, values: Sequence[bytes]) -> list[int]:
-        """Appends records that a commit is to name; their offsets. Raises Retriable."""
-        found: list[int] = []
-        failed: list[Exception] = []
+        self._proposals.append(proposal)
+        self._appender.append(self._partition, encode(record), done=answered)
 
-        def done(error: Exception | None, offset: int) -> None:
-            if error is None:
-                found.append(offset)
-            else:
-                failed.append(error)
-
-        with self._lock:
-            for value in values:
-                self._appender.append(self._partition, value, done=done)
-            self._appender.flush(ANSWER_S)
-        if len(found) < len(values):
-            raise Retriable(f"{self._partition}: {len(values) - len(found)} records were not appended: {failed[:1]}")
-        return found
+    def close(self) -> None:
+        self._proposals.clear()
+        self._reader.close()
+        self._appender.close()
 
     def _take(self, offset: int, value: bytes) -> None:
         self._next = offset + 1
-        if offset not in self.skipped and isinstance(self._records.read(offset, value), Commit):
+        if offset not in self._skipped and isinstance(self._records.read(offset, value), Commit):
             self._records.forget()
+
+    def _settle(self) -> None:
+        settled = [one for one in self._proposals if one.failed is not None or 0 <= one.offset < self._next]
+        self._proposals = [one for one in self._proposals if one not in settled]
+        for proposal in settled:
+            proposal.done(proposal.failed or self._fault(proposal))
+
+    def _fault(self, proposal: _Proposal) -> Exception | None:
+        record, last = proposal.record, self.fold.last
+        counts = not isinstance(record, Commit) or (last is not None and last.id == record.id)
+        if counts and self.fold.epoch == record.epoch:
+            return None
+        if self._refused[0] == proposal.offset and self.fold.epoch <= record.epoch:
+            return StateCorrupted(f"{self._partition} offset {proposal.offset}: {self._refused[1]}")
+        return Fenced(f"{self._partition}: epoch {record.epoch} is over, epoch {self.fold.epoch} has begun")
 
     def _note(self, offset: int, cause: str) -> None:
         self._refused = offset, cause
         self._refuse(self._partition, offset, cause)
 
-    def close(self) -> None:
-        with self._lock:
-            self._reader.close()
-            self._appender.close()
+
+def put(appender: Appender, partition: Partition, values: Sequence[bytes]) -> list[int]:
+    """Appends records that a commit is to name; their offsets. Blocks; raises Retriable."""
+    found: list[int] = []
+    failed: list[Exception] = []
+
+    def done(error: Exception | None, offset: int) -> None:
+        if error is None:
+            found.append(offset)
+        else:
+            failed.append(error)
+
+    for value in values:
+        appender.append(partition, value, done=done)
+    appender.flush(ANSWER_S)
+    if len(found) < len(values):
+        raise Retriable(f"{partition}: {len(values) - len(found)} records were not appended: {failed[:1]}")
+    return found

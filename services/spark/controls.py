@@ -1,11 +1,9 @@
-"""What the job's cut log asks of a driver: pause, resume, drain.
+"""What a job asks of the copy that leads a Spark unit: run, pause, drain; and whether its input has ended.
 
 Source: PROTOCOL 3. A drain ends where the topic ends once nobody writes it for this job any more.
 """
 
 from __future__ import annotations
-
-from types import TracebackType
 
 import msgspec
 
@@ -15,46 +13,47 @@ from schemas.plans import Plan, SparkPlan
 from schemas.topics import JobTopics, Partition
 from services.kernel.logs.cuts import of_plan
 from services.log.protocol import Log
+from services.spark.core.lifecycle import Goal
 
 _MARK = b'"control"'
 
 
 class Controls:
-    """Follows the cut log of one job for one operator; to be closed."""
+    """Follows the cut log and the progress of one job for one operator; to be closed."""
 
     def __init__(self, log: Log, plan: Plan, spark: SparkPlan, topics: JobTopics) -> None:
-        self._log, self._spark, self._topics = log, spark, topics
+        self._writers = set(spark.writers)
         self._fold = of_plan(plan)
         self._ended: set[str] = set()
+        self._cuts, self._progress = Partition(topics.cuts, 0), Partition(topics.progress, 0)
         self._reader = log.reader(f"controls-{plan.job}-{spark.operator}")
-        self._reader.assign({Partition(topics.cuts, 0): 0})
-        self.follow()
-
-    def __enter__(self) -> Controls:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._reader.close()
+        self._reader.assign({self._cuts: 0, self._progress: 0} if self._writers else {self._cuts: 0})
 
     @property
-    def paused(self) -> bool:
-        return self._fold.paused
+    def asked(self) -> Goal:
+        if self._fold.ends is not None:
+            return Goal.DRAIN
+        return Goal.PAUSE if self._fold.paused else Goal.RUN
 
     @property
-    def draining(self) -> bool:
-        return self._fold.ends is not None
+    def input_ended(self) -> bool:
+        """Whether the units that write the operator's input have ended; a user's topic is taken as it stands."""
+        return self._ended >= self._writers
 
     def follow(self) -> None:
         """Reads what has come."""
         for chunk in self._reader.poll(0):
             for message in chunk.messages:
                 value = message.value() or b""
-                if _MARK in value:
-                    self._take(message.offset(), value)
+                if chunk.partition == self._progress:
+                    self._take_progress(value)
+                elif _MARK in value:
+                    self._take_control(message.offset(), value)
 
-    def _take(self, offset: int, value: bytes) -> None:
+    def close(self) -> None:
+        self._reader.close()
+
+    def _take_control(self, offset: int, value: bytes) -> None:
         try:
             record = cuts.decode(value)
         except msgspec.DecodeError:
@@ -62,15 +61,10 @@ class Controls:
         if isinstance(record, Control):
             self._fold.read(offset, record)
 
-    def all_arrived(self) -> bool:
-        """Whether the units that write the operator's input have ended; a user's topic is taken as it stands."""
-        if self._ended >= set(self._spark.writers):
-            return True
-        for message in self._log.scan(Partition(self._topics.progress, 0)):
-            try:
-                record = progress.decode(message.value() or b"")
-            except msgspec.DecodeError:
-                continue
-            if record.ended:
-                self._ended.add(record.unit)
-        return self._ended >= set(self._spark.writers)
+    def _take_progress(self, value: bytes) -> None:
+        try:
+            record = progress.decode(value)
+        except msgspec.DecodeError:
+            return
+        if record.ended:
+            self._ended.add(record.unit)

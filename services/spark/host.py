@@ -1,42 +1,47 @@
 """The loop of a driver process: assignments in, copies of Spark units made to follow them.
 
-Source: PROTOCOL 5 and 8. It takes only units that a plan gives to Spark.
+Source: PROTOCOL 5 and 12. It takes only units that a plan gives to Spark.
 """
 
 from __future__ import annotations
 
-import threading
-import time
+import math
 from collections.abc import Callable
-from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from schemas.events import Event
 from schemas.heartbeats import CopyState
-from schemas.plans import Plan
-from schemas.topics import ClusterTopics, Partition
+from schemas.plans import Plan, SparkPlan
+from schemas.topics import ClusterTopics, JobTopics, Partition
 from services.hosting.copies import Copies
 from services.hosting.decisions import Decisions
 from services.hosting.identity import Identity
 from services.hosting.publishing import EventPublisher
 from services.kernel.errors import WorkerUnfit
 from services.kernel.logs.admitted import Skipped
+from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
 from services.log.protocol import Log
-from services.spark.driver import Around, Driver
+from services.spark.copy import SparkCopy
+from services.spark.engine import Engine
+from services.spark.surroundings import Surroundings
 
 HOSTS = "spark"
 """Units that a driver takes, as its heartbeats say it."""
+
+MAX_WAIT_MS = 50.0
+SOON_MS = 5.0
+"""Where a copy leads, commits are to be read back; what an engine says ends the wait at once."""
 
 
 class Host:
     """Hosts the copies that `assignments` names for this incarnation.
 
     Args:
-        open_session: takes seconds; called once, in a thread of its own.
-        checkpoints: where queries keep what they have done. scratch: what need not be kept.
-        allow: modules that operators may come from.
+        engine: for a new copy. fault: why no query can run here any more; empty if one can.
+        clock_ms: monotonic. time_ms: time of day.
+        wait: for an engine to say something, or so many seconds.
+
+    Raises Retriable.
     """
 
     def __init__(
@@ -45,52 +50,51 @@ class Host:
         log: Log,
         cluster: ClusterTopics,
         *,
-        bootstrap_servers: str,
-        open_session: Callable[[], SparkSession],
-        checkpoints: Path,
-        scratch: Path,
-        allow: list[str] | None,
+        engine: Callable[[Plan, SparkPlan, JobTopics], Engine],
+        fault: Callable[[], str],
+        clock_ms: Callable[[], float],
         time_ms: Callable[[], int],
+        wait: Callable[[float], None],
     ) -> None:
-        self.identity, self._cluster, self._time_ms = identity, cluster, time_ms
-        self._session = _Session(open_session)
-        self._around = Around(
-            log=log,
-            bootstrap_servers=bootstrap_servers,
-            incarnation=identity.incarnation,
-            checkpoints=checkpoints,
-            scratch=scratch,
-            allow=allow,
-            session=self._session.wait,
-            time_ms=time_ms,
-            happened=self._happened,
-            refuse=self._refuse,
-        )
+        self.identity, self._cluster, self._engine, self._fault = identity, cluster, engine, fault
+        self._clock_ms, self._time_ms, self._wait = clock_ms, time_ms, wait
+        self._decisions = Decisions(identity, log, cluster, self._refuse)
         self._appender = log.appender("events")
         self._publish = EventPublisher(identity, self._appender, cluster)
-        self._refusing = threading.Lock()
-        self._decisions = Decisions(identity, log, cluster, self._refuse)
+        self.refusals = Refusals(self._publish, clock_ms, time_ms)
+        self._around = Surroundings(
+            log=log,
+            appender=self._appender,
+            author=Author(identity.incarnation),
+            clock_ms=clock_ms,
+            time_ms=time_ms,
+            happened=self._publish,
+            refuse=self._refuse,
+        )
         self._reader = log.reader("decisions")
         self._reader.assign(self._decisions.positions)
         self._copies = Copies(self._decisions, self._begin, self._skip)
-        self.refusals = Refusals(self._publish, lambda: time.monotonic() * 1000, time_ms)
         self.leaving = False
 
-    def turn(self, timeout_s: float) -> None:
-        """Reads what was decided and follows it.
+    def turn(self) -> None:
+        """Reads what was decided, and turns every copy.
 
         Raises:
-            WorkerUnfit: the session cannot be opened; the process should end and say so.
+            WorkerUnfit: no query can run here any more.
         """
-        self._session.check()
-        changed = [self._decisions.read(chunk) for chunk in self._reader.poll(timeout_s)]
+        if fault := self._fault():
+            raise WorkerUnfit(fault)
+        changed = [self._decisions.read(chunk) for chunk in self._reader.poll(self._waited_s())]
         if any(changed):
             self._copies.reconcile()
+        now_ms = self._clock_ms()
+        for copy in list(self._copies.here.values()):
+            copy.step(now_ms)
         self._appender.poll()
 
     def copies(self) -> tuple[CopyState, ...]:
         """For the heartbeat."""
-        return tuple(driver.report() for driver in list(self._copies.here.values()))
+        return tuple(copy.report() for copy in list(self._copies.here.values()))
 
     @property
     def decided(self) -> int:
@@ -100,7 +104,12 @@ class Host:
     @property
     def in_charge(self) -> bool:
         """A copy here leads its unit and has not ended."""
-        return any(driver.leads for driver in self._copies.here.values())
+        return any(copy.leads for copy in self._copies.here.values())
+
+    @property
+    def next_deadline(self) -> float:
+        """When time alone makes a turn due, in milliseconds of the clock."""
+        return min((copy.next_deadline for copy in self._copies.here.values()), default=math.inf)
 
     def stops(self, cause: str) -> None:
         """Publishes why it can hold copies no longer."""
@@ -108,63 +117,31 @@ class Host:
 
     def close(self) -> None:
         """Leaves everything as it is: a successor finds all in the log and in the checkpoints."""
-        for driver in self._copies.here.values():
-            driver.unplace()
         self._reader.close()
         self._appender.close()
 
-    def _begin(self, plan: Plan, unit: str) -> Driver | None:
+    def _waited_s(self) -> float:
+        """Waits for an engine where one is busy; how long the reader may wait then, seconds."""
+        wait_ms = max(0.0, min(MAX_WAIT_MS, self.next_deadline - self._clock_ms()))
+        if not self.in_charge:
+            return wait_ms / 1000
+        self._wait(min(wait_ms, SOON_MS) / 1000)
+        return 0.0
+
+    def _begin(self, plan: Plan, unit: str) -> SparkCopy | None:
         spark = next((one for one in plan.spark if one.unit == unit), None)
         if spark is None:
             return None
         topics = self._cluster.job(plan.job, plan.generation)
-        skipped = self._decisions.skipped(plan.generation).get(
-            Partition(topics.commits(spark.operator), 0), frozenset()
-        )
-        return Driver(plan, spark, topics, self._around, skipped)
+        skipped = self._decisions.skipped(plan.generation)
+        log = Partition(topics.commits(spark.operator), 0)
+        engine = self._engine(plan, spark, topics)
+        return SparkCopy(plan, spark, topics, self._around, engine, skipped.get(log, frozenset()))
 
     def _skip(self, generation: str, skipped: Skipped) -> None:
-        for driver in self._copies.here.values():
-            if driver.plan.generation == generation:
-                driver.skip(skipped.get(Partition(driver.commits_topic, 0), frozenset()))
+        for copy in self._copies.here.values():
+            if copy.plan.generation == generation:
+                copy.skip(skipped.get(Partition(copy.commits_topic, 0), frozenset()))
 
     def _refuse(self, partition: Partition, offset: int, cause: object, job: str = "") -> None:
-        """From any thread."""
-        with self._refusing:
-            self.refusals.refuse(partition, offset, cause, job)
-
-    def _happened(self, job: str, unit: str, epoch: int, kind: str, phases_ms: dict[str, float]) -> None:
-        self._publish(Event(self._time_ms(), kind, job, unit, epoch, phases_ms=phases_ms))
-
-
-class _Session:
-    """Opened once, from the start on, for every caller that waits for it."""
-
-    def __init__(self, open_session: Callable[[], SparkSession]) -> None:
-        self._open = open_session
-        self._session: SparkSession | None = None
-        self._error: BaseException | None = None
-        self._there = threading.Event()
-        threading.Thread(target=self._work, name="session", daemon=True).start()
-
-    def _work(self) -> None:
-        try:
-            self._session = self._open()
-        except BaseException as error:
-            self._error = error
-        self._there.set()
-
-    def wait(self) -> SparkSession:
-        self._there.wait()
-        if self._session is None:
-            raise RuntimeError(f"Spark's session cannot be opened: {self._error}")
-        return self._session
-
-    def check(self) -> None:
-        """Raises WorkerUnfit when it could not be opened, or its JVM is gone."""
-        if self._error is not None:
-            raise WorkerUnfit(f"Spark's session cannot be opened: {self._error}")
-        gateway = None if self._session is None else self._session.sparkContext._gateway
-        process = getattr(gateway, "proc", None)
-        if process is not None and process.poll() is not None:
-            raise WorkerUnfit(f"Spark's JVM has ended with status {process.poll()}")
+        self.refusals.refuse(partition, offset, cause, job)

@@ -1,12 +1,11 @@
-"""One run of an operator's query: micro-batches in, frames and commits out.
+"""One run of an operator's query: micro-batches in, frames out.
 
-Source: PROTOCOL 12. What becomes of a micro-batch is decided in core/taking_over.py.
+Source: PROTOCOL 12. What becomes of a micro-batch is decided by the copy in the host's loop, which the run asks.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from schemas.commits import Commit, Heard, Named, Positions
+from schemas.commits import Heard, Named, Positions
 from schemas.plans import SparkPlan
 from schemas.topics import generation_number
-from services.kernel.errors import Fenced, HoldfastError
-from services.kernel.logs.decided import Author
+from services.kernel.errors import HoldfastError
 from services.log.client_settings import client_settings
 from services.spark import unfit
 from services.spark.checkpoint import Planned, planned
-from services.spark.commits import Commits
 from services.spark.core.modes import output_mode
-from services.spark.core.taking_over import Verdict, verdict
 from services.spark.core.watermark import listen, lowest
+from services.spark.engine import Answer, BatchAsked, Discard, Output, Refused, Write
 from services.spark.faults import cause_of
 from services.spark.frames import WRITTEN, FrameTask
 from services.spark.kafka_options import source_options
@@ -43,26 +40,20 @@ class Query:
 
     Args:
         generation: of the job. allow: modules that operators may come from.
-        last_batch: Spark's number of the batch that ends a drain, once it is known.
+        ask: waits for the answer to a BatchAsked or an Output; raises when the run is to end.
+        put: appends records to the commit log that a commit is to name; their offsets.
     """
 
     spark: SparkSession
     plan: SparkPlan
     generation: str
-    commits: Commits
     commits_topic: str
     bootstrap_servers: str
     epoch: int
     directory: Path
-    author: Author
     allow: list[str] | None
-    attempt: int = 0
-    last_batch: int = -1
-
-    @property
-    def come(self) -> tuple[int, ...]:
-        """A number that grows with progress."""
-        return (self.commits.fold.k,)
+    ask: Callable[[BatchAsked | Output], Answer]
+    put: Callable[[Sequence[bytes]], list[int]]
 
     @property
     def _name(self) -> str:
@@ -89,55 +80,47 @@ class Query:
             raise BatchFailed(cause_of(error)) from None
 
     def _decide(self, rows: DataFrame, batch: int) -> None:
-        self.commits.follow(0)
-        match verdict(self.commits.fold, self.epoch, batch):
-            case Verdict.DISCARD:
-                rows.write.format("noop").mode("append").save()
-            case Verdict.STOP:
-                fold = self.commits.fold
-                raise Fenced(f"batch {batch} of epoch {self.epoch} cannot follow {fold.k} of epoch {fold.epoch}")
-            case Verdict.COMMIT:
-                self._commit(rows, batch, planned(self.directory, batch))
+        answer = self.ask(BatchAsked(batch))
+        if isinstance(answer, Discard):
+            rows.write.format("noop").mode("append").save()
+            return
+        if isinstance(answer, Write):
+            answer = self.ask(self._written(rows, planned(self.directory, batch), answer))
+        if isinstance(answer, Refused):
+            raise BatchFailed(answer.cause)
 
-    def _commit(self, rows: DataFrame, batch: int, note: Planned) -> None:
-        fold = self.commits.fold
-        self.attempt += 1
+    def _written(self, rows: DataFrame, note: Planned, write: Write) -> Output:
+        """The output of a micro-batch, which lies in the commit log then."""
+        before = write.log
         task = FrameTask(
             bootstrap_servers=self.bootstrap_servers,
             topic=self.commits_topic,
             fields=self.plan.output,
             generation=generation_number(self.generation),
             epoch=self.epoch,
-            k=fold.k + 1,
-            attempt=self.attempt,
+            k=write.k,
+            attempt=write.attempt,
             time_us=note.time_ms * 1000,
         )
         found: list[Any] = rows.mapInArrow(task, WRITTEN).collect()
-        stop = {topic: note.stop.get(topic, offsets) for topic, offsets in fold.stop.items()}
+        stop = {topic: note.stop.get(topic, offsets) for topic, offsets in before.stop.items()}
         seen = observe(self.spark, self._name, self.plan)
-        dead = self._dead(fold.stop, stop) if seen.unfit else []
-        heard = listen(fold.heard, [self._in_time(one) for one in seen.reached], note.time_ms)
-        record = Commit(
-            epoch=self.epoch,
-            k=fold.k + 1,
-            attempt=self.attempt,
-            start=fold.stop,
+        dead = self._dead(before.stop, stop) if seen.unfit else []
+        heard = listen(before.heard, [self._in_time(one) for one in seen.reached], note.time_ms)
+        return Output(
+            k=write.k,
+            attempt=write.attempt,
             stop=stop,
             frames=tuple(Named(one["offset"], one["rows"]) for one in found),
-            watermark=max(fold.watermark, self._watermark(note, heard)),
-            id=self.author.next(),
-            prev=fold.prev,
-            records=_records(fold.stop, stop),
-            final=batch == self.last_batch,
-            time_ms=int(time.time() * 1000),
+            watermark=max(before.watermark, self._watermark(note, heard)),
+            records=_records(before.stop, stop),
             dead=tuple(dead),
             heard=heard,
         )
-        self.commits.propose(record)
 
     def _dead(self, start: Positions, stop: Positions) -> list[int]:
         """Where the dead letters of the micro-batch were put."""
-        return self.commits.put(unfit.read(self.spark, self.plan, self.bootstrap_servers, start, stop))
+        return self.put(unfit.read(self.spark, self.plan, self.bootstrap_servers, start, stop))
 
     def _in_time(self, reached_us: int | None) -> int | None:
         """A writer says its watermark, which has the lateness in it."""

@@ -18,7 +18,6 @@ from schemas.topics import Partition
 from services.kernel.codecs.marked import ORIGIN, RowReader, lanes
 from services.log.client_settings import client_settings
 from services.log.protocol import Log
-from services.spark.commits import Commits
 from services.spark.kafka_options import sink_options, source_options
 from services.spark.operator import written
 from services.spark.rewriting import MARKED, rewritten
@@ -38,7 +37,6 @@ class RealTimeQuery:
     plan: SparkPlan
     generation: str
     log: Log
-    commits: Commits
     commits_topic: str
     bootstrap_servers: str
     epoch: int

@@ -1,0 +1,342 @@
+"""The shell of one copy of a Spark unit: carries out what its lifecycle decides.
+
+Source: PROTOCOL 3, 8 and 12. Turned by the host's loop; nothing here blocks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection
+
+import structlog
+
+from schemas.assignments import Flags, unit_key
+from schemas.commits import Commit, Fence
+from schemas.events import Event as Happened
+from schemas.heartbeats import CopyState
+from schemas.plans import REAL_TIME, Plan, SparkPlan
+from schemas.progress import Progress
+from schemas.progress import encode as encode_progress
+from schemas.topics import JobTopics, Partition
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import FrameCodec
+from services.kernel.codecs.marked import lanes
+from services.kernel.errors import Fenced, HoldfastError, StateCorrupted
+from services.spark.commits import Commits
+from services.spark.controls import Controls
+from services.spark.core import lifecycle
+from services.spark.core.lifecycle import LEADING, Action, Lifecycle, State
+from services.spark.core.taking_over import Verdict, verdict
+from services.spark.engine import (
+    BatchAsked,
+    Committed,
+    Deploy,
+    Discard,
+    Engine,
+    Output,
+    Refused,
+    Rehearse,
+    Run,
+    RunEnded,
+    Task,
+    Told,
+    Write,
+)
+from services.spark.surroundings import Surroundings
+
+_log = structlog.get_logger()
+
+
+class SparkCopy:
+    """One copy of one Spark unit, hosted by this driver."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkPlan,
+        topics: JobTopics,
+        around: Surroundings,
+        engine: Engine,
+        skipped: Collection[int],
+    ) -> None:
+        self.plan, self.spark, self._topics, self._around, self._engine = plan, spark, topics, around, engine
+        self.core = Lifecycle(unit_key(plan.job, plan.generation, spark.unit))
+        self._skipped = skipped
+        self._commits: Commits | None = None
+        self._controls: Controls | None = None
+        self._real_time = spark.mode == REAL_TIME
+        self._tasks = self._attempts = 0
+        self._fencing_ms: int | None = None
+        self._ends: dict[int, int] | None = None
+
+    # -- from the host ------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        return self.core.epoch
+
+    @property
+    def commits_topic(self) -> str:
+        return self._topics.commits(self.spark.operator)
+
+    @property
+    def leads(self) -> bool:
+        """The last assignment makes it the leader, and its job has not ended."""
+        return self.core.flags.commit and self.core.state is not State.ENDED
+
+    @property
+    def next_deadline(self) -> float:
+        """When a turn is due unless something comes before, in milliseconds of the clock."""
+        return self.core.next_deadline
+
+    def place(self, epoch: int, flags: Flags) -> None:
+        self._handle(lifecycle.Placed(epoch, flags))
+
+    def unplace(self) -> None:
+        self._handle(lifecycle.Unplaced())
+
+    def skip(self, offsets: Collection[int]) -> None:
+        """Records of the commit log that a person has skipped: the copy begins anew without them."""
+        if offsets != self._skipped:
+            self._skipped = offsets
+            self._handle(lifecycle.Repaired())
+
+    def step(self, now_ms: float) -> None:
+        """One turn: what was read, then what the engine says, then what is due."""
+        try:
+            self._follow()
+        except HoldfastError as error:
+            self._handle(lifecycle.Broke(f"{type(error).__name__}: {error}"))
+        while (told := self._engine.poll()) is not None:
+            self._hear(told)
+        if now_ms >= self.core.next_deadline:
+            self._handle(lifecycle.Due())
+
+    def report(self) -> CopyState:
+        """For the heartbeat; batch: the last valid micro-batch that it knows."""
+        k = 0 if self._commits is None else self._commits.fold.k
+        return CopyState(self.core.unit, self.core.epoch, self.core.reported, batch=k, error=self.core.error, durable=k)
+
+    # -- what comes ---------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        commits, controls = self._commits, self._controls
+        if commits is None:
+            return
+        if commits.follow():
+            self._handle(lifecycle.BatchRead())
+        if self.core.state in LEADING and commits.fold.epoch > self.core.leading:
+            self._handle(lifecycle.Superseded(f"Fenced: epoch {commits.fold.epoch} has begun"))
+        if controls is None or self.core.state not in LEADING:
+            return
+        controls.follow()
+        if controls.asked is not self.core.asked:
+            self._handle(lifecycle.Controlled(controls.asked))
+        if self.core.state is State.ARRIVING and controls.input_ended:
+            self._handle(lifecycle.InputEnded())
+
+    def _hear(self, told: Told) -> None:
+        match told:
+            case BatchAsked(batch):
+                self._judge(batch)
+            case Output():
+                self._commit(told)
+            case RunEnded(ends):
+                self._ends = ends
+                self._handle(lifecycle.RowsHeld() if self._holds else lifecycle.RunDone())
+            case lifecycle.RunFailed(cause, come):
+                _log.warning("query failed", unit=self.core.unit, cause=cause)
+                self._handle(lifecycle.RunFailed(cause, (*come, self._open.fold.k)))
+            case _:
+                self._handle(told)
+
+    @property
+    def _open(self) -> Commits:
+        assert self._commits is not None, f"{self.core.unit}: the commit log is read from DEPLOY to CLOSE"
+        return self._commits
+
+    @property
+    def _holds(self) -> bool:
+        """Spark holds rows that a watermark at the end of time brings out."""
+        return not self._real_time and self.spark.holds and self.spark.closes and self._open.fold.k > 0
+
+    def _judge(self, batch: int) -> None:
+        fold = self._open.fold
+        match verdict(fold, self.core.leading, batch):
+            case Verdict.DISCARD:
+                self._engine.answer(Discard())
+            case Verdict.COMMIT:
+                self._attempts += 1
+                self._engine.answer(Write(fold.k + 1, self._attempts, copy.copy(fold)))
+            case Verdict.STOP:
+                cause = f"batch {batch} of epoch {self.core.leading} cannot follow {fold.k} of epoch {fold.epoch}"
+                self._engine.answer(Refused(cause))
+                self._handle(lifecycle.Superseded(f"Fenced: {cause}"))
+
+    def _commit(self, output: Output) -> None:
+        record = self._next_commit(
+            attempt=output.attempt,
+            k=output.k,
+            stop=output.stop,
+            frames=output.frames,
+            watermark=output.watermark,
+            records=output.records,
+            dead=output.dead,
+            heard=output.heard,
+            final=self.core.state is State.CLOSING,
+        )
+        task = self._tasks
+
+        def read_back(error: Exception | None) -> None:
+            if task != self._tasks:
+                return  # its run has ended; the fold knows whether it counts
+            self._engine.answer(Committed() if error is None else Refused(str(error)))
+            if isinstance(error, Fenced):
+                self._handle(lifecycle.Superseded(f"Fenced: {error}"))
+            elif error is None and record.final:
+                self._handle(lifecycle.EndRead())
+
+        self._open.propose(record, read_back)
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def _handle(self, event: lifecycle.Event) -> None:
+        """An event that the table does not list ends the copy, with its story as the cause."""
+        now_ms = self._around.clock_ms()
+        try:
+            actions = self.core.at(event, now_ms)
+        except lifecycle.Unlisted as error:
+            actions = self.core.at(lifecycle.Broke(str(error)), now_ms)
+        if isinstance(event, lifecycle.Superseded | lifecycle.Broke) and self.core.error:
+            _log.warning(self.core.reported, unit=self.core.unit, epoch=self.core.epoch, cause=self.core.error)
+        for action in actions:
+            _DO[action](self)
+
+    def _begin(self, task: Task) -> None:
+        self._tasks += 1
+        self._engine.begin(task)
+
+    def _deploy(self) -> None:
+        self._close_logs()
+        spark, topic = self.spark, self.commits_topic
+        first = {topic: dict.fromkeys(lanes(spark.first), 0)} if self._real_time else spark.first_positions
+        self._commits = Commits(
+            self._around.log,
+            topic,
+            first,
+            f"{self.plan.job}-{spark.operator}",
+            fits=FrameCodec(stream_schema(spark.output)).check,
+            refuse=lambda at, offset, cause: self._around.refuse(at, offset, cause, self.plan.job),
+            skipped=self._skipped,
+        )
+        self._begin(Deploy())
+
+    def _fence(self) -> None:
+        epoch, self._fencing_ms = self.core.leading, self._around.time_ms()
+        if self._controls is not None:
+            self._controls.close()
+        self._controls = Controls(self._around.log, self.plan, self.spark, self._topics)
+
+        def read_back(error: Exception | None) -> None:
+            if self.core.state is not State.FENCING or self.core.leading != epoch:
+                return
+            if error is None:
+                self._handle(lifecycle.EndRead() if self._open.fold.ended else lifecycle.FenceRead())
+            elif isinstance(error, Fenced):
+                self._handle(lifecycle.Superseded(f"Fenced: {error}"))
+            elif isinstance(error, StateCorrupted):
+                self._handle(lifecycle.Broke(f"StateCorrupted: {error}"))
+            else:
+                self._handle(lifecycle.NotAppended(str(error)))
+
+        self._open.propose(Fence(epoch, self._around.author.next(), self._fencing_ms), read_back)
+
+    def _run(self, until_now: bool = False, closing: bool = False) -> None:
+        self._begin(Run(self.core.leading, copy.copy(self._open.fold), until_now, closing))
+
+    def _stop(self) -> None:
+        self._tasks += 1
+        self._engine.rest()
+
+    def _commit_last(self) -> None:
+        fold = self._open.fold
+        stop = fold.stop if self._ends is None else {self.commits_topic: self._ends}
+        record = self._next_commit(
+            attempt=0, k=fold.k + 1, stop=stop, frames=(), watermark=fold.watermark, heard=fold.heard, final=True
+        )
+
+        def read_back(error: Exception | None) -> None:
+            if self.core.state is not State.CLOSING:
+                return
+            if error is None:
+                self._handle(lifecycle.EndRead())
+            elif isinstance(error, Fenced):
+                self._handle(lifecycle.Superseded(f"Fenced: {error}"))
+            elif isinstance(error, StateCorrupted):
+                self._handle(lifecycle.RunFailed(f"StateCorrupted: {error}", (fold.k,)))
+            else:
+                self._handle(lifecycle.NotAppended(str(error)))
+
+        self._open.propose(record, read_back)
+
+    def _next_commit(self, *, attempt: int, final: bool, **of_batch: object) -> Commit:
+        fold = self._open.fold
+        return Commit(
+            epoch=self.core.leading,
+            attempt=attempt,
+            start=fold.stop,
+            id=self._around.author.next(),
+            prev=fold.prev,
+            final=final,
+            time_ms=self._around.time_ms(),
+            **of_batch,  # type: ignore[arg-type]
+        )
+
+    def _publish_end(self) -> None:
+        """Until Kafka has it: the controller waits for it."""
+        k = self._open.fold.k
+        record = encode_progress(Progress(self.spark.unit, k, k, ended=True))
+
+        def answered(error: Exception | None, offset: int) -> None:
+            if error is not None and self.core.state is State.ENDED:
+                self._publish_end()
+
+        partition = Partition(self._topics.progress, 0)
+        self._around.appender.append(partition, record, key=self.spark.unit.encode(), done=answered)
+
+    def _publish_takeover(self) -> None:
+        if self._fencing_ms is not None:
+            phases_ms = {"activation": float(self._around.time_ms() - self._fencing_ms)}
+            self._fencing_ms = None
+            self._around.happened(
+                Happened(
+                    self._around.time_ms(), "unit-active", self.plan.job, self.spark.unit, self.core.leading,
+                    phases_ms=phases_ms,
+                )
+            )  # fmt: skip
+
+    def _close_logs(self) -> None:
+        if self._controls is not None:
+            self._controls.close()
+        if self._commits is not None:
+            self._commits.close()
+        self._commits = self._controls = None
+
+    def _close(self) -> None:
+        self._close_logs()
+        self._engine.close()
+
+
+_DO: dict[Action, Callable[[SparkCopy], None]] = {
+    Action.DEPLOY: SparkCopy._deploy,
+    Action.REHEARSE: lambda self: self._begin(Rehearse()),
+    Action.FENCE: SparkCopy._fence,
+    Action.START: SparkCopy._run,
+    Action.STOP: SparkCopy._stop,
+    Action.FINISH: lambda self: self._run(until_now=True),
+    Action.CLOSE_WINDOWS: lambda self: self._run(until_now=True, closing=True),
+    Action.COMMIT_LAST: SparkCopy._commit_last,
+    Action.PUBLISH_END: SparkCopy._publish_end,
+    Action.TAKEN_OVER: SparkCopy._publish_takeover,
+    Action.CLOSE: SparkCopy._close,
+}

@@ -1,0 +1,248 @@
+"""The engine of a copy over Spark: one thread does its tasks, micro-batches come from threads of the JVM.
+
+Source: PROTOCOL 12. Starting a session or a query takes seconds, and stopping one may.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from schemas.plans import REAL_TIME, Plan, SparkPlan
+from schemas.topics import JobTopics, Partition
+from services.kernel.errors import HoldfastError
+from services.log.protocol import Log
+from services.spark.checkpoint import Checkpoints, plan_last_batch
+from services.spark.commits import put
+from services.spark.core import lifecycle
+from services.spark.core.taking_over import takeover
+from services.spark.engine import Answer, BatchAsked, Deploy, Output, Rehearse, Run, RunEnded, Task, Told
+from services.spark.faults import cause_of
+from services.spark.query import Query
+from services.spark.real_time import RealTimeQuery
+from services.spark.rehearsal import Rehearsal
+
+LOOK_S = 0.05
+
+
+class Stopped(HoldfastError):
+    """The run is to end: nobody answers its micro-batches any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRoom:
+    """What all engines of a process share.
+
+    session: waits for Spark's, and raises RuntimeError if there will be none. checkpoints: root of all jobs'; scratch:
+    this driver's own. allow: modules that operators may come from. wake: called when an engine has something to say.
+    """
+
+    log: Log
+    bootstrap_servers: str
+    incarnation: str
+    checkpoints: Path
+    scratch: Path
+    allow: list[str] | None
+    session: Callable[[], SparkSession]
+    wake: Callable[[], None]
+
+
+@dataclass(eq=False, slots=True)
+class _Doing:
+    """One task that was begun."""
+
+    task: Task
+    ended: threading.Event = field(default_factory=threading.Event)
+    answers: queue.SimpleQueue[Answer] = field(default_factory=queue.SimpleQueue)
+
+
+class SparkEngine:
+    """Implements Engine."""
+
+    def __init__(self, plan: Plan, spark: SparkPlan, topics: JobTopics, room: SparkRoom) -> None:
+        self._plan, self._spark, self._room = plan, spark, room
+        self._commits = Partition(topics.commits(spark.operator), 0)
+        self._real_time = spark.mode == REAL_TIME
+        self._checkpoints = Checkpoints(room.checkpoints / f"{plan.job}.{plan.generation}" / spark.operator)
+        self._appender = room.log.appender(f"dead-letters-{spark.operator}")
+        self._doing: _Doing | None = None
+        self._told: deque[tuple[_Doing, Told]] = deque()
+        self._tasks: queue.SimpleQueue[_Doing | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name=f"spark {spark.operator}", daemon=True).start()
+
+    # -- Engine, in the host's loop -----------------------------------------------------------------------------------
+
+    def begin(self, task: Task) -> None:
+        self.rest()
+        self._doing = _Doing(task)
+        self._tasks.put(self._doing)
+
+    def rest(self) -> None:
+        if self._doing is not None:
+            self._doing.ended.set()
+        self._doing = None
+
+    def poll(self) -> Told | None:
+        while self._told:
+            doing, told = self._told.popleft()
+            if doing is self._doing:
+                return told
+        return None
+
+    def answer(self, answer: Answer) -> None:
+        if self._doing is not None:
+            self._doing.answers.put(answer)
+
+    def close(self) -> None:
+        self.rest()
+        self._tasks.put(None)
+
+    # -- its threads --------------------------------------------------------------------------------------------------
+
+    def _tell(self, doing: _Doing, told: Told) -> None:
+        self._told.append((doing, told))
+        self._room.wake()
+
+    def _work(self) -> None:
+        while (doing := self._tasks.get()) is not None:
+            if not doing.ended.is_set():
+                self._do(doing)
+        self._appender.close()
+
+    def _do(self, doing: _Doing) -> None:
+        match doing.task:
+            case Deploy():
+                self._deploy(doing)
+            case Rehearse():
+                self._rehearse(doing)
+            case Run() as run:
+                self._run(doing, run)
+
+    def _deploy(self, doing: _Doing) -> None:
+        """Without a session the process ends, see `Session.fault`."""
+        with suppress(RuntimeError):
+            self._room.session()
+            self._tell(doing, lifecycle.Deployed())
+
+    def _rehearse(self, doing: _Doing) -> None:
+        """A query in real-time mode has nothing that a rehearsal would prepare."""
+        if self._real_time:
+            self._tell(doing, lifecycle.Rehearsed())
+            return
+        rehearsal = Rehearsal(
+            spark=self._room.session(),
+            plan=self._spark,
+            generation=self._plan.generation,
+            log=self._room.log,
+            commits_topic=self._commits.topic,
+            bootstrap_servers=self._room.bootstrap_servers,
+            folder=self._room.scratch / "rehearsals" / f"{self._plan.generation}.{self._spark.operator}",
+            allow=self._room.allow,
+        )
+        rehearsal.run(lambda: not doing.ended.is_set())
+        self._tell(doing, lifecycle.NothingRehearsed() if rehearsal.idle else lifecycle.Rehearsed())
+
+    def _run(self, doing: _Doing, run: Run) -> None:
+        """A query in real-time mode fails without progress if it wrote nothing since it failed last."""
+        query: Query | RealTimeQuery | None = None
+        try:
+            query = self._real_time_query(run) if self._real_time else self._query(doing, run)
+            self._watch(doing, run, query)
+        except Exception as error:
+            come = query.come if isinstance(query, RealTimeQuery) else ()
+            self._tell(doing, lifecycle.RunFailed(cause_of(error), come))
+
+    def _watch(self, doing: _Doing, run: Run, query: Query | RealTimeQuery) -> None:
+        running = query.start(until_now=run.until_now)
+        self._tell(doing, lifecycle.Started())
+        try:
+            while not doing.ended.is_set():
+                if running.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second are fine
+                    self._tell(doing, RunEnded(query.ends() if isinstance(query, RealTimeQuery) else None))
+                    return
+        finally:
+            running.stop()
+
+    def _query(self, doing: _Doing, run: Run) -> Query:
+        former = -1 if run.log.last is None else run.log.last.epoch
+        directory = self._checkpoints.prepare(run.epoch, takeover(run.log, self._checkpoints.done(former)))
+        if run.closing:
+            plan_last_batch(directory, run.log.k)
+        return Query(
+            spark=self._room.session(),
+            plan=self._spark,
+            generation=self._plan.generation,
+            commits_topic=self._commits.topic,
+            bootstrap_servers=self._room.bootstrap_servers,
+            epoch=run.epoch,
+            directory=directory,
+            allow=self._room.allow,
+            ask=partial(self._ask, doing),
+            put=partial(put, self._appender, self._commits),
+        )
+
+    def _real_time_query(self, run: Run) -> RealTimeQuery:
+        self._checkpoints.forget_before(run.epoch)
+        return RealTimeQuery(
+            spark=self._room.session(),
+            plan=self._spark,
+            generation=self._plan.generation,
+            log=self._room.log,
+            commits_topic=self._commits.topic,
+            bootstrap_servers=self._room.bootstrap_servers,
+            epoch=run.epoch,
+            directory=self._checkpoints.directory(run.epoch) / self._room.incarnation,
+        )
+
+    def _ask(self, doing: _Doing, question: BatchAsked | Output) -> Answer:
+        """Called by the JVM's thread of a query. Raises Stopped."""
+        self._tell(doing, question)
+        while not doing.ended.is_set():
+            try:
+                return doing.answers.get(timeout=LOOK_S)
+            except queue.Empty:
+                continue
+        raise Stopped("the run was stopped")
+
+
+class Session:
+    """Spark's session, opened once, from the start on, for every caller that waits for it."""
+
+    def __init__(self, open_session: Callable[[], SparkSession]) -> None:
+        self._open = open_session
+        self._session: SparkSession | None = None
+        self._error: BaseException | None = None
+        self._there = threading.Event()
+        threading.Thread(target=self._work, name="session", daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            self._session = self._open()
+        except BaseException as error:
+            self._error = error
+        self._there.set()
+
+    def wait(self) -> SparkSession:
+        """Raises RuntimeError when it could not be opened."""
+        self._there.wait()
+        if self._session is None:
+            raise RuntimeError(f"Spark's session cannot be opened: {self._error}")
+        return self._session
+
+    def fault(self) -> str:
+        """Why no query can run any more; empty if one can."""
+        if self._error is not None:
+            return f"Spark's session cannot be opened: {self._error}"
+        gateway: Any = None if self._session is None else self._session.sparkContext._gateway
+        process = getattr(gateway, "proc", None)
+        ended = process is not None and process.poll() is not None
+        return f"Spark's JVM has ended with status {process.poll()}" if process is not None and ended else ""

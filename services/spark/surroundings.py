@@ -1,0 +1,25 @@
+"""What the copies of one driver share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schemas.events import Event
+from schemas.topics import Partition
+from services.kernel.logs.decided import Author
+from services.log.protocol import Appender, Log
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a copy needs of its host. refuse: called with a job's record that does not fit: where it lies, why, the
+    job."""
+
+    log: Log
+    appender: Appender
+    author: Author
+    clock_ms: Callable[[], float]
+    time_ms: Callable[[], int]
+    happened: Callable[[Event], None]
+    refuse: Callable[[Partition, int, str, str], None]
