@@ -33,7 +33,7 @@ from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR
 from services.worker.unit import outputs
-from tests.simulation import renewals
+from tests.simulation import commits, renewals
 from tests.simulation.broker import Trimmed, Written
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named
@@ -72,6 +72,7 @@ def check(cluster: Cluster) -> list[str]:
         checkpointed = _CheckpointCheck(cluster, generation)
         found += checkpointed.run()
         found += _images(cluster, generation, checkpointed.states)
+        found += commits.check(cluster.broker, generation.plan, generation.topics, generation.ended)
         found += _every_record_is_cut(cluster, generation)
         found += _nobody_gives_way_unled(cluster, generation)
         found += _asked_to_read_anew(cluster, generation)
@@ -332,7 +333,8 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
             if isinstance(record, Control) and record.kind == "drain" and log.ends == record.ends:
                 yield from _drained_behind(cluster, generation, record)
     yield from _every_partition_is_read(cluster, generation, log)
-    tables = {task for task in log.tasks if generation.plan.spec["sources"][task.rpartition("-")[0]].get("table")}
+    sources = generation.plan.spec["sources"]
+    tables = {task for task in log.tasks if sources.get(task.rpartition("-")[0], {}).get("table")}
     loaded = log.loaded(tables)
     for task, batch in brought.items():
         if task not in tables and (loaded is None or batch < loaded):
@@ -365,7 +367,11 @@ def _nobody_gives_way_unled(cluster: Cluster, generation: Generation) -> Iterato
     Kafka alone can say, through the leader.
     """
     spec, log = generation.plan.spec["sources"], of_plan(generation.plan)
-    streams = {one.operator: one.topic for one in generation.plan.sources if not spec[one.operator].get("table")}
+    streams = {
+        one.operator: one.topic
+        for one in generation.plan.sources
+        if one.operator in spec and not spec[one.operator].get("table")
+    }
     times_us, newest_us = _how_far(cluster, set(streams.values()))
     for one in cluster.broker.written:
         if one.partition.topic != generation.topics.cuts:
@@ -533,7 +539,10 @@ def _every_partition_is_read(cluster: Cluster, generation: Generation, log: CutL
     """Once the job has run out, also those that appeared while it ran, each by one task and from its first record."""
     if log.ends is None or not all(task.final for task in log.tasks.values()):
         return
+    hosted = {one.operator for one in generation.plan.spark}
     for source in generation.plan.sources:
+        if source.operator in hosted:
+            continue  # it reads a commit log
         own = [log.task(task_name(source.operator, index)) for index in range(len(source.owners))]
         count = cluster.broker.topics()[source.topic]
         # A drain ends partitions at 0 that the topic had before it was created again.

@@ -11,11 +11,13 @@ from schemas import commands, events
 from schemas.heartbeats import Exit, encode
 from schemas.topics import Partition, TopicSpec
 from tests.simulation.broker import Broker
+from tests.simulation.engine import SharedNotes
+from tests.simulation.hosts import DriverProcess, HostProcess, WorkerProcess
 from tests.simulation.images import Images
 from tests.simulation.jobs import DrawnJob, Feed
 from tests.simulation.link import Link, LinkAppender
 from tests.simulation.names import TOPICS
-from tests.simulation.processes import ControllerProcess, Process, ReplicaProcess, WorkerProcess
+from tests.simulation.processes import ControllerProcess, Process, ReplicaProcess
 from tests.simulation.timeline import Timeline
 
 NOTICE_US = (2_000, 30_000)
@@ -49,6 +51,7 @@ class Cluster:
         replicas: int,
         controllers: int,
         calm_ms: int | None = None,
+        drivers: tuple[str, ...] = (),
     ) -> None:
         self.seed, self.job, self.calm_ms = seed, job, calm_ms
         self.timeline = Timeline()
@@ -59,7 +62,8 @@ class Cluster:
         self.held: dict[str, list[Feed]] = {}
         self.healed_us: int | None = None
         self.images = Images()
-        self._zones = workers
+        self._zones, self._drivers = workers, drivers
+        self.notes = SharedNotes()
         self._starts = 0
         self._slots = 4
         self.broker.create(TOPICS.specs())
@@ -71,6 +75,7 @@ class Cluster:
             *workers,
             *(f"recovery-{number}" for number in range(replicas)),
             *(f"controller-{number}" for number in range(controllers)),
+            *drivers,
         )
         for role in self.roles:
             self.start(role)
@@ -88,6 +93,11 @@ class Cluster:
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images,
             )  # fmt: skip
+        elif role in self._drivers:
+            incarnation = own.partition("/")[2]
+            self.processes[role] = DriverProcess(
+                role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self.notes
+            )
         elif role.startswith("recovery"):
             self.processes[role] = ReplicaProcess(
                 role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms
@@ -103,7 +113,7 @@ class Cluster:
         if not process.alive:
             return
         process.crash()
-        if notice and isinstance(process, WorkerProcess):
+        if notice and isinstance(process, HostProcess):
             self.timeline.after(self._user.random.randint(*NOTICE_US), lambda: self._notice(process))
         self.timeline.after(max(1, restart_ms) * 1000, lambda: self._restart(role, process))
 
@@ -138,7 +148,7 @@ class Cluster:
         self.set_available(True)
         for role in self.roles:
             process = self.processes[role]
-            if isinstance(process, WorkerProcess) and process.leaving:
+            if isinstance(process, HostProcess) and process.leaving:
                 self.crash(role, END_MS, notice=True)
             if not process.alive:
                 self.start(role)
@@ -148,7 +158,7 @@ class Cluster:
             process.link.lagging.clear()
             process.link.unserved.clear()
             process.link.cut(True, True)
-            if isinstance(process, WorkerProcess):
+            if isinstance(process, HostProcess):
                 process.mute = process.stuck = False
                 process.late_us = 0
             if process.frozen:
@@ -209,6 +219,10 @@ class Cluster:
 
     def workers(self) -> list[WorkerProcess]:
         return [process for process in self.processes.values() if isinstance(process, WorkerProcess)]
+
+    def hosts(self) -> list[HostProcess]:
+        """Workers and Spark drivers."""
+        return [process for process in self.processes.values() if isinstance(process, HostProcess)]
 
     def replicas(self) -> list[ReplicaProcess]:
         return [process for process in self.processes.values() if isinstance(process, ReplicaProcess)]

@@ -13,9 +13,10 @@ from schemas.topics import Partition
 from services.recovery.core.unit.schemes import SCHEMES
 from tests.simulation import midway, renewals, strangers
 from tests.simulation.cluster import Cluster
+from tests.simulation.hosts import HostProcess, WorkerProcess
 from tests.simulation.jobs import NAME, draw_growth
 from tests.simulation.names import kind_of
-from tests.simulation.processes import Process, WorkerProcess
+from tests.simulation.processes import Process
 from tests.simulation.profiles import Profile
 
 MIN_RESTART_MS = 30
@@ -142,7 +143,7 @@ def _stall(cluster: Cluster, fault: Fault) -> None:
 
 def _set_stuck(stuck: bool) -> Callable[[Process], None]:
     def do(process: Process) -> None:
-        assert isinstance(process, WorkerProcess)
+        assert isinstance(process, HostProcess)
         process.stuck = stuck
 
     return do
@@ -150,7 +151,7 @@ def _set_stuck(stuck: bool) -> Callable[[Process], None]:
 
 def _set_mute(mute: bool) -> Callable[[Process], None]:
     def do(process: Process) -> None:
-        assert isinstance(process, WorkerProcess)
+        assert isinstance(process, HostProcess)
         process.mute = mute
 
     return do
@@ -158,7 +159,7 @@ def _set_mute(mute: bool) -> Callable[[Process], None]:
 
 def _set_late(late_us: int) -> Callable[[Process], None]:
     def do(process: Process) -> None:
-        assert isinstance(process, WorkerProcess)
+        assert isinstance(process, HostProcess)
         process.late_us = late_us
 
     return do
@@ -202,14 +203,14 @@ def _leave(cluster: Cluster, fault: Fault) -> None:
     """SIGTERM: it ends once it leads nothing, or ms later, and is started again."""
     process = cluster.processes[fault.target[0]]
     until_us = cluster.timeline.now_us + max(fault.ms, LEAVE_MS) * 1000
-    if not isinstance(process, WorkerProcess) or not process.alive or process.worker is None:
+    if not isinstance(process, HostProcess) or not process.alive or process.host is None:
         return
-    process.worker.leaving = True
+    process.host.leaving = True
 
     def look() -> None:
-        if not process.leaving or process.worker is None:
+        if not process.leaving or process.host is None:
             return
-        if process.frozen or (process.worker.in_charge and cluster.timeline.now_us < until_us):
+        if process.frozen or (process.host.in_charge and cluster.timeline.now_us < until_us):
             cluster.timeline.after(LOOK_US, look)
         else:
             cluster.story.tell(f"{process.name} ends, leading {_commits(process)}")
@@ -284,8 +285,8 @@ def _applied_half(process: WorkerProcess) -> list[str]:
     return [unit for unit, one in running if one.suspended and one.checkpoints.checkpointer.applier.halfway]
 
 
-def _commits(process: WorkerProcess) -> list[str]:
-    copies = process.worker._copies.here if process.worker is not None else {}
+def _commits(process: HostProcess) -> list[str]:
+    copies = process.worker._copies.here if isinstance(process, WorkerProcess) and process.worker is not None else {}
     return [unit for unit, copy in copies.items() if copy.core.flags.commit]
 
 

@@ -21,11 +21,13 @@ import structlog
 from schemas import commands, plans
 from schemas.plans import Plan
 from schemas.topics import Partition, generation
+from services.controller import drafting
 from services.kernel.logs.admitted import Admitted
 from services.recovery import replica
 from tests.simulation.checks import check
 from tests.simulation.cluster import Cluster
 from tests.simulation.coverage import observed
+from tests.simulation.engine import describe
 from tests.simulation.faults import KINDS, Fault
 from tests.simulation.jobs import NAME, Feed
 from tests.simulation.limits import drawn_limits
@@ -68,8 +70,9 @@ class History:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.cluster = Cluster(
-            scenario.seed, scenario.job, scenario.workers, scenario.replicas, scenario.controllers, scenario.calm_ms
-        )
+            scenario.seed, scenario.job, scenario.workers, scenario.replicas, scenario.controllers, scenario.calm_ms,
+            scenario.drivers,
+        )  # fmt: skip
         self.met: Counter[str] = Counter()
 
     def run(self) -> None:
@@ -120,9 +123,9 @@ class History:
         lines = [
             f"  {worker.name} {copy.unit.rpartition('/')[2]}: {copy.state} epoch {copy.epoch} batch {copy.batch} "
             f"durable {copy.durable} {copy.error}"
-            for worker in self.cluster.workers()
-            if worker.alive and worker.worker is not None
-            for copy in worker.worker.copies()
+            for worker in self.cluster.hosts()
+            if worker.alive and worker.host is not None
+            for copy in worker.host.copies()
         ]
         for process in self.cluster.replicas():
             if process.replica is not None:
@@ -214,7 +217,8 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
     history = History(scenario)
     clock = mock.patch.object(replica, "time", _Clock(history.cluster))
     with drawn_limits(scenario.seed), _seldom_collected():
-        with observed() as taken, clock, mutation:
+        described = mock.patch.object(drafting, "Describer", return_value=describe)
+        with observed() as taken, clock, described, mutation:
             history.run()
         cluster = history.cluster
         outcome = Outcome(scenario, taken=taken, met=history.met)

@@ -15,6 +15,7 @@ from services.kernel.errors import JobRejected
 from services.planning.loading import interpret
 from services.planning.plan import make_plan
 from services.recovery.core.unit.schemes import SCHEMES
+from tests.simulation.engine import describe
 from tests.simulation.profiles import Profile
 from tests.simulation.timeline import EPOCH_MS
 
@@ -22,6 +23,7 @@ NAME = "job"
 MAX_UNITS = 8
 Fields = dict[str, str]
 SOURCE_FIELDS: Fields = {"k": "string?", "x": "int", "y": "float?", "at": "timestamp"}
+SPARK = "heavy"
 TABLE, TABLE_FIELDS = "table", {"k": "string?", "c": "int"}
 
 
@@ -97,6 +99,12 @@ class _Drawing:
         topic = f"in-{TABLE}"
         source = {"topic": topic, "fields": TABLE_FIELDS, "table": ["k"], "parallelism": tasks}
         return {TABLE: source}, {topic: tasks * self.random.choice((1, 2))}
+
+    def spark(self) -> None:
+        """The first source goes through an operator on Spark drivers."""
+        self.read.add("s0")
+        self.operators[SPARK] = {"spark": {"sql": "SELECT * FROM input"}, "input": "s0"}
+        self.streams.append(_Stream(SPARK, dict(SOURCE_FIELDS)))
 
     def add(self) -> None:
         """One more operator on streams that are there, mostly ones that nobody reads yet."""
@@ -242,6 +250,7 @@ def _units(spec: dict[str, Any], topics: dict[str, int]) -> tuple[str, ...]:
             prefix="draw",
             versions={},
             allow=[],
+            describe=describe,
         )
     except JobRejected:
         return ()
@@ -254,6 +263,8 @@ def _draw(random: Random, profile: Profile) -> tuple[dict[str, Any], dict[str, i
     if profile.table:
         source, topic = drawing.table()
         sources, topics = {**sources, **source}, {**topics, **topic}
+    if profile.spark:
+        drawing.spark()
     for _ in range(random.choice((1, 2, 3, 4))):
         drawing.add()
     queries = {}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from schemas.assignments import Change
 from services.recovery.core.unit.situation import Stance, stance
+from tests.simulation.hosts import WorkerProcess
 from tests.simulation.jobs import NAME
-from tests.simulation.processes import WorkerProcess
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster

@@ -61,6 +61,12 @@ from services.worker.unit.outbox import Outbox
 from services.worker.unit.outputs import Outputs
 from services.worker.unit.publishing import ProgressPublisher
 from services.worker.unit.running import Running
+from tests.simulation.spark_mutants import (
+    batch_committed_twice,
+    checkpoint_forgotten,
+    drained_without_what_arrived,
+    standby_leads,
+)
 
 Bug = Callable[[], AbstractContextManager[object]]
 
@@ -828,6 +834,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(handed_over_at_once, "move", 0, "moves"),
     Mutant(standby_let_go_first, "move", 2, "moves"),
     Mutant(balanced_to_and_fro, "balance", 9, "balance", run_ms=1_500),
+    Mutant(batch_committed_twice, "commits", 12, "spark"),
+    Mutant(checkpoint_forgotten, "commits", 4, "spark"),
+    Mutant(drained_without_what_arrived, "commits", 0, "spark"),
+    Mutant(standby_leads, "raised", 0, "spark"),
 )
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)

@@ -11,22 +11,17 @@ from collections.abc import Callable
 from random import Random
 
 from schemas.assignments import Change
-from schemas.heartbeats import Heartbeat, encode
 from schemas.topics import ClusterTopics, Partition
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
-from services.hosting.identity import Identity
 from services.kernel.errors import Retriable
 from services.kernel.logs.assigned import Assigned
-from services.kernel.state.image import MemoryImage
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.recovery.replica import ECHO_MS, Replica
-from services.worker.process.loop import Worker
 from tests.simulation.broker import Beginning, Broker
-from tests.simulation.images import Images
-from tests.simulation.link import Link, LinkBlocking
+from tests.simulation.link import Link
 from tests.simulation.timeline import Timeline
 
 VERSIONS = {"holdfast": "simulated"}
@@ -135,85 +130,6 @@ class Process(ABC):
     @abstractmethod
     def turn(self) -> int:
         """One turn; how long it may then wait, in microseconds."""
-
-
-class WorkerProcess(Process):
-    """A worker. mute: its heartbeats are lost; late_us: they come so much later. stuck: its loop does not turn."""
-
-    def __init__(
-        self,
-        name: str,
-        own: str,
-        broker: Broker,
-        timeline: Timeline,
-        random: Random,
-        failed: Failed,
-        topics: ClusterTopics,
-        zone: str,
-        slots: int,
-        images: Images,
-    ) -> None:
-        self._topics, self._zone, self._slots, self._images = topics, zone, slots, images
-        self._idle_us = random.choice((10_000, 20_000, MAX_IDLE_US))
-        self.mute = self.stuck = False
-        self.late_us = 0
-        self._beats = 0
-        self.worker: Worker | None = None
-        super().__init__(name, own, broker, timeline, random, failed)
-
-    def start(self) -> None:
-        self.worker = Worker(
-            Identity(self.name, self.own, self._zone, self._slots),
-            self.link,
-            self._topics,
-            clock_ms=self.clock_ms,
-            time_ms=self.time_ms,
-            versions=VERSIONS,
-            image=lambda _: MemoryImage(),
-            deliveries=LinkBlocking(self.link),
-            restores=LinkBlocking(self.link),
-            watch=LinkBlocking(self.link),
-        )
-        self.began(self.worker.decided + 1, self.worker._decisions.assigned)
-        self._signs = self.link.appender("heartbeats")
-        self.timeline.after(self.random.randint(0, BEAT_US), self._beat)
-
-    def turn(self) -> int:
-        if self.worker is None or self.stuck:  # without a broker it has not begun
-            return MAX_IDLE_US
-        self.worker.turn()
-        self._images.look(self.own, self.worker)
-        wait_us = (self.worker.next_deadline - self.clock_ms()) * 1000
-        return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))
-
-    @property
-    def leaving(self) -> bool:
-        return self.alive and self.worker is not None and self.worker.leaving
-
-    def _beat(self) -> None:
-        if not self.alive:
-            return
-        self.timeline.after(BEAT_US + self.random.randint(0, 2_000), self._beat)
-        if self.frozen or self.mute or self.worker is None:
-            return
-        self._signs.poll()
-        self._beats += 1
-        record = encode(
-            Heartbeat(
-                worker=self.name,
-                incarnation=self.own,
-                time_ms=self.time_ms(),
-                sequence=self._beats,
-                zone=self._zone,
-                slots=self._slots,
-                decided=self.worker.decided,
-                versions=VERSIONS,
-                copies=self.worker.copies(),
-                leaving=self.worker.leaving,
-            )
-        )
-        partition = Partition(self._topics.heartbeats, 0)
-        self.timeline.after(self.late_us, lambda: self._signs.append(partition, record))
 
 
 class ReplicaProcess(Process):

@@ -16,8 +16,8 @@ class Profile:
     operators, schemes, strikes, lags: those that are drawn; empty: all. led: kinds of topics whose leaders go away.
     idle_after_s: of every source; None: drawn.
     fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
-    table. controllers: at least so many. pause_ms: at least, between two faults. calm_ms: how long all is calm before
-    a unit moves for balance; None: none does.
+    table. spark: every job has an operator on Spark drivers. controllers: at least so many. pause_ms: at least, between
+    two faults. calm_ms: how long all is calm before a unit moves for balance; None: none does.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -32,6 +32,7 @@ class Profile:
     controllers: int = 1
     pause_ms: int = 0
     calm_ms: int | None = None
+    spark: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -77,6 +78,12 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "balance": Profile({"crash": 3, "leave": 6}, ("totals", "windows"), pause_ms=1_500, calm_ms=200),
     "renewed": Profile({"replaced": 30, "sink-gone": 15, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
+    "spark": Profile(
+        {"strike": 12, "crash": 2, "stall": 2},
+        ("filter", "select", "totals", "windows"),
+        strikes=("heavy dies", "heavy dies", "heavy stalls", "heavy deaf", "heavy cut", "heavy again"),
+        spark=True,
+    ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }

@@ -10,13 +10,17 @@ from tests.simulation.jobs import DrawnJob, Feed, draw_feed, draw_job
 from tests.simulation.profiles import PROFILES
 
 FIRST_FAULT_MS = 300
+DRIVERS = ("d0", "d1")
 REBALANCE_S = 0.5
 """Where units move for balance: the same one again so soon, which shows whether it moves to and fro."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """workers: name and zone. run_ms: until then faults come, afterwards all is well. calm_ms: as a Profile has it."""
+    """workers: name and zone. drivers: of Spark. run_ms: until then faults come, afterwards all is well.
+
+    calm_ms: as a Profile has it.
+    """
 
     seed: str
     job: DrawnJob
@@ -27,6 +31,7 @@ class Scenario:
     faults: tuple[Fault, ...]
     run_ms: int
     calm_ms: int | None = None
+    drivers: tuple[str, ...] = ()
 
 
 def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
@@ -40,16 +45,26 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
     replicas, controllers = random.choice((1, 1, 2)), max(random.choice((1, 1, 2)), drawn_under.controllers)
     length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))
+    drivers = DRIVERS if drawn_under.spark else ()
     roles = Roles(
-        tuple(workers),
+        (*workers, *drivers, *drivers, *drivers),  # most faults are to meet drivers
         tuple(f"recovery-{number}" for number in range(replicas)),
         tuple(f"controller-{number}" for number in range(controllers)),
-        job.units,
+        tuple(unit for unit in job.units if not unit.startswith("spark-")),
         tuple(sorted({source["topic"] for source in job.spec["sources"].values() if "table" not in source})),
         tuple(topic for topic in job.topics if topic.startswith("out-")),
     )
     feed = draw_feed(Random(f"{seed_}/feed"), job, length_ms)
     faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under)
     return Scenario(
-        seed_, job, workers, replicas, controllers, tuple(feed), tuple(faults), length_ms, drawn_under.calm_ms
+        seed_,
+        job,
+        workers,
+        replicas,
+        controllers,
+        tuple(feed),
+        tuple(faults),
+        length_ms,
+        drawn_under.calm_ms,
+        drivers,
     )

@@ -1,0 +1,44 @@
+"""Deliberate bugs of Spark drivers: commits.py catches the first three, the invariants of the core the last."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from services.kernel.logs.commits import CommitLog
+from services.spark import copy
+from services.spark.core import lifecycle, taking_over
+from services.spark.core.lifecycle import Action, Goal, Lifecycle, State
+from services.spark.core.taking_over import Takeover, Verdict
+
+
+def batch_committed_twice() -> AbstractContextManager[object]:
+    """A micro-batch that counts already is written and committed once more, as the next one."""
+    true = taking_over.verdict
+
+    def verdict(log: CommitLog, epoch: int, batch: int) -> Verdict:
+        found = true(log, epoch, batch)
+        return Verdict.COMMIT if found is Verdict.DISCARD else found
+
+    return mock.patch.object(copy, "verdict", verdict)
+
+
+def checkpoint_forgotten() -> AbstractContextManager[object]:
+    """A driver that takes over begins a new query, from the first record."""
+    return mock.patch.object(taking_over, "takeover", return_value=Takeover())
+
+
+def drained_without_what_arrived() -> AbstractContextManager[object]:
+    """A drain ends with what is committed, whatever has arrived since."""
+    row = (State.ARRIVING, lifecycle.InputEnded, None)
+    return mock.patch.dict(lifecycle.TRANSITIONS, {row: (State.CLOSING, (Action.COMMIT_LAST,))})
+
+
+def standby_leads() -> AbstractContextManager[object]:
+    """A copy leads whether it holds `commit` or not."""
+
+    def goal(self: Lifecycle, event: Any) -> Goal:
+        return Goal.RUN
+
+    return mock.patch.object(Lifecycle, "goal", goal)
