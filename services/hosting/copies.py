@@ -57,7 +57,7 @@ class Copies(Generic[C]):
             self._place(key, one)
 
     def drop(self, generation: str) -> None:
-        """The copies of a job begin anew."""
+        """The copies of a job begin again."""
         for key in [key for key in self.here if split_unit_key(key)[1] == generation]:
             self.here.pop(key).unplace()
 

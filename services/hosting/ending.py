@@ -19,7 +19,7 @@ class Leaving(Protocol):
     leaving: bool
 
     @property
-    def in_charge(self) -> bool: ...
+    def leads(self) -> bool: ...
 
 
 class Beating(Protocol):
@@ -54,4 +54,4 @@ class Ending:
         if not worker.leaving:
             worker.leaving = True
             beats.send_now()
-        return not worker.in_charge or self._clock_s() >= self._until_s
+        return not worker.leads or self._clock_s() >= self._until_s

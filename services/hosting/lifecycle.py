@@ -86,7 +86,7 @@ class Machine(ABC, Generic[S, G, A]):
             return ()
         before, (self.state, actions) = self.state, transition
         self.entered(event)
-        self._tell(before, event, actions)
+        self._record(before, event, actions)
         self.check_invariants()
         return actions
 
@@ -101,7 +101,7 @@ class Machine(ABC, Generic[S, G, A]):
     @abstractmethod
     def check_invariants(self) -> None: ...
 
-    def _tell(self, before: S, event: Any, actions: tuple[A, ...]) -> None:
+    def _record(self, before: S, event: Any, actions: tuple[A, ...]) -> None:
         then = ", ".join(action.name.lower() for action in actions) or "nothing"
         self.story.append(f"{self.unit}: {before.value} --{type(event).__name__}--> {self.state.value}: {then}")
         del self.story[:-STORY_LINES]

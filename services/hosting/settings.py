@@ -32,7 +32,7 @@ class HostSettings(MetricsSettings):
     zone: str = Field("", description="failure domain")
     host: str = Field("", description="of the supervisor; the names of its processes begin with it on a shared Kafka")
     address: str = Field(
-        default_factory=socket.gethostname, description="machine and directory, to tell two of one name apart"
+        default_factory=socket.gethostname, description="machine and directory, to distinguish two of one name"
     )
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
     plugins: str = Field("", description="modules that operators may come from, comma separated")

@@ -123,7 +123,7 @@ def no_java() -> bool:
 
 def main() -> int:
     question: Question = decode_question(sys.stdin.buffer.read())
-    told = os.fdopen(os.dup(1), "wb")
+    out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the user's code prints is no answer
     sys.path[:0] = [path for path in question.path if path not in sys.path]
     with tempfile.TemporaryDirectory(prefix="holdfast-analysis-") as scratch:
@@ -131,11 +131,11 @@ def main() -> int:
         try:
             spark = open_session(settings, "holdfast-analysis", Path(scratch), briefly=True)
         except PySparkException as error:
-            told.write(encode(_refused(f"Spark does not start here: {NO_JAVA if no_java() else first_line(error)}")))
+            out.write(encode(_refused(f"Spark does not start here: {NO_JAVA if no_java() else first_line(error)}")))
             return 0
         allow = None if question.allow is None else list(question.allow)
-        told.write(encode(answer(spark, question.operator, allow)))
-        told.flush()
+        out.write(encode(answer(spark, question.operator, allow)))
+        out.flush()
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(0)  # nobody waits for the JVM
 

@@ -96,7 +96,7 @@ class SparkCopy:
         self._handle(lifecycle.Unplaced())
 
     def skip(self, offsets: Collection[int]) -> None:
-        """Records of the commit log that a person has skipped: the copy begins anew without them."""
+        """Records of the commit log that a person has skipped: the copy begins again without them."""
         if offsets != self._skipped:
             self._skipped = offsets
             self._handle(lifecycle.Repaired())

@@ -102,7 +102,7 @@ class Host:
         return self._decisions.decided
 
     @property
-    def in_charge(self) -> bool:
+    def leads(self) -> bool:
         """A copy here leads its unit and has not ended."""
         return any(copy.leads for copy in self._copies.here.values())
 
@@ -123,7 +123,7 @@ class Host:
     def _waited_s(self) -> float:
         """Waits for an engine where one is busy; how long the reader may wait then, seconds."""
         wait_ms = max(0.0, min(MAX_WAIT_MS, self.next_deadline - self._clock_ms()))
-        if not self.in_charge:
+        if not self.leads:
             return wait_ms / 1000
         self._wait(min(wait_ms, SOON_MS) / 1000)
         return 0.0

@@ -106,7 +106,7 @@ def _raised(entry: str, error: Exception) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Spark's errors go on with plans and stack traces that nobody can act on."""
+    """Spark's errors are followed by plans and stack traces that nobody can act on."""
     text = str(error).strip()
     return (text.splitlines() or [type(error).__name__])[0][:500]
 
@@ -124,7 +124,7 @@ _WRONG = "_wrong"
 
 
 def decoded(plan: SparkPlan, records: DataFrame) -> DataFrame:
-    """The rows of Kafka records whose values are JSON objects: the columns that the plan names. What `observing` tells
+    """The rows of Kafka records whose values are JSON objects: the columns that the plan names. What `observing` says
     of a micro-batch is counted on the way."""
     parsed = _parsed(plan, records)
     counts = [F.count_if(_unfit(plan)).alias("unfit"), *_reached(plan)]

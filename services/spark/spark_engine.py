@@ -108,7 +108,7 @@ class SparkEngine:
 
     # -- its threads --------------------------------------------------------------------------------------------------
 
-    def _tell(self, doing: _Doing, told: Told) -> None:
+    def _record(self, doing: _Doing, told: Told) -> None:
         self._told.append((doing, told))
         self._room.wake()
 
@@ -131,12 +131,12 @@ class SparkEngine:
         """Without a session the process ends, see `Session.fault`."""
         with suppress(RuntimeError):
             self._room.session()
-            self._tell(doing, lifecycle.Deployed())
+            self._record(doing, lifecycle.Deployed())
 
     def _rehearse(self, doing: _Doing) -> None:
         """A query in real-time mode has nothing that a rehearsal would prepare."""
         if self._real_time:
-            self._tell(doing, lifecycle.Rehearsed())
+            self._record(doing, lifecycle.Rehearsed())
             return
         rehearsal = Rehearsal(
             spark=self._room.session(),
@@ -149,7 +149,7 @@ class SparkEngine:
             allow=self._room.allow,
         )
         rehearsal.run(lambda: not doing.ended.is_set())
-        self._tell(doing, lifecycle.NothingRehearsed() if rehearsal.idle else lifecycle.Rehearsed())
+        self._record(doing, lifecycle.NothingRehearsed() if rehearsal.idle else lifecycle.Rehearsed())
 
     def _run(self, doing: _Doing, run: Run) -> None:
         """A query in real-time mode fails without progress if it wrote nothing since it failed last."""
@@ -159,15 +159,15 @@ class SparkEngine:
             self._watch(doing, run, query)
         except Exception as error:
             come = query.come if isinstance(query, RealTimeQuery) else ()
-            self._tell(doing, lifecycle.RunFailed(cause_of(error), come))
+            self._record(doing, lifecycle.RunFailed(cause_of(error), come))
 
     def _watch(self, doing: _Doing, run: Run, query: Query | RealTimeQuery) -> None:
         running = query.start(until_now=run.until_now)
-        self._tell(doing, lifecycle.Started())
+        self._record(doing, lifecycle.Started())
         try:
             while not doing.ended.is_set():
                 if running.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second are fine
-                    self._tell(doing, RunEnded(query.ends() if isinstance(query, RealTimeQuery) else None))
+                    self._record(doing, RunEnded(query.ends() if isinstance(query, RealTimeQuery) else None))
                     return
         finally:
             running.stop()
@@ -205,7 +205,7 @@ class SparkEngine:
 
     def _ask(self, doing: _Doing, question: BatchAsked | Output) -> Answer:
         """Called by the JVM's thread of a query. Raises Stopped."""
-        self._tell(doing, question)
+        self._record(doing, question)
         while not doing.ended.is_set():
             try:
                 return doing.answers.get(timeout=LOOK_S)

@@ -273,7 +273,7 @@ IGNORED: dict[tuple[State, type], str] = {
 } | {
     (state, Placed): _STAYS for state in LEADING
 } | {
-    (state, Controlled): "a drain goes on to its end" for state in (_S.ARRIVING, _S.FINISHING, _S.CLOSING)
+    (state, Controlled): "a drain continues to its end" for state in (_S.ARRIVING, _S.FINISHING, _S.CLOSING)
 } | {
     (state, BatchRead): "only a standby without a rehearsal waits for records"
     for state in (_S.DEPLOYING, *STANDING_BY, *LEADING) if state is not _S.IDLE

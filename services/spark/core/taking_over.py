@@ -31,7 +31,7 @@ def takeover(log: CommitLog, done: Collection[int]) -> Takeover:
 
     A driver that died between its commit and Spark's own note leaves a batch that counts and that Spark will run again
     for the sake of its state: its output is thrown away, see `verdict`. Batches behind the last valid commit are not
-    copied: they run anew.
+    copied: they run again.
     """
     if log.last is None:
         return Takeover()

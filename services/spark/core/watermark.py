@@ -12,7 +12,7 @@ from schemas.commits import Heard
 from schemas.cuts import NO_WATERMARK
 
 MAX_PARTITIONS = 128
-"""So many are told apart; of a topic with more, several share a watermark, which is the highest of theirs."""
+"""So many are distinguished; of a topic with more, several share a watermark, which is the highest of theirs."""
 
 
 def listen(before: Sequence[Heard], found: Sequence[int | None], now_ms: int) -> tuple[Heard, ...]:
@@ -29,5 +29,5 @@ def listen(before: Sequence[Heard], found: Sequence[int | None], now_ms: int) ->
 
 def lowest(heard: Sequence[Heard], now_ms: int, idle_after_s: float | None) -> int:
     """The watermark behind a micro-batch: partitions that were silent for idle_after_s (None: never) do not count."""
-    awake = [one.watermark for one in heard if idle_after_s is None or now_ms - one.at_ms < idle_after_s * 1000]
-    return min(awake, default=NO_WATERMARK)
+    heard_of = [one.watermark for one in heard if idle_after_s is None or now_ms - one.at_ms < idle_after_s * 1000]
+    return min(heard_of, default=NO_WATERMARK)

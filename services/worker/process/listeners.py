@@ -36,7 +36,7 @@ class Herald:
 
 
 class Ignored:
-    """Events, of which a copy that opens its inputs tells one.
+    """Events, of which a copy that opens its inputs publishes one.
 
     The request that waits at the broker does not name those inputs, and the next one goes when it is answered.
     Measured, to the first record of a partition that was added: 7 ms with the event, 76 without.

@@ -35,8 +35,8 @@ from services.worker.unit.copy import UnitCopy
 MAX_WAIT_MS = 100.0
 SOON_MS = 2.0
 """For what is on its way: a cut or marker to be read back, or the outcome of a call."""
-ASLEEP_MS = 4.0
-"""Copies that sleep wait for an assignment, which the other reader brings: to look there often is a short takeover."""
+SUSPENDED_MS = 4.0
+"""Suspended copies wait for an assignment, which the other reader brings: to look there often is a short takeover."""
 QUIET_MS, FIRST_MS = 100.0, 10.0
 """After so long without data it is assignments, cuts and markers that are waited for; data that come then may wait that
 long. A cut stays due until it is read back: a worker that only looked, without waiting, span for as long as that took.
@@ -156,7 +156,7 @@ class Worker:
         return sum(copy.running.counts["records"] for copy in self._copies.here.values() if copy.running is not None)
 
     @property
-    def in_charge(self) -> bool:
+    def leads(self) -> bool:
         """A copy here commits for its unit, as far as the assignments were read, and has not ended."""
         copies = self._copies.here.values()
         return any(copy.core.flags.commit and copy.core.state is not State.ENDED for copy in copies)
@@ -175,7 +175,7 @@ class Worker:
     def _read(self) -> bool:
         """Waits where the next thing is expected: control or data."""
         running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
-        awake = [one for one in running if not one.suspended]
+        active = [one for one in running if not one.suspended]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         wait = max(0.0, min(MAX_WAIT_MS, self.next_deadline - now))
@@ -186,11 +186,11 @@ class Worker:
             wait = min(wait, SOON_MS)
         if awaits_control:
             return self._read_control(wait)
-        if len(awake) == len(running) > 0:
+        if len(active) == len(running) > 0:
             return self._read_data(wait)
         if not quiet:
-            return self._read_data(min(wait, ASLEEP_MS))
-        return self._read_control(min(wait, FIRST_MS) if awake else wait)
+            return self._read_data(min(wait, SUSPENDED_MS))
+        return self._read_control(min(wait, FIRST_MS) if active else wait)
 
     def _read_control(self, wait_ms: float) -> bool:
         came = self._control.poll(wait_ms / 1000)
@@ -207,7 +207,7 @@ class Worker:
     def offer(self, chunk: Chunk) -> None:
         """Plans and assignments."""
         self._changed |= self._decisions.read(chunk)
-        self._tell_decisions()
+        self._report_decisions()
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
         raise RuntimeError(f"jobs.plans or assignments can no longer be read: {cause}")
@@ -218,7 +218,7 @@ class Worker:
         self._forget_jobs()
 
     def _skip(self, generation: str, skipped: Skipped) -> None:
-        """Copies of a job that a person has repaired begin anew, without the records that are to be skipped."""
+        """Copies of a job that a person has repaired begin again, without the records that are to be skipped."""
         view = self._jobs[generation]
         if view.skipped == skipped:
             return
@@ -256,13 +256,13 @@ class Worker:
         def wait(outcome: object) -> None:
             if isinstance(outcome, int):
                 self._waiting_for_decisions.append((outcome, done))
-                self._tell_decisions()
+                self._report_decisions()
             else:
                 self._read_decisions(done)
 
         self._around.restores.run(ask, wait, "decisions")
 
-    def _tell_decisions(self) -> None:
+    def _report_decisions(self) -> None:
         due = [done for end, done in self._waiting_for_decisions if self.decided + 1 >= end]
         self._waiting_for_decisions = [w for w in self._waiting_for_decisions if self.decided + 1 < w[0]]
         if due:

@@ -30,7 +30,7 @@ def _thread_cpu_ms() -> float:
 
 
 def main() -> int:
-    """Runs until it is told to stop, or until its disk fails.
+    """Runs until it is asked to stop, or until its disk fails.
 
     SIGTERM: its units move to other workers first. SIGINT, or a second SIGTERM: it ends at once, as when the whole
     cluster stops.

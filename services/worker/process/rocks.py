@@ -84,7 +84,7 @@ class RocksImage:
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
-        """RocksDB raises plain exceptions; a flush that failed is told at the next write."""
+        """RocksDB raises plain exceptions; a flush that failed is raised at the next write."""
         try:
             yield
         except Exception as error:

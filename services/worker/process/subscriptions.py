@@ -28,7 +28,7 @@ class SharedReader:
         return len(self._subscribers)
 
     def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
-        """Positions already read past are read again. Of an end met before it is told too: it is met only once."""
+        """Positions already read past are read again. It learns of an end met before, too: that is met only once."""
         moved = {}
         for partition, offset in positions.items():
             subscribers = self._subscribers.setdefault(partition, [])
@@ -88,7 +88,7 @@ class SharedReader:
         self._reader.close()
 
     def _forget_held(self, partitions: Iterable[Partition]) -> None:
-        """A reader that is given a partition anew reads it."""
+        """A reader that is given a partition again reads it."""
         for partition in partitions:
             self._held.pop(partition, None)
 

@@ -13,7 +13,7 @@ class Hosting:
     """A worker, and what sends its heartbeats."""
 
     leaving: bool = False
-    in_charge: bool = True
+    leads: bool = True
     sent: int = 0
 
     def send_now(self) -> None:
@@ -21,7 +21,7 @@ class Hosting:
 
 
 class Asked:
-    """A worker that is asked, on a clock that stands still unless moved."""
+    """A worker that is asked, on a clock that is stopped unless moved."""
 
     def __init__(self, leave_s: float = 10.0) -> None:
         self.now_s = 100.0
@@ -43,7 +43,7 @@ def test_sigterm_is_told_at_once_and_it_ends_when_others_are_in_charge() -> None
     assert not asked.due()
     assert not asked.due()
     assert (asked.host.leaving, asked.host.sent) == (True, 1)
-    asked.host.in_charge = False
+    asked.host.leads = False
     assert asked.due()
 
 
