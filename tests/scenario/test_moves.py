@@ -83,7 +83,7 @@ def test_workers_leave_one_after_the_other_and_the_results_are_exact(scheme: str
     for name in ("w1", "w2", "w3", "w1"):
         worker = cluster.workers[name]
         worker.leaving = True
-        cluster.under_load(load, lambda worker=worker: not worker.in_charge, f"{name} leads nothing")  # type: ignore[misc]
+        cluster.under_load(load, lambda worker=worker: not worker.leads, f"{name} leads nothing")  # type: ignore[misc]
         assert all(cluster.leader_of(unit) != name for unit in cluster.units)
         cluster.kill(name)
         cluster.under_load(load, cluster.protected, "protected again")

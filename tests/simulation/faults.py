@@ -210,7 +210,7 @@ def _leave(cluster: Cluster, fault: Fault) -> None:
     def look() -> None:
         if not process.leaving or process.host is None:
             return
-        if process.frozen or (process.host.in_charge and cluster.timeline.now_us < until_us):
+        if process.frozen or (process.host.leads and cluster.timeline.now_us < until_us):
             cluster.timeline.after(LOOK_US, look)
         else:
             cluster.story.tell(f"{process.name} ends, leading {_commits(process)}")

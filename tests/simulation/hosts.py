@@ -25,7 +25,7 @@ class Hosting(Reporting, Protocol):
     """A worker or a Spark driver."""
 
     @property
-    def in_charge(self) -> bool: ...
+    def leads(self) -> bool: ...
 
 
 class HostProcess(Process):
