@@ -53,7 +53,7 @@ def main() -> int:
         time_ms=time_ms,
         wait=wait,
     )
-    return serve(host, host.turn, settings, log, ending)
+    return serve(host, host.turn, settings, log, ending, host.costs)
 
 
 if __name__ == "__main__":

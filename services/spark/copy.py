@@ -12,6 +12,7 @@ import structlog
 
 from schemas.assignments import Flags, unit_key
 from schemas.commits import Commit, Fence
+from schemas.costs import Costs
 from schemas.events import Event as Happened
 from schemas.heartbeats import CopyState
 from schemas.plans import REAL_TIME, Plan, SparkPlan
@@ -42,6 +43,7 @@ from services.spark.engine import (
     Told,
     Write,
 )
+from services.spark.spent import Spent
 from services.spark.surroundings import Surroundings
 
 _log = structlog.get_logger()
@@ -68,6 +70,7 @@ class SparkCopy:
         self._tasks = self._attempts = 0
         self._fencing_ms: int | None = None
         self._ends: dict[int, int] | None = None
+        self._spent, self._begun_ms = Spent(), 0.0
 
     # -- from the host ------------------------------------------------------------------------------------------------
 
@@ -117,6 +120,9 @@ class SparkCopy:
         k = 0 if self._commits is None else self._commits.fold.k
         return CopyState(self.core.unit, self.core.epoch, self.core.reported, batch=k, error=self.core.error, durable=k)
 
+    def costs(self) -> Costs:
+        return self._spent.costs(self.core.unit, self._around.clock_ms())
+
     # -- what comes ---------------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
@@ -136,11 +142,17 @@ class SparkCopy:
             self._handle(lifecycle.InputEnded())
 
     def _hear(self, told: Told) -> None:
+        now_ms = self._around.clock_ms()
         match told:
             case BatchAsked(batch):
+                self._spent.batch_ms = now_ms
                 self._judge(batch)
             case Output():
+                self._spent.batch_written(told.records, told.state_keys, told.state_bytes, now_ms)
                 self._commit(told)
+            case lifecycle.Deployed():
+                self._spent.deploy_ms = round(now_ms - self._begun_ms, 1)
+                self._handle(told)
             case RunEnded(ends):
                 self._ends = ends
                 self._handle(lifecycle.RowsHeld() if self._holds else lifecycle.RunDone())
@@ -191,6 +203,8 @@ class SparkCopy:
             if task != self._tasks:
                 return  # its run has ended; the fold knows whether it counts
             self._engine.answer(Committed() if error is None else Refused(str(error)))
+            if error is None:
+                self._spent.marked_ms = self._around.clock_ms()
             if isinstance(error, Fenced):
                 self._handle(lifecycle.Superseded(f"Fenced: {error}"))
             elif error is None and record.final:
@@ -213,7 +227,7 @@ class SparkCopy:
             _DO[action](self)
 
     def _begin(self, task: Task) -> None:
-        self._tasks += 1
+        self._tasks, self._begun_ms = self._tasks + 1, self._around.clock_ms()
         self._engine.begin(task)
 
     def _deploy(self) -> None:
@@ -307,7 +321,7 @@ class SparkCopy:
     def _publish_takeover(self) -> None:
         if self._fencing_ms is not None:
             phases_ms = {"activation": float(self._around.time_ms() - self._fencing_ms)}
-            self._fencing_ms = None
+            self._fencing_ms, self._spent.open_ms = None, phases_ms["activation"]
             self._around.happened(
                 Happened(
                     self._around.time_ms(), "unit-active", self.plan.job, self.spark.unit, self.core.leading,

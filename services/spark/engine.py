@@ -55,7 +55,7 @@ class BatchAsked:
 class Output:
     """Micro-batch k is written, and waits for its commit: answered by Committed or Refused.
 
-    As in schemas/commits.py.
+    As in schemas/commits.py. state_keys, state_bytes: of the query, after the micro-batch before.
     """
 
     k: int
@@ -66,6 +66,8 @@ class Output:
     records: int = 0
     dead: tuple[int, ...] = ()
     heard: tuple[Heard, ...] = ()
+    state_keys: int = 0
+    state_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

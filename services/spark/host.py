@@ -6,8 +6,9 @@ Source: PROTOCOL 5 and 12. It takes only units that a plan gives to Spark.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from schemas.costs import Costs
 from schemas.events import Event
 from schemas.heartbeats import CopyState
 from schemas.plans import Plan, SparkPlan
@@ -95,6 +96,10 @@ class Host:
     def copies(self) -> tuple[CopyState, ...]:
         """For the heartbeat."""
         return tuple(copy.report() for copy in list(self._copies.here.values()))
+
+    def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
+        """For heartbeats and metrics: of the copies here of these units."""
+        return tuple(copy.costs() for key, copy in list(self._copies.here.items()) if key in units)
 
     @property
     def decided(self) -> int:

@@ -116,6 +116,8 @@ class Query:
             records=_records(before.stop, stop),
             dead=tuple(dead),
             heard=heard,
+            state_keys=seen.state_keys,
+            state_bytes=seen.state_bytes,
         )
 
     def _dead(self, start: Positions, stop: Positions) -> list[int]:

@@ -24,9 +24,9 @@ RATE_MS = 15_000
 class CopyCosts(msgspec.Struct, frozen=True):
     """A line of `holdfast units --costs`: one copy. Null: not known, or not yet measured.
 
-    load: share of one CPU that its batches, checkpoints and applied runs take. records_per_s: taken in.
-    throughput_per_s: for each second that was spent on batches; so many a second can be replayed. capture_ms, apply_ms:
-    mean of a run, over the life of the process. The others are as in schemas/costs.py.
+    load: share of one CPU that its batches, checkpoints and applied runs take; null for a Spark operator.
+    records_per_s: taken in. throughput_per_s: for each second that was spent on batches; so many a second can be
+    replayed. capture_ms, apply_ms: mean of a run, over the life of the process. The others are as in schemas/costs.py.
     """
 
     unit: str
@@ -150,7 +150,7 @@ def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted
         worker=worker,
         incarnation=incarnation,
         role=role,
-        load=None if cpu_ms_per_s is None else round(cpu_ms_per_s / 1000, 4),
+        load=None if cpu_ms_per_s is None or not last.cpu_ms else round(cpu_ms_per_s / 1000, 4),
         records_per_s=counted.per_s(last.processed, first.processed),
         throughput_per_s=_throughput(last, first),
         unsaved=last.unsaved,
