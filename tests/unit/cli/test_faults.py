@@ -68,6 +68,7 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_a_stalled_worker_stands_still_and_then_goes_on(stage: Stage) -> None:
     process = stage.start("stall", "worker-1", "--seconds", str(STALL_S), "--json")
     until(lambda: stage.stopped)

@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+pytestmark = pytest.mark.slow  # each starts the command
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 JOB = """
 name: copied

@@ -128,6 +128,7 @@ def other() -> Iterator[OtherProcess]:
     process.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=12)
 @given(data=st.data())
@@ -145,6 +146,7 @@ def test_every_operator_of_the_catalogue_is_tried() -> None:
     assert {kind for kind, *_ in CASES.values()} == {name for name, kind in KINDS.items() if kind.computed}
 
 
+@pytest.mark.slow
 def test_an_operator_that_looks_at_hashes_is_found_out(other: OtherProcess) -> None:
     """The hash seed of this process may be the other's by chance: of two others they differ."""
     hosts: Rows = [
