@@ -834,7 +834,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(handed_over_at_once, "move", 0, "moves"),
     Mutant(standby_let_go_first, "move", 2, "moves"),
     Mutant(balanced_to_and_fro, "balance", 9, "balance", run_ms=1_500),
-    Mutant(batch_committed_twice, "commits", 12, "spark"),
+    Mutant(batch_committed_twice, "commits", 22, "spark"),
     Mutant(checkpoint_forgotten, "commits", 4, "spark"),
     Mutant(drained_without_what_arrived, "commits", 0, "spark"),
     Mutant(standby_leads, "raised", 0, "spark"),
