@@ -51,6 +51,11 @@ def test_no_rows_are_a_header_alone() -> None:
     assert len(frame) == HEADER_BYTES
 
 
+def test_a_payload_without_bytes_has_no_rows() -> None:
+    codec = FrameCodec(SCHEMA)
+    assert codec.decode([memoryview(b"")]).equals(codec.decode([]))
+
+
 @given(rows, st.data())
 def test_how_rows_were_cut_and_joined_before_does_not_show(some: list[dict[str, object]], data: st.DataObject) -> None:
     frame = pl.DataFrame(some, schema=SCHEMA)
