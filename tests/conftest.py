@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from xdist.scheduler import LoadScopeScheduling
 
 # Before anything imports polars: one thread, as in a worker; small frames are handed to others for nothing.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -24,25 +26,30 @@ hypothesis_settings.register_profile("noisy", deadline=None, suppress_health_che
 hypothesis_settings.load_profile("noisy")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups here, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for the broker needs it, whether it says so or not: `-m "not kafka"` starts none.
 
-    Tests that share a cluster or a Spark session are one group of `--dist loadgroup`. Groups with Spark are begun
-    first, then the slow ones: several processes that take one group after the other end at about the same time.
+    Those with Spark come first, then the slow ones: processes that take one file after the other end together.
     """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()) and item.get_closest_marker("kafka") is None:
             item.add_marker(pytest.mark.kafka)
-        if item.get_closest_marker("kafka") or item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group(_group(item.path)))
     items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "slow")])
 
 
-def _group(test: Path) -> str:
-    """Its folder where that has fixtures of its own, else its file."""
-    shared = test.parent != TESTS and (test.parent / "conftest.py").exists()
-    return str((test.parent if shared else test).relative_to(TESTS))
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests that share a cluster or a Spark session go to one process. `--dist loadgroup` does nothing on pytest 9."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Their folder where that has fixtures of its own, else their file."""
+        file = TESTS.parent / nodeid.partition("::")[0]
+        shared = file.parent != TESTS and (file.parent / "conftest.py").exists()
+        return str(file.parent if shared else file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | None:
+    return Together(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(wrapper=True)
