@@ -219,8 +219,9 @@ class LocalCluster(Cluster):
             found = self.lines("results", job, "all")
             return found if len(found) >= count else None
 
-        topic = next(one.params["topic"] for one in self.plan(job).operators if one.kind == "sink")
-        self.until(lambda: self.end(topic) >= count, f"{count} rows of {job}")  # a command takes a second of a core
+        sink = next(one.params for one in self.plan(job).operators if one.kind == "sink")
+        records = 1 if sink.get("format") == "arrow" else count  # an Arrow record holds many rows
+        self.until(lambda: self.end(sink["topic"]) >= records, f"{count} rows of {job}")  # a command takes a second
         found: list[dict[str, Any]] = self.until(enough, f"{count} rows of {job}")
         return found
 
