@@ -107,10 +107,10 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
 
 def _records(path: Path, source: Source) -> Iterator[list[bytes]]:
     """What the source reads of its file."""
-    from services.client.feeding import records
+    from services.client.feeding import Feed
 
     columns = tuple(source.fields) if source.format == "csv" else ()
-    return records(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow")
+    return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow").blocks()
 
 
 def _files(given: list[str], declared: dict[str, str | None], folder: Path) -> dict[str, Path]:

@@ -30,16 +30,8 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Kafka takes no record of that size; a longer one is a file without line ends, or with a quote never closed."""
 
 
-def records(
-    path: Path,
-    *,
-    raw: bool = False,
-    columns: Sequence[str] = (),
-    arrow: bool = False,
-    strings: bool = False,
-    null: Sequence[str] = (),
-) -> Iterator[list[bytes]]:
-    """The records of a file, in blocks of about a megabyte.
+class Feed:
+    """A file being read. share: how much of it has been, from 0 to 1.
 
     Args:
         raw: of a csv file, the lines without the header, as they are.
@@ -51,11 +43,6 @@ def records(
     Raises:
         UnusableFile: at once or while it is read.
     """
-    return Feed(path, raw=raw, columns=columns, arrow=arrow, strings=strings, null=null).blocks()
-
-
-class Feed:
-    """A file being read. share: how much of it has been, from 0 to 1."""
 
     def __init__(
         self,
@@ -82,7 +69,7 @@ class Feed:
         return self.format in ("parquet", "arrow")
 
     def blocks(self) -> Iterator[list[bytes]]:
-        """See `records`."""
+        """The records, in blocks of about a megabyte."""
         try:
             yield from self._blocks()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

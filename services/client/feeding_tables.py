@@ -31,7 +31,7 @@ _BOOLS = {"true": True, "false": False}
 
 
 def csv_records(lines: Lines, path: Path, *, strings: bool, null: Sequence[str]) -> Iterator[list[bytes]]:
-    """The rows of a csv file with a header. See `feeding.records`."""
+    """The rows of a csv file with a header. See `feeding.Feed`."""
     table = _Csv(lines, path, null)
     types = {} if strings else table.types()
     for frame in table.frames():

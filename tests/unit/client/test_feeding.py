@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.client import feeding
-from services.client.feeding import Feed, records, split_quoted
+from services.client.feeding import Feed, split_quoted
 from services.client.unusable import UnusableFile
 
 ROWS: list[dict[str, Any]] = [
@@ -36,11 +36,11 @@ def parquet(frame: pl.DataFrame, path: Path) -> bytes:
 
 
 def rows(path: Path, **options: Any) -> list[Any]:
-    return [json.loads(value) for block in records(path, **options) for value in block]
+    return [json.loads(value) for block in Feed(path, **options).blocks() for value in block]
 
 
 def lines(path: Path, **options: Any) -> list[bytes]:
-    return [value for block in records(path, **options) for value in block]
+    return [value for block in Feed(path, **options).blocks() for value in block]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -89,7 +89,7 @@ def test_bad_lines_of_ndjson_pass_unchanged_to_become_dead_letters(tmp_path: Pat
 def test_a_csv_column_is_what_all_of_its_values_are(tmp_path: Path) -> None:
     many = b"".join(b"%d,%d,%d\n" % (i, i, i) for i in range(200_000))
     path = write(tmp_path / "rows.csv", b"int,float,text\n" + many + b"1,0.5,x\n")
-    assert len(list(records(path))) > 1
+    assert len(list(Feed(path).blocks())) > 1
     found = rows(path)
     assert found[0] == {"int": 0, "float": 0.0, "text": "0"}
     assert found[-1] == {"int": 1, "float": 0.5, "text": "x"}
@@ -114,7 +114,7 @@ def test_raw_csv_is_its_lines_without_the_header(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.csv.gz", b'a,"b\nc"\r\n1,"x\ny"\r\n\r\n2,NA\r\n')
     assert lines(path, raw=True) == [b'1,"x\ny"', b"2,NA"]
     with pytest.raises(UnusableFile, match="no lines"):
-        records(tmp_path / "rows.parquet", raw=True)
+        Feed(tmp_path / "rows.parquet", raw=True).blocks()
 
 
 def test_raw_csv_is_brought_into_the_order_of_the_columns_by_its_header(tmp_path: Path) -> None:
