@@ -103,9 +103,11 @@ class Cluster:
                 role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms
             )
         else:
+            former = self.processes.get(role)
             self.processes[role] = ControllerProcess(
-                role, own, self.broker, self.timeline, random, self._raised, TOPICS
-            )
+                role, own, self.broker, self.timeline, random, self._raised, TOPICS,
+                0 if former is None else former.clock_ahead_ms,
+            )  # fmt: skip
 
     def crash(self, role: str, restart_ms: int, notice: bool) -> None:
         """The process is gone; its parent says so, or nobody does, and starts it again later."""

@@ -46,7 +46,7 @@ class Process(ABC):
         self.name, self.own, self.timeline, self.random = name, own, timeline, random
         self.link = Link(own, broker, timeline, random)
         self.link.wake = self.wake
-        self.alive, self.frozen = True, False
+        self.alive, self.frozen, self._begun = True, False, False
         self.clock_ahead_ms = 0
         self._failed = failed
         self._turn_at: int | None = None
@@ -100,7 +100,7 @@ class Process(ABC):
         if turn != self._turns or not self.alive:
             return
         self._turn_at = None
-        if self.frozen:
+        if self.frozen or not self._begun:
             return
         self._lag_us = 0
         try:
@@ -117,6 +117,7 @@ class Process(ABC):
         except Retriable:
             self.timeline.after(RETRY_US, lambda: self.begin() if self.alive else None)
         else:
+            self._begun = True
             self.wake()
 
     def began(self, upto: int, assigned: Assigned) -> None:
@@ -196,7 +197,10 @@ class ReplicaProcess(Process):
 
 
 class ControllerProcess(Process):
-    """A replica of the controller."""
+    """A replica of the controller. Its clock is that of its start, advancing evenly, as `steady_time_ms` is.
+
+    clock_ahead_ms: of its host.
+    """
 
     def __init__(
         self,
@@ -207,10 +211,15 @@ class ControllerProcess(Process):
         random: Random,
         failed: Failed,
         topics: ClusterTopics,
+        clock_ahead_ms: int,
     ) -> None:
-        self._topics = topics
+        self._topics, self._started_ahead_ms = topics, clock_ahead_ms
         self.core: Controller | None = None
         super().__init__(name, own, broker, timeline, random, failed)
+        self.clock_ahead_ms = clock_ahead_ms
+
+    def time_ms(self) -> int:
+        return self.timeline.time_ms + self._started_ahead_ms
 
     def start(self) -> None:
         self.core = Controller(self.own)
