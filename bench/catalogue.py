@@ -13,6 +13,7 @@ from bench.cold import cold
 from bench.counting import counting
 from bench.disk import disk
 from bench.figures import Figures, Target, at_least, at_most
+from bench.growth import growth
 from bench.latency import latency
 from bench.overhead import overhead
 from bench.peers.against import against_peers
@@ -24,6 +25,7 @@ from bench.scale import Scale
 from bench.seal import seal
 from bench.spark import spark
 from bench.start import PROCESSES, start
+from bench.startup import startup
 from bench.takeover_size import takeover_size
 from bench.throughput import Throughput
 from bench.zombie import SCHEMES as ZOMBIE_SCHEMES
@@ -161,6 +163,14 @@ MEASURES = (
         standard=False,
     ),
     Measure(
+        "growth",
+        "bytes of every topic while a small job runs, 1,000 records/s (--minutes 30: some take 17 to fill)",
+        growth,
+        {"topics_not_flat": at_most(0)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
         "takeover-size",
         "hybrid takeovers of a unit with 1,000 keys and with 1,000,000 (--quick: 200,000), killed in turn",
         takeover_size,
@@ -193,6 +203,15 @@ MEASURES = (
         "and events, after 150,000 (--quick: 20,000), and after as many without a snapshot",
         start,
         {f"{process}{cpu}_long_over_short": at_most(2) for process in PROCESSES for cpu in ("", "_cpu")},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "startup",
+        "until controller, recovery, worker and `holdfast workers` know where a cluster stands that ran for an hour, "
+        "and one that ran for a month (--quick: four days): 4 jobs, 60 takeovers and 20 commands an hour, trimmed",
+        startup,
+        {f"{process}{cpu}_month_over_hour": at_most(2) for process in PROCESSES for cpu in ("", "_cpu")},
         alone=True,
         standard=False,
     ),

@@ -60,11 +60,12 @@ def _used(folder: Path, root: str) -> int:
     found = 0
     for path, _, files in os.walk(folder / "kafka"):
         if Path(path).name.startswith(root):
-            found += sum(_blocks(Path(path, name)) for name in files)
+            found += sum(blocks(Path(path, name)) for name in files)
     return found
 
 
-def _blocks(file: Path) -> int:
+def blocks(file: Path) -> int:
+    """Bytes that a file takes on disk, whatever its length says; 0 if it is gone."""
     try:
         return file.stat().st_blocks * 512
     except FileNotFoundError:  # deleted meanwhile

@@ -18,6 +18,14 @@ operators: {count: {aggregate: {n: "count()", total: "sum(amount)"}, key: [user]
 queries: {counts: {input: count, sink: {topic: $topic-out}}}
 """
 )
+SHORT = Template(
+    _EVENTS.replace("sources:", "replay_horizon_s: $horizon_s\nsources:")
+    + """
+operators: {count: {aggregate: {n: "count()", total: "sum(amount)"}, key: [user], input: events}}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+"""
+)
+"""Its cuts are kept for a while only."""
 EACH = Template(
     _EVENTS
     + """

@@ -20,10 +20,10 @@ from schemas.commands import Command
 from schemas.events import Event
 from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.standings import Standings
+from services.kernel.logs.snapshots import Pace
+from services.kernel.logs.standings import EVERY, MANY, Standings
 from services.node.processes import Child
 from services.node.readiness import NO_JOB
-from services.recovery.core.snapshotting import Snapshotting
 
 PROCESSES = ("controller", "recovery", "worker", "command")
 UNITS = 40
@@ -82,14 +82,14 @@ class History:
 
     def _assignments(self) -> Iterator[Assignment]:
         """A takeover a record, and a snapshot where a recovery replica would write one."""
-        standings, snapshotting = Standings(), Snapshotting(self.name)
+        standings, pace = Standings(), Pace(self.name, EVERY, MANY)
         for number in range(self.records):
-            if self.snapshots and snapshotting.due(standings):
+            if self.snapshots and pace.due(standings.next, standings.snapshotted, len(standings)):
                 snapshot = standings.snapshot()
                 standings.check(number, snapshot)
                 record = Assignment("bench", 0, (), snapshot)
             else:
-                record = Assignment("bench", 0, (_takeover(number, standings),))
+                record = Assignment("bench", 0, (takeover(number, standings),))
             standings.read(number, record)
             yield record
 
@@ -156,7 +156,8 @@ class History:
         return heard
 
 
-def _takeover(number: int, standings: Standings) -> Change:
+def takeover(number: int, standings: Standings) -> Change:
+    """The next unit in turn is led by its other worker."""
     unit = unit_key("bench", "0-abcdef", f"count-{number % UNITS}")
     there = number // UNITS % 2
     copies = (Copy(f"worker-{1 + there}", "1", PRIMARY), Copy(f"worker-{2 - there}", "1", _SUSPENDED))

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from schemas.reading import Count, Strict, Whole
+from schemas.retired import Retired
 
 
 class Flags(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,6 +41,22 @@ class Copy(msgspec.Struct, frozen=True):
     flags: Flags
 
 
+class Deadly(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a unit gets no copies any more: the processes that held one ended, one after the other, at the same place.
+
+    batch: of the unit; 0: what they did else for it, such as `loading`. crashes: how many. worker: the last of them.
+    """
+
+    crashes: Count
+    worker: str
+    batch: Count = 0
+    what: str = ""
+
+    def __str__(self) -> str:
+        where = f"in batch {self.batch}" if self.batch else f"while {self.what} it"
+        return f"{self.crashes} workers in a row ended {where}, the last was {self.worker}"
+
+
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """The wanted copies of one unit from now on; valid iff epoch = the unit's last + 1 and the copies are well formed.
 
@@ -48,6 +65,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     of the job or the command that asked for the scheme; -1: nobody was asked yet.
     moving: the worker to which the unit is being handed over; the copy there gets `commit` once it has caught up.
     moved: offset in `jobs.submit` of the last command `move` that was answered; -1: there was none.
+    deadly: the unit is in quarantine until its job ends: it has no copies, and gets none.
     """
 
     unit: UnitKey
@@ -58,6 +76,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: Whole = -1
     moving: str = ""
     moved: Whole = -1
+    deadly: Deadly | None = None
 
     @property
     def committer(self) -> Copy | None:
@@ -132,16 +151,22 @@ class GoalStanding(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of every unit and every goal after all records below `upto`: a fact, so any process may append it."""
+    """The state of every unit and every goal after all records below `upto`: a fact, so any process may append it.
+
+    Units and goals of generations that are `retired` by then are no part of the state.
+    """
 
     upto: Count
     units: tuple[Standing, ...]
     goals: tuple[GoalStanding, ...] = ()
+    retired: Retired = Retired()
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One record: changes that are each valid or not on their own, or goals, or a snapshot.
+    """One record: changes that are each valid or not on their own, or goals, or a snapshot, or what is retired.
 
+    retired: generations whose end is decided. Their units and goals leave the state, but for a generation of which a
+    unit has a copy: that one is kept.
     A reader that knows no snapshots and no goals finds no changes in such a record, and continues.
     """
 
@@ -150,6 +175,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     changes: tuple[Change, ...]
     snapshot: Snapshot | None = None
     goals: tuple[Goal, ...] = ()
+    retired: Retired | None = None
 
 
 def job_key(job: str, generation: str) -> str:
@@ -163,6 +189,11 @@ def unit_key(job: str, generation: str, unit: str) -> str:
 def job_key_of(key: str) -> str:
     """`<job>@<generation>` of a unit's key."""
     return key.partition("/")[0]
+
+
+def generation_of(key: str) -> str:
+    """Of the key of a unit, or of a job."""
+    return job_key_of(key).partition("@")[2]
 
 
 def split_unit_key(key: str) -> tuple[str, str, str]:

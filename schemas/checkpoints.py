@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.cuts import Range, Replaced
+from schemas.cuts import CutsSnapshot
 from schemas.decided import Id
-from schemas.reading import Count, Micros, Strict, Whole
+from schemas.reading import Count, Micros, Strict
 
 Entry = tuple[bytes, bytes | None]
 """A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""
@@ -22,32 +22,6 @@ class Part(msgspec.Struct, frozen=True, tag="part", tag_field="type"):
     index: Count
     sweep: bool
     entries: bytes
-
-
-class TaskCuts(msgspec.Struct, frozen=True):
-    """The cut log's state for one source task: its last valid cut."""
-
-    last: Id | None
-    batch: Count
-    ranges: tuple[Range, ...]
-    watermark: Micros
-    idle: bool
-    final: bool
-
-
-class CutsSnapshot(msgspec.Struct, frozen=True):
-    """The cut log's state after all records below offset `upto`.
-
-    topics: by source, the ids of the topics that it has read, the last one now. replaced: by source, what stopped it.
-    """
-
-    upto: Count
-    tasks: dict[str, TaskCuts]
-    control_offset: Whole = -1
-    paused: bool = False
-    ends: dict[str, dict[Count, Count]] | None = None
-    topics: dict[str, tuple[str, ...]] = {}
-    replaced: dict[str, Replaced] = {}
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):

@@ -25,10 +25,16 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     valid marker was read; null: it has read none. sent_bytes: of frames.
     state_keys: as of its batch; state_bytes: about, by the mean of what was last encoded or applied.
 
+    leads: its copy commits for the unit, so its counts are the unit's. records, late, dead, lost: of the unit since the
+    start of the generation, as in schemas/progress.py.
+    transactions: committed; aborted: of which nothing is known to be committed. transaction_ms, transaction_cpu_ms: the
+    time that both took, and the CPU time of their threads. sink_bytes: of rows delivered, about, by sink; they begin
+    with the process.
+
     Phases, each by itself and as measured last; null: not yet. deploy_ms: loading and warming the operators.
-    restore_ms: reading and applying the checkpoint log, of restore_bytes. receive_ms: from the flag until every input
-    has answered. send_ms: from the first frame after the flag until it is acknowledged. open_ms: from the flag until it
-    may write to the sinks.
+    restore_ms: reading and applying the checkpoint log, of restore_bytes; restore_cpu_ms: CPU time of the thread that
+    did it. receive_ms: from the flag until every input has answered. send_ms: from the first frame after the flag until
+    it is acknowledged. open_ms: from the flag until it may write to the sinks.
     """
 
     unit: str
@@ -54,3 +60,14 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     receive_ms: float | None = None
     send_ms: float | None = None
     open_ms: float | None = None
+    leads: bool = False
+    records: Count = 0
+    late: Count = 0
+    dead: Count = 0
+    lost: Count = 0
+    transactions: Count = 0
+    transaction_ms: float = 0.0
+    transaction_cpu_ms: float = 0.0
+    aborted: Count = 0
+    sink_bytes: dict[str, Count] = {}
+    restore_cpu_ms: float | None = None

@@ -92,7 +92,52 @@ class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", om
     sure: dict[str, Count] = {}
 
 
-CutRecord = Cut | Control | Replaced
+class TaskCuts(msgspec.Struct, frozen=True):
+    """The cut log's state for one source task: its last valid cut."""
+
+    last: Id | None
+    batch: Count
+    ranges: tuple[Range, ...]
+    watermark: Micros
+    idle: bool
+    final: bool
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """A valid Snapshot in the cut log: what it stands for ends below `upto`, and when it was written."""
+
+    upto: Count
+    time_ms: Whole
+
+
+class CutsSnapshot(msgspec.Struct, frozen=True):
+    """The cut log's state after all records below offset `upto`.
+
+    topics: by source, the ids of the topics that it has read, the last one now. replaced: by source, what stopped it.
+    snapshots: the newest of those in the log that are known to be valid, in order.
+    """
+
+    upto: Count
+    tasks: dict[str, TaskCuts]
+    control_offset: Whole = -1
+    paused: bool = False
+    ends: dict[str, dict[Count, Count]] | None = None
+    topics: dict[str, tuple[str, ...]] = {}
+    replaced: dict[str, Replaced] = {}
+    snapshots: tuple[Known, ...] = ()
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
+    """The state of the cut log a little before: a reader may begin there, and the log may be trimmed up to there.
+
+    Valid iff the records below `state.upto` give that state, whatever it says of other snapshots.
+    """
+
+    state: CutsSnapshot
+    time_ms: Whole = 0
+
+
+CutRecord = Cut | Control | Replaced | Snapshot
 
 _decoder: Strict[CutRecord] = Strict(msgspec.json.Decoder(CutRecord).decode)
 _encoder = msgspec.json.Encoder()

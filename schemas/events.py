@@ -11,7 +11,7 @@ from schemas.reading import Strict
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output.
+    """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output (worker/unit/takeover.py).
 
     topic, partition, offset: of the record that a reader refused.
     """

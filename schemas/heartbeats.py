@@ -30,6 +30,25 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     waits: str = ""
 
 
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A turn of a host's loop that takes long.
+
+    ms: so far. patience_ms: a longer one counts as silence. unit: whose work the loop does; empty: its own.
+    """
+
+    ms: Count
+    patience_ms: Count
+    unit: str = ""
+
+    @property
+    def stuck(self) -> bool:
+        """Longer than any turn that is known to end."""
+        return self.ms > self.patience_ms
+
+    def __str__(self) -> str:
+        return f"stuck for {self.ms / 1000:.1f} s" + (f" in {self.unit}" if self.unit else "")
+
+
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", omit_defaults=True):
     """Sent every heartbeat interval by a thread of its own.
 
@@ -40,12 +59,12 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     leaving: it was asked to stop, and ends once it commits for no unit any more. refused: so many records since its
     start, by topic.
     costs: of some of the copies, the others' are in the heartbeats before and after.
+    turn: of its loop, if that takes long. One that is stuck makes the heartbeat no sign of life.
     """
 
     worker: str
     incarnation: str
     time_ms: Whole
-    sequence: Count
     pid: Count = 0
     zone: str = ""
     slots: Count = 0
@@ -60,13 +79,36 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     leaving: bool = False
     refused: dict[str, Count] = {}
     costs: tuple[Costs, ...] = ()
+    turn: Turn | None = None
+
+    @property
+    def stuck(self) -> bool:
+        """Its loop hangs: a thread beside the loop sent this."""
+        return self.turn is not None and self.turn.stuck
+
+    @property
+    def machine(self) -> str:
+        """On which it runs, as far as it says."""
+        return self.address.partition(":")[0] or self.host
+
+
+class At(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a process was at when it ended. batch: of the unit; 0: what else it did for the unit, such as `loading`."""
+
+    unit: str
+    batch: Count = 0
+    what: str = ""
+
+    def __str__(self) -> str:
+        return f"batch {self.batch} of {self.unit}" if self.batch else f"{self.what} {self.unit}"
 
 
 class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defaults=True):
     """The parent process saw this incarnation end. Final: a heartbeat still in flight revives nothing.
 
     address: of a parent that claims the name by the end of incarnation "0", which never was, and gives it back by the
-    same with status 1.
+    same with status 1. at: what the process was at, as far as it left traces; one of these may have ended it.
+    dying: its status is not known yet; another notice has it.
     """
 
     worker: str
@@ -74,13 +116,14 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
     time_ms: Whole
     status: Whole = 0
     address: str = ""
+    at: tuple[At, ...] = ()
+    dying: bool = False
 
 
 class Echo(msgspec.Struct, frozen=True, tag="echo", tag_field="type", omit_defaults=True):
     """A recovery replica's word to itself: when it comes late, the broker or the replica is slow, and not a worker."""
 
     replica: str
-    sequence: Count
 
 
 HeartbeatRecord = Heartbeat | Exit

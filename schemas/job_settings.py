@@ -5,7 +5,7 @@ Source: JOBS "A job file", MECHANISMS sections 1 to 5.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ Scheme = Literal[
     "hybrid",
     "adaptive",
 ]
+SCHEME_NAMES: tuple[str, ...] = get_args(Scheme)
 Policy = Literal["sweep", "synchronous", "individual", "aligned", "idle-minmax", "idle-roundrobin"]
 Weight = Annotated[Number, Field(ge=0, le=1_000_000)]
 
@@ -37,7 +38,7 @@ class HybridSettings(JobPart):
     """How a suspended secondary of the hybrid scheme stands by."""
 
     inputs: Literal["held", "paused"] = "held"
-    """held: it receives and keeps its inputs; paused: connected early, nothing is sent (the paper's)."""
+    """held: it receives and keeps its inputs; paused: connected early, nothing is fetched (the paper's)."""
 
 
 class Weights(JobPart):
@@ -99,7 +100,7 @@ class FaultTolerance(JobPart):
     fail_stop_timeout_s: Annotated[Number, Field(ge=1, le=24 * 3600)] = 30.0
     """A worker silent for so long counts as gone for good."""
     heartbeat_interval_ms: Annotated[Whole, Field(ge=10, le=60_000)] = 100
-    """Time between two heartbeats of a worker."""
+    """Has no effect: a worker beats for all its jobs, as HOLDFAST_HEARTBEAT_INTERVAL_MS says."""
     misses: Annotated[Whole, Field(ge=1, le=100)] | None = None
     """Missed heartbeats before a switch; null: the scheme's own (hybrid 1, passive 3)."""
     correlated_failure: CorrelatedFailure = CorrelatedFailure()
@@ -115,5 +116,6 @@ class Placement(JobPart):
 
     units: list[Annotated[list[Name], Field(min_length=1)]] = Field(default=[])
     """Each list names the sources, operators and queries of one unit; the others fuse along one-to-one edges."""
-    spread_by: Literal["zone"] | None = None
-    """Copies of one unit go to different zones."""
+    spread_by: Literal["zone", "host", "none"] | None = "zone"
+    """What the copies of a unit are kept apart by, where there is room: zone (also null), host (machine), or none: only
+    two workers."""

@@ -52,7 +52,8 @@ class Source(JobPart):
     """When no record has come to any source of the job for so long, every window and join range that is open closes.
     Records that come later for what was closed are late. null: all that is open waits for newer records."""
     on_data_loss: Literal["fail", "continue"] = "fail"
-    """What happens when records are gone before they were read."""
+    """When the topic's retention deletes records before they were read: fail stops the job, continue counts them as
+    lost. Records that are cut already and not in a checkpoint yet stop it also under continue."""
     late: Literal["drop", "topic"] = "drop"
     """Where records go that come when every window, or the join range, that they could count in has closed: counted and
     dropped, or to the dead-letter topic."""
@@ -82,7 +83,8 @@ class Sink(JobPart):
     partitions: Annotated[Whole, Field(ge=1, le=10_000)] | None = None
     """Partitions with which `--create-topics` makes it; null: as many as the query's tasks."""
     commit_interval_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 0
-    """Least time between two transactions; 0: one for every batch that has rows."""
+    """Time between two transactions of the query's unit, the smallest of its queries: rows gather meanwhile, and go
+    earlier once 32 MiB wait or the job ends; 0: one for every batch that has rows."""
 
 
 class Query(JobPart):
@@ -122,11 +124,22 @@ class JobSpec(JobPart):
     on_error: Literal["fail", "retry", "dead-letter"] = "dead-letter"
     """When an operator raises on a row: stop the job, try again, or dead-letter the row and continue."""
     dead_letter_share: Annotated[Number, Field(ge=0, le=1)] = 1.0
-    """The job fails when a larger share of its records becomes dead letters; 1: no limit."""
+    """The job fails when a larger share of the records that it has cut are dead letters, once that is more than of the
+    first 1,000 records; 0: at the first one; 1: no limit."""
+    memory_limit_mb: Annotated[Whole, Field(ge=1, le=1024 * 1024)] | None = None
+    """The job fails when the state of one of its units takes more, MiB, as `units --costs` shows it; null: no limit."""
+    on_divergence: Literal["fail", "continue"] = "fail"
+    """When a copy computes other rows for a batch than another copy has sent, so an operator is no pure function of its
+    input: stop the job, or count what was sent first and publish an event."""
+    keep_dead_letters_s: Annotated[Number, Field(ge=0, le=366 * 24 * 3600)] = 7 * 24 * 3600.0
+    """How long a dead letter is kept, also when the job has ended; 0: until the job ends, and then no longer."""
+    keep_dead_letters_bytes: Annotated[Whole, Field(ge=1024 * 1024)] = 1024**3
+    """The oldest dead letters go, however young, when there are more bytes."""
     keep_cuts: Flag = False
-    """Keep the whole cut log, also when the job has ended, for `holdfast replay`."""
+    """Keep the whole cut log, while the job runs and when it has ended, for `holdfast replay`."""
     replay_horizon_s: Annotated[Number, Field(ge=0, le=366 * 24 * 3600)] = 3600.0
-    """How long the user's topics must keep records; submitting warns when they keep less."""
+    """How long cuts are kept for `holdfast replay`, while the job runs. The user's topics must keep their records for
+    as long; submitting warns when they keep less."""
     retain_bytes: Annotated[Whole, Field(ge=1024 * 1024)] | None = None
     """Limit of what the job's intermediate topics hold; null: none."""
 

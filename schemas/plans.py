@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from schemas.decided import Id
-from schemas.reading import Count, Strict
+from schemas.reading import Count, Strict, Whole
+from schemas.retired import Retired
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -199,11 +200,47 @@ class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="type", omit_defau
 Decision = Plan | Rejection | Ended
 
 
+class Retirement(msgspec.Struct, frozen=True, tag="retired", tag_field="type"):
+    """Jobs that ended or were rejected leave `jobs.plans`; one that runs is kept, whoever says that it is over."""
+
+    retired: Retired
+    author: str = ""
+    time_ms: Whole = 0
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A record of `jobs.plans` or `jobs.submit` that still counts, as it lay there. time_ms: its timestamp."""
+
+    offset: Count
+    time_ms: Whole
+    record: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
+    """What counts of `jobs.plans` below `upto` and of `jobs.submit` below `submit`: a fact, so anybody may append it.
+
+    decisions: of `jobs.plans`; commands: of `jobs.submit`. Every job submitted below `submit` is decided.
+    """
+
+    upto: Count
+    submit: Count
+    decisions: tuple[Kept, ...]
+    commands: tuple[Kept, ...]
+    retired: Retired = Retired()
+    author: str = ""
+    time_ms: Whole = 0
+
+
+Record = Decision | Skip | Retirement | Snapshot
+"""What `jobs.plans` holds."""
+
+
 class Status(Counts, frozen=True, omit_defaults=True):
     """State of a job for people; key `<job>@<generation>` in `jobs.status`. Counts: once its copies are gone.
 
     state: accepted, starting, running, pausing, paused, stopped (until a person says how to continue), waiting (for a
     topic that is not there), draining, cancelling, failed, ended, rejected.
+    since_ms: in this state, time of day; 0: not known, since it was so before the controller started.
     """
 
     job: str
@@ -215,10 +252,11 @@ class Status(Counts, frozen=True, omit_defaults=True):
     available: int = 0
     units: int = 0
     error: str = ""
+    since_ms: Count = 0
 
 
 _decision: Strict[Decision] = Strict(msgspec.json.Decoder(Decision).decode)
-_decision_or_skip: Strict[Decision | Skip] = Strict(msgspec.json.Decoder(Decision | Skip).decode)
+_any: Strict[Record] = Strict(msgspec.json.Decoder(Record).decode)
 _status = Strict(msgspec.json.Decoder(Status).decode)
 
 
@@ -227,9 +265,9 @@ def decode(data: bytes) -> Decision:
     return _decision.decode(data)
 
 
-def decode_any(data: bytes) -> Decision | Skip:
+def decode_any(data: bytes) -> Record:
     """Raises msgspec.DecodeError on anything else."""
-    return _decision_or_skip.decode(data)
+    return _any.decode(data)
 
 
 def decode_status(data: bytes) -> Status:
@@ -237,5 +275,5 @@ def decode_status(data: bytes) -> Status:
     return _status.decode(data)
 
 
-def encode(record: Decision | Skip | Status) -> bytes:
+def encode(record: Record | Status) -> bytes:
     return msgspec.json.encode(record)

@@ -12,7 +12,8 @@ from schemas.reading import Count, Micros, Strict
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """processed: last batch done. acked: last batch under a valid marker; positions: that marker's input positions.
+    """processed: last batch done. acked: last batch under a valid marker; positions: that marker's input positions and,
+    of a unit with source tasks, where a restart reads the cut log on.
 
     late, dead and lost count records since the start of the generation; records counts those cut.
     late_dropped: of the late ones those that are gone, and not in the dead-letter topic, each counted by one operator

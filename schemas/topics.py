@@ -17,6 +17,9 @@ _OF_A_JOB = re.compile(rf"(?P<job>{NAME.pattern})\.(?P<generation>\d+-[0-9a-f]{{
 """What follows the prefix in the name of a topic of a job."""
 
 SEGMENT_BYTES = 16 * 1024 * 1024
+CUT_SEGMENT_BYTES = 4 * 1024 * 1024
+"""Of the cut log, of which an hour of a busy job is 100 MB: a trim frees whole segments."""
+KEPT_LETTERS_BYTES = 1024**3
 ROLLS_PER_S, SHORTEST_ROLL_MS = 4, 1_000
 """New segments that frames, and checkpoints, of a job may ask of the broker, and the least time between two of one
 partition. Measured: one takes the broker 3.5 ms of CPU, and an append that waits for it the longer."""
@@ -63,7 +66,21 @@ def _decided() -> dict[str, str]:
 
 
 def _for_a_while(ms: int) -> dict[str, str]:
-    return {"cleanup.policy": "delete", "retention.ms": str(ms), "segment.bytes": str(SEGMENT_BYTES)}
+    """Deleted by age, a whole segment at a time: on disk is what is kept, and an eighth of it more."""
+    roll_ms = max(ms // 8, _MINUTES_MS)
+    aged = {"cleanup.policy": "delete", "retention.ms": str(ms), "segment.ms": str(roll_ms)}
+    return aged | {"segment.bytes": str(SEGMENT_BYTES)}
+
+
+def _eighth(kept_bytes: int) -> int:
+    """Segments of a topic that is bounded in bytes: a whole one is deleted at a time."""
+    return min(max(kept_bytes // 8, 1024 * 1024), SEGMENT_BYTES)
+
+
+def _cut() -> dict[str, str]:
+    """Trimmed from time to time, to a snapshot."""
+    rolls = {"segment.bytes": str(CUT_SEGMENT_BYTES), "segment.ms": str(10 * _MINUTES_MS)}
+    return _trimmed() | rolls | {"file.delete.delay.ms": "100"}
 
 
 def _latest() -> dict[str, str]:
@@ -122,7 +139,7 @@ class ClusterTopics:
 
     def owner(self, topic: str) -> str | None:
         """Whose a topic is: "cluster" of those that all jobs share, "job@generation" of a job's; None: not ours."""
-        if any(topic == spec.name for spec in self.specs()):
+        if self._shared(topic):
             return "cluster"
         found = self._of_a_job(topic)
         return None if found is None else f"{found['job']}@{found['generation']}"
@@ -133,10 +150,13 @@ class ClusterTopics:
         Not so: what people write (`jobs.submit`, topics of their own) and what Spark reads and writes by itself, as
         many records as rows (`rows`, and all but the first partition of `commits`).
         """
-        if partition.topic != self.submit and any(partition.topic == spec.name for spec in self.specs()):
-            return True
+        if self._shared(partition.topic):
+            return partition.topic != self.submit
         found = self._of_a_job(partition.topic)
         return found is not None and found["kind"] != "rows" and (found["kind"] != "commits" or partition.index == 0)
+
+    def _shared(self, topic: str) -> bool:
+        return any(topic == spec.name for spec in self.specs())
 
     def _of_a_job(self, topic: str) -> re.Match[str] | None:
         return _OF_A_JOB.fullmatch(topic, len(self.prefix) + 1) if topic.startswith(f"{self.prefix}.") else None
@@ -200,19 +220,27 @@ class JobTopics:
         """One id a unit: sink rows, dead letters and the position commit together."""
         return f"{self.root}.{unit}"
 
-    def specs(self, units: int, data: dict[str, int]) -> list[TopicSpec]:
+    def specs(
+        self,
+        units: int,
+        data: dict[str, int],
+        keep_letters_ms: int = 7 * _DAYS_MS,
+        keep_letters_bytes: int = KEPT_LETTERS_BYTES,
+    ) -> list[TopicSpec]:
         """Every topic of the generation.
 
         Args:
             units: number of units (partitions of checkpoints and delivered).
             data: partitions of each data topic, by topic name.
+            keep_letters_ms, keep_letters_bytes: how long, and how many, dead letters are kept.
         """
+        letters = _for_a_while(keep_letters_ms) | {"retention.bytes": str(keep_letters_bytes)}
         shared = [
-            TopicSpec(self.cuts, 1, _trimmed()),
+            TopicSpec(self.cuts, 1, _cut()),
             TopicSpec(self.checkpoints, units, _rolled(units)),
             TopicSpec(self.progress, 1, _latest()),
             TopicSpec(self.delivered, units, _latest()),
-            TopicSpec(self.dead_letters, 1, _for_a_while(7 * _DAYS_MS)),
+            TopicSpec(self.dead_letters, 1, letters | {"segment.bytes": str(_eighth(keep_letters_bytes))}),
         ]
         frames = {name: count for name, count in data.items() if name.startswith(f"{self.root}.data.")}
         rolled = _rolled(sum(frames.values()))  # what is not trimmed would become many small segments

@@ -79,7 +79,7 @@ class Adaptive:
         self._attention.advance(turn.at_us)
         for worker, incarnation in turn.beats:
             self._runs[worker] = incarnation
-            self._detector.read(Heartbeat(worker, incarnation, 0, 0))
+            self._detector.read(Heartbeat(worker, incarnation, 0))
         if turn.echo:
             self._attention.echo(turn.at_us)
             newest = list(self._attention.resumed)[-1:]

@@ -26,12 +26,12 @@ def main(servers: str, file: str) -> None:
     log, where = open_log(servers, ClusterTopics().prefix, "recorder"), Partition(ClusterTopics().heartbeats, 0)
     reader, appender, name = log.reader("beats"), log.appender("echo"), f"recorder-{os.getpid()}"
     reader.assign(log.offsets([where], "end"))
-    encode, echo_due_us, echoes = msgspec.json.Encoder().encode, 0, 0
+    encode, echo_due_us = msgspec.json.Encoder().encode, 0
     with open(file, "ab", buffering=0) as lines:
         while True:
             if (now_us := monotonic_us()) >= echo_due_us:
-                echo_due_us, echoes = now_us + ECHO_MS * 1000, echoes + 1
-                appender.append(where, heartbeats.encode(Echo(name, echoes)))
+                echo_due_us = now_us + ECHO_MS * 1000
+                appender.append(where, heartbeats.encode(Echo(name)))
             appender.poll()
             chunks, at_us = reader.poll(TURN_S), monotonic_us()
             read = [heartbeats.decode(m.value() or b"") for chunk in chunks for m in chunk.messages]

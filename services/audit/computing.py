@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from schemas.checkpoints import Marker
 from schemas.cuts import Cut, Range
 from schemas.dead_letters import DeadLetter
+from schemas.decided import Id
 from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.topics import JobTopics, Partition, generation_number
 from services.kernel.codecs.frames import MAX_FRAME_BYTES
@@ -76,22 +78,27 @@ class Outcome:
 
 
 class Replay:
-    """The whole job, from its first batch on.
+    """The whole job, from its first batch on, or with empty state from a later one.
+
+    Args:
+        first: the batch before the first one.
 
     Raises:
         CodeUnavailable: a Python operator cannot be loaded here.
     """
 
-    def __init__(self, plan: Plan, topics: JobTopics, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(self, plan: Plan, topics: JobTopics, max_frame_bytes: int = MAX_FRAME_BYTES, first: int = 0) -> None:
         layouts = unit_layouts(plan, topics)
         number = generation_number(plan.generation)
-        self._units = [_ReplayedUnit(layouts[name], plan, number, max_frame_bytes) for name in _in_order(layouts)]
+        self._units = [
+            _ReplayedUnit(layouts[name], plan, number, max_frame_bytes, first) for name in _in_order(layouts)
+        ]
         self._readers: dict[Partition, list[Inputs]] = defaultdict(list)
         for unit in self._units:
             for partition in unit.inputs:
                 self._readers[partition].append(unit.inputs)
         self._appended: dict[Partition, int] = defaultdict(int)
-        self.batch = 0
+        self.batch = first
 
     @property
     def ended(self) -> bool:
@@ -119,6 +126,11 @@ class Replay:
         self.batch += 1
         return [unit.process(self.batch, self._append) for unit in self._units if unit.ready(self.batch, taken)]
 
+    def passes(self, cut: Cut) -> None:
+        """A cut of a batch that is not computed: what follows begins behind it."""
+        for unit in self._units:
+            unit.passes(cut)
+
     def _append(self, partition: Partition, frame: bytes) -> None:
         """Carries frames between units, as Kafka does."""
         for reader in self._readers[partition]:
@@ -129,14 +141,14 @@ class Replay:
 class _ReplayedUnit:
     """One unit, its sources and its inputs."""
 
-    def __init__(self, layout: UnitLayout, plan: Plan, generation: int, max_frame_bytes: int) -> None:
+    def __init__(self, layout: UnitLayout, plan: Plan, generation: int, max_frame_bytes: int, first: int) -> None:
         self.name = layout.unit.name
-        self.batch = 0
+        self.batch = first
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
         self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
         self._frames = Frames(layout, generation, max_frame_bytes)
-        self.inputs = Inputs(layout, generation, None, _refused)
+        self.inputs = Inputs(layout, generation, _behind(first), _refused)
 
     @property
     def ended(self) -> bool:
@@ -145,6 +157,10 @@ class _ReplayedUnit:
     @property
     def uncut(self) -> list[str]:
         return [name for name, source in self._sources.items() if not source.ended]
+
+    def passes(self, cut: Cut) -> None:
+        if cut.task in self._sources:
+            self._sources[cut.task].passes(cut)
 
     def ready(self, batch: int, taken: Mapping[str, Taken]) -> bool:
         for name in self.uncut:
@@ -187,9 +203,20 @@ class _Replayed(ABC):
         self.ended = taken.cut.final
         return self._bring(taken)
 
+    def passes(self, cut: Cut) -> None:
+        """What follows begins behind this cut."""
+        self.ended = cut.final
+
     @abstractmethod
     def _bring(self, taken: Taken) -> Brought:
         """Raises OtherRecords."""
+
+
+def _behind(batch: int) -> Marker | None:
+    """Where inputs begin whose next batch is the one behind."""
+    if not batch:
+        return None
+    return Marker(Id("replay", 0), None, 0, 0, batch, b"", None, [], {}, [])
 
 
 def _source(task: TaskLayout, plan: Plan) -> _Replayed:
@@ -246,6 +273,9 @@ class _Source(_Replayed):
         super().__init__(task)
         self._reading = TopicCuts(task, params)
         self._newest: dict[int, int | None] = {}
+
+    def passes(self, cut: Cut) -> None:
+        self._newest |= {r.partition: r.newest_us for r in cut.ranges}
 
     def _bring(self, taken: Taken) -> Brought:
         """A cut names the newest event time of each partition: a topic that was created again has another one."""

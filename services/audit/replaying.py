@@ -19,22 +19,27 @@ from dataclasses import dataclass, field
 import msgspec
 
 from schemas import cuts, dead_letters, delivered
-from schemas.cuts import Cut
+from schemas.cuts import Cut, CutsSnapshot
 from schemas.dead_letters import DeadLetter
-from schemas.plans import Decision, OperatorPlan, Plan, Skip
+from schemas.plans import OperatorPlan, Plan, SourcePlan
 from schemas.progress import decode as decode_progress
 from schemas.topics import ClusterTopics, JobTopics, Partition
 from services.audit.comparing import Comparison, Counts, Difference
 from services.audit.computing import Outcome, Replay, Row, Taken
 from services.audit.recorded import Recorded
-from services.kernel.dataflow.cut_records import Records
-from services.kernel.dataflow.sink_records import batch_of
+from services.audit.settling import Settling, check_settles
+from services.kernel.dataflow.cut_records import NO_RECORDS, Records
+from services.kernel.dataflow.sink_records import RowsOf
 from services.kernel.errors import USAGE, CommandFailed, StateCorrupted
 from services.kernel.logs.admitted import Admitted, Skipped
 from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.cut_snapshots import newest_in
 from services.kernel.logs.cuts import of_plan
+from services.kernel.plans.layout import task_name
 from services.kernel.suggestions import suggest
 from services.kernel.versions import library_versions
+from services.log.cut_logs import cuts_base
+from services.log.jobs import read_admitted, read_jobs
 from services.log.protocol import Log, Message
 from services.worker.sinks.position import newest_cut
 from services.worker.sinks.too_large import stands_for
@@ -71,7 +76,7 @@ class Recording:
     """A generation as the log holds it. next_ms: when the next generation of that job was admitted.
 
     committed: by unit, the last batch whose rows are known to be committed. skipped: records that a person has decided
-    to pass over.
+    to pass over. base: the state with which the cut log begins.
     """
 
     plan: Plan
@@ -80,6 +85,12 @@ class Recording:
     next_ms: int | None
     committed: dict[str, int]
     skipped: Skipped
+    base: CutsSnapshot
+
+    @property
+    def first(self) -> int:
+        """The batch before the first one of which all cuts are left."""
+        return newest_in(self.base)
 
     @property
     def batches(self) -> int:
@@ -110,15 +121,21 @@ def replay(
         OtherRecords: the user's topic holds other records than those that were cut.
     """
     recording = find(log, topics, job, generation)
-    notes = _version_notes(recording.plan)
-    run = run_by(recording.plan, recording.topics)
+    notes, first = _version_notes(recording.plan), recording.first
+    run = Replay(recording.plan, recording.topics, first=first) if first else run_by(recording.plan, recording.topics)
+    settling = Settling(recording.plan, recording.base)
+    compared = 0
     late, lost = Counter[str](), Counter[str]()
     with (
         closing(_Sources(log, recording)) as sources,
         closing(_Cuts(log, recording)) as decided,
-        closing(_Found(log, recording, first_batch)) as found,
+        closing(_Found(log, recording)) as found,
     ):
-        for batch in range(1, recording.batches + 1):
+        for cut in decided.upto(first):
+            sources.take(cut.task, cut)
+            run.passes(cut)
+            settling.passes(cut)
+        for batch in range(first + 1, recording.batches + 1):
             uncut = run.uncut
             taken = decided.batch(batch, uncut)
             outcomes = run.process({task: sources.take(task, cut) for task, cut in taken.items()})
@@ -126,10 +143,14 @@ def replay(
             for outcome in outcomes:
                 late.update(outcome.dropped)
                 lost.update(outcome.lost)
-            if batch >= first_batch:
-                found.compare(batch, outcomes)
+            settled = not first or settling.settled(taken.values())
+            if settled and batch >= first_batch:
+                compared = compared or batch
+                found.compare(batch, outcomes, compared)
             progress(batch, recording.batches)
         found.finish()
+    if first:
+        notes.append(_from_there_on(first, compared))
     return Report(
         job=recording.plan.job,
         generation=recording.plan.generation,
@@ -141,6 +162,13 @@ def replay(
         late_dropped=dict(+late),
         records_lost=dict(+lost),
     )
+
+
+def _from_there_on(first: int, compared: int) -> str:
+    kept = f"the cut log is kept for replay_horizon_s and begins behind batch {first}"
+    if not compared:
+        return f"{kept}: nothing could be compared, since no result is made of later batches alone yet"
+    return f"{kept}: compared from batch {compared} on, where no result depends on earlier ones"
 
 
 def _check_cut(recording: Recording, run: Replay, batch: int, missing: Sequence[str]) -> None:
@@ -170,24 +198,19 @@ def find(log: Log, topics: ClusterTopics, job: str, generation: str = "") -> Rec
     own = topics.job(plan.job, plan.generation)
     _check_own(log, own, ended=bool(later) or _ended(log, topics, plan.generation))
     skipped = _decided(log, topics).skipped(plan.generation)
-    return Recording(plan, own, admitted_ms, later[0][1] if later else None, _committed(log, plan, own), skipped)
+    base = cuts_base(log, plan, Partition(own.cuts, 0))
+    if newest_in(base):
+        check_settles(plan, newest_in(base))
+    next_ms = later[0][1] if later else None
+    return Recording(plan, own, admitted_ms, next_ms, _committed(log, plan, own), skipped, base)
 
 
 def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:
-    """Every admitted job and when it was admitted, in that order."""
-    admitted = Admitted()
-    for message in log.scan(Partition(topics.plans, 0)):
-        decision = _decision(message)
-        if decision is not None and admitted.read(decision) and isinstance(decision, Plan):
-            yield decision, message.timestamp()[1]
-
-
-def _decision(message: Message) -> Decision | Skip | None:
-    """None for a record that is none: no reader takes it."""
-    try:
-        return decode_decision(message.value() or b"")
-    except msgspec.DecodeError:
-        return None
+    """Every admitted job that is not retired, and when it was admitted, in that order."""
+    for one in read_jobs(log, topics).records():
+        record = decode_decision(one.record.encode())
+        if isinstance(record, Plan):
+            yield record, one.time_ms
 
 
 def _ended(log: Log, topics: ClusterTopics, generation: str) -> bool:
@@ -195,11 +218,7 @@ def _ended(log: Log, topics: ClusterTopics, generation: str) -> bool:
 
 
 def _decided(log: Log, topics: ClusterTopics) -> Admitted:
-    admitted = Admitted()
-    for message in log.scan(Partition(topics.plans, 0)):
-        if (decision := _decision(message)) is not None:
-            admitted.read(decision)
-    return admitted
+    return read_admitted(log, topics)
 
 
 def _unknown(log: Log, topics: ClusterTopics, job: str, generation: str) -> CommandFailed:
@@ -211,16 +230,13 @@ def _unknown(log: Log, topics: ClusterTopics, job: str, generation: str) -> Comm
 
 
 def _check_own(log: Log, own: JobTopics, *, ended: bool) -> None:
-    """The cut log must be there from its first record on."""
+    """The topics that a replay reads must be there."""
     present = log.topics(own.recorded)
     for topic in sorted(own.recorded):
         if topic not in present:
             why = "the job has ended, and its topics are deleted" if ended else "it was deleted"
             hint = "a job can be replayed as long as it runs, and afterwards if it was submitted with `keep_cuts: true`"
             raise CommandFailed(f"topic {topic} is gone: {why}", hint)
-    start = log.offsets([Partition(own.cuts, 0)], "start")[Partition(own.cuts, 0)]
-    if start > 0:
-        raise CommandFailed(f"the cut log {own.cuts} is trimmed: offsets 0 to {start - 1} are gone")
 
 
 def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
@@ -262,12 +278,20 @@ class _Cuts:
         self._partition = Partition(recording.topics.cuts, 0)
         self._skipped = recording.skipped.get(self._partition, frozenset())
         ends = log.offsets([self._partition], "end")
-        self._recorded = Recorded(log, "replay-cuts", {self._partition: 0}, ends)
-        self._log = of_plan(recording.plan)
+        self._recorded = Recorded(log, "replay-cuts", {self._partition: recording.base.upto}, ends)
+        self._log = of_plan(recording.plan, recording.base)
         self._waiting: dict[tuple[str, int], Cut] = {}
 
     def close(self) -> None:
         self._recorded.close()
+
+    def upto(self, batch: int) -> Iterator[Cut]:
+        """The cuts of earlier batches and this one: a source task may be behind the others where the log begins."""
+        for task in self._log.tasks:
+            while self._log.task(task).batch < batch and self._recorded.next(self._partition) is not None:
+                self._read(self._recorded.take(self._partition))
+        early = sorted((name for name in self._waiting if name[1] <= batch), key=lambda name: name[1])
+        yield from (self._waiting.pop(name) for name in early)
 
     def batch(self, batch: int, tasks: Sequence[str]) -> dict[str, Cut]:
         """The cut of each task for the batch, of those that have come so far."""
@@ -304,10 +328,8 @@ class _Sources:
                 raise CommandFailed(f"topic {source.topic}, which source {source.operator} reads, is gone")
             if source.topic_id and known[source.topic].id not in ("", source.topic_id):
                 raise CommandFailed(_REPLACED.format(topic=source.topic, source=source.operator), _STATE)
-            first = {
-                Partition(source.topic, index): source.first.get(index, 0)
-                for index in range(known[source.topic].partitions)
-            }
+            stops = {r.partition: r.stop for task in _tasks_of(source) for r in recording.base.tasks[task].ranges}
+            first = {Partition(source.topic, i): stops.get(i, 0) for i in range(known[source.topic].partitions)}
             starts, ends = log.offsets(first, "start"), log.offsets(first, "end")
             self._first |= first
             self._starts |= starts
@@ -328,7 +350,8 @@ class _Sources:
         if any(min(r.stop, self._starts[p]) - r.start > r.lost for p, r in ranges):
             raise self._gone()
         try:
-            return Taken(cut, [_records(recorded.below(p, r.stop)) for p, r in ranges])
+            found = [(recorded.below(p, r.stop), r) for p, r in ranges]
+            return Taken(cut, [NO_RECORDS if r.lost else _records(messages) for messages, r in found])
         except StateCorrupted as error:
             raise CommandFailed(f"retention was faster: {error}", _LONGER) from None
 
@@ -339,6 +362,10 @@ class _Sources:
             if start > self._first[partition]
         ]
         return CommandFailed(f"retention has deleted records that were cut, offsets {', '.join(gone)}", _LONGER)
+
+
+def _tasks_of(source: SourcePlan) -> list[str]:
+    return [task_name(source.operator, index) for index in range(len(source.owners))]
 
 
 _REPLACED = (
@@ -366,6 +393,7 @@ class _Stretch:
 
     partition: Partition
     sink: OperatorPlan
+    ours: RowsOf
     others: int = 0
 
 
@@ -380,9 +408,8 @@ class _Delivered:
 class _Found:
     """What sinks and dead letters hold, against what was computed."""
 
-    def __init__(self, log: Log, recording: Recording, first_batch: int) -> None:
-        self._committed, self._first_batch = recording.committed, first_batch
-        self._topics = recording.topics
+    def __init__(self, log: Log, recording: Recording) -> None:
+        self._committed, self._first_batch = recording.committed, 1
         self.notes: list[str] = []
         self.dead = Comparison(DEAD_LETTERS)
         self.queries: dict[str, Comparison] = {}
@@ -398,7 +425,8 @@ class _Found:
                 raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
             self.queries[query] = Comparison(query)
             self._query_of[sink.name] = query
-            self._stretches += [_Stretch(Partition(topic, index), sink) for index in range(present[topic])]
+            ours = RowsOf(recording.plan.job, recording.plan.generation, query)
+            self._stretches += [_Stretch(Partition(topic, index), sink, ours) for index in range(present[topic])]
             if "compact" in log.config(topic).get("cleanup.policy", ""):
                 self.notes.append(f"topic {topic} is compacted: rows that newer ones replaced count as lost")
         self._recorded = Recorded(log, "replay-found", *self._bounds(log, recording))
@@ -406,11 +434,12 @@ class _Found:
     def close(self) -> None:
         self._recorded.close()
 
-    def compare(self, batch: int, outcomes: Sequence[Outcome]) -> None:
-        """Takes what was computed for a batch, and all that was found up to it.
+    def compare(self, batch: int, outcomes: Sequence[Outcome], first_batch: int) -> None:
+        """Takes what was computed for a batch, and all that was found up to it. first_batch: that is compared.
 
         Rows behind the last batch known to be committed may be there or not, but no others may.
         """
+        self._first_batch = first_batch
         expected = {query: _Delivered() for query in self.queries}
         letters = _Delivered()
         for outcome in outcomes:
@@ -436,11 +465,10 @@ class _Found:
 
     def _find(self, batch: int) -> None:
         """The records of each partition before the first row of a later batch."""
-        topics = self._topics
         for stretch in self._stretches:
             comparison = self.queries[stretch.sink.params["query"]]
             while (message := self._recorded.next(stretch.partition)) is not None:
-                at = batch_of(message.headers(), topics.job, topics.generation, comparison.stream)
+                at = stretch.ours.batch(message.headers())
                 if at is not None and at > batch:
                     break
                 self._recorded.take(stretch.partition)

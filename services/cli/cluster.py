@@ -15,6 +15,7 @@ from services.cli.terminal import note, print_json, say, waiting
 from services.cli.whereabouts import data_directory, load_settings
 from services.client.reaching import reach
 from services.kernel.errors import USAGE, CommandFailed
+from services.node.service import Service
 
 if TYPE_CHECKING:
     from services.node.cluster_files import Cluster, ClusterFiles
@@ -76,9 +77,38 @@ def up(
         run_in_foreground(settings, workers, lambda cluster: _print(cluster, as_json), quiet=as_json)
 
 
+def serve(
+    service: Annotated[Service, typer.Argument(metavar="SERVICE", help="worker, controller, recovery or spark.")],
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+) -> None:
+    """Run one service on a Kafka that is there, and start it again when it ends: what a container runs."""
+    from services.node.serving import serve as run
+    from services.node.supervisor import EXPECTED
+
+    settings = load_settings(data_directory(data_dir), kafka)
+    if not settings.kafka:
+        raise CommandFailed("no Kafka is named", "set HOLDFAST_KAFKA, or --kafka HOST:PORT", USAGE)
+    _check_secret(settings)
+    servers = settings.kafka
+
+    def unreached() -> str:
+        try:
+            reach(servers, "")
+        except CommandFailed as error:
+            return error.message
+        return ""
+
+    try:
+        run(service, settings, unreached)
+    except EXPECTED as error:
+        raise CommandFailed(str(error), "`holdfast settings` explains what is set") from None
+
+
 def _check_secret(settings: Settings) -> None:
     """On a Kafka that others can write to, only a seal distinguishes the cluster's records from theirs."""
-    from services.log.secret import HOW, SECRET, is_said, keyring, readable_by_others
+    from services.log.client_settings import secret_files
+    from services.log.secret import HOW, SECRET, is_said, keyring, readable_by_others, secret_file
 
     sealed = keyring() is not None
     if settings.kafka and not is_said():
@@ -86,8 +116,9 @@ def _check_secret(settings: Settings) -> None:
         raise CommandFailed(message, f"{HOW}; or do without: {SECRET}=off", USAGE)
     if settings.kafka and not sealed:
         note(f"{SECRET} is off: any writer to Kafka can write records that the cluster takes for its own")
-    if (file := readable_by_others()) is not None:
-        note(f"others on this machine can read the cluster's secret: `chmod 600 {file}`")
+    for file in filter(None, (secret_file(), *secret_files().values())):
+        if readable_by_others(file):
+            note(f"others on this machine can read a secret: `chmod 600 {file}`")
 
 
 def _print(cluster: Cluster, as_json: bool) -> None:
@@ -123,15 +154,25 @@ def down(
         files.take()
         files.purge()
         files.release()
+    left = _kafka_that_stays(files, running, kafka) if purge else ""
     if as_json:
-        print_json({"stopped": stopped, "purged": purge, "data_dir": str(files.data_dir)})
-    else:
-        what = "stopped" if stopped else f"no cluster ran in {files.data_dir}"
-        say(what + ("; its data are removed" if purge else ""))
-        servers = load_settings(files.data_dir, kafka).kafka if running is None else running.bootstrap_servers
-        if purge and servers and (running is None or running.kafka_pid is None):
-            command = f"`holdfast topics --clean --kafka {servers}`"
-            note(f"its topics stay on Kafka at {servers}: {command} deletes them once no other host runs the cluster")
+        print_json({"stopped": stopped, "purged": purge, "data_dir": str(files.data_dir), "topics_stay_at": left})
+        return
+    what = "stopped" if stopped else f"no cluster ran in {files.data_dir}"
+    say(what + ("; its data are removed" if purge else ""))
+    if left:
+        prefix = running.prefix if running is not None else load_settings(files.data_dir, kafka).cluster
+        note(
+            f"the topics of cluster '{prefix}' and of its jobs stay on Kafka at {left}: "
+            f"`holdfast topics --clean --kafka {left}` deletes them once no other host runs the cluster"
+        )
+
+
+def _kafka_that_stays(files: ClusterFiles, running: Cluster | None, kafka: str | None) -> str:
+    """The address of a Kafka that is not ours; empty: it was. running: what ran until now."""
+    if running is None:
+        return load_settings(files.data_dir, kafka).kafka or ""
+    return running.bootstrap_servers if running.kafka_pid is None else ""
 
 
 def _stop(files: ClusterFiles) -> bool:

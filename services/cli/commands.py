@@ -83,6 +83,7 @@ CLUSTER, JOBS, DATA, LOOKING, MACHINE = "Cluster", "Jobs", "Data", "Looking", "T
 def _assemble() -> None:
     app.command(rich_help_panel=CLUSTER)(cluster.up)
     app.command(rich_help_panel=CLUSTER)(cluster.down)
+    app.command(rich_help_panel=CLUSTER)(cluster.serve)
     app.command(rich_help_panel=CLUSTER)(topics.topics)
     app.command(rich_help_panel=CLUSTER)(faults.kill)
     app.command(rich_help_panel=CLUSTER)(faults.stall)

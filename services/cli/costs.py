@@ -9,16 +9,19 @@ _LOAD = (
     "unit", "role", "worker", "load", "records/s", "throughput/s", "unsaved", "keys", "state", "capture ms", "apply ms",
     "run", "checkpoint age ms",
 )  # fmt: skip
-_PHASES = ("unit", "role", "worker", "deploy", "restore", "restored", "receive", "send", "open outputs")
+_PHASES = ("unit", "role", "worker", "deploy", "restore", "its CPU", "restored", "receive", "send", "open outputs")
+_DELIVERIES = ("unit", "role", "worker", "transactions", "aborted", "mean ms", "mean CPU ms")
 _EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
 
 
 def draw_costs(found: JobCosts) -> None:
-    """Load and state, then phases, then edges."""
+    """Load and state, then phases, transactions and edges."""
     title = "load, state and checkpoints"
     print_table(_LOAD, map(_load, found.copies), title=title, empty="no copy has reported its costs yet")
     if found.copies:
         print_table(_PHASES, map(_phases, found.copies), title="phases as measured last, milliseconds")
+    if any(one.transactions or one.aborted for one in found.copies):
+        print_table(_DELIVERIES, map(_deliveries, found.copies), title="transactions")
     if found.edges:
         print_table(_EDGES, map(_edge, found.edges), title="edges")
 
@@ -33,9 +36,15 @@ def _load(one: CopyCosts) -> tuple[object, ...]:
 
 def _phases(one: CopyCosts) -> tuple[object, ...]:
     return (
-        one.unit, one.role, one.worker, _ms(one.deploy_ms), _ms(one.restore_ms), _size(one.restore_bytes),
+        one.unit, one.role, one.worker, _ms(one.deploy_ms), _ms(one.restore_ms), _ms(one.restore_cpu_ms),
+        _size(one.restore_bytes),
         _ms(one.receive_ms), _ms(one.send_ms), _ms(one.open_ms),
     )  # fmt: skip
+
+
+def _deliveries(one: CopyCosts) -> tuple[object, ...]:
+    mean = _ms(one.transaction_ms), _ms(one.transaction_cpu_ms)
+    return (one.unit, one.role, one.worker, one.transactions, one.aborted, *mean)
 
 
 def _edge(one: EdgeCosts) -> tuple[object, ...]:

@@ -37,14 +37,22 @@ def dead_letters(
     if (follow and replay) or (again and not replay):
         raise CommandFailed("--replay goes without --follow, --again with --replay", code=USAGE)
     with connected(data_dir, kafka) as door:
-        line = named_job(read_jobs(door), job)
-        topics = door.topics.job(line.job, line.generation)
+        name, _, generation = job.partition("@")
+        line = named_job(read_jobs(door), name)
+        topics = door.topics.job(line.job, generation or line.generation)
         if topics.dead_letters not in door.present:
-            raise CommandFailed(f"the dead letters of {job} are gone: it is {line.state}")
+            raise CommandFailed(f"no dead letters of {job} are kept: it is {line.state}", _earlier(door, name))
         if replay:
             _replay(door, topics, again, as_json)
         else:
             _show(door, topics, follow, as_json)
+
+
+def _earlier(door: Door, job: str) -> str:
+    """Runs of the job whose dead letters are there."""
+    owners = {door.topics.owner(name) or "" for name in door.present if name.endswith(".dead-letters")}
+    kept = sorted(owner for owner in owners if owner.startswith(f"{job}@"))
+    return f"there are those of {', '.join(kept)}" if kept else ""
 
 
 def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from services.cli.terminal import coloured, console
 from services.kernel.errors import CommandFailed
+from services.log.private import keep_private
 from services.node.cluster_files import AlreadyRunning, Cluster
 from services.node.daemon import stop_on_signals
 from services.node.settings import Settings
@@ -21,6 +22,7 @@ from services.node.supervisor import EXPECTED, Stopped, Supervisor
 
 def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster], None], *, quiet: bool) -> None:
     """Returns after a request to stop, when all has ended. Raises CommandFailed if the cluster does not start."""
+    keep_private()
     supervisor = Supervisor(settings, workers)
     stop_on_signals(supervisor)
     live = not quiet and sys.stdout.isatty()

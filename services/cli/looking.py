@@ -11,7 +11,7 @@ import typer
 
 from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import coloured, print_json, print_table, say
-from services.kernel.errors import CommandFailed
+from services.kernel.errors import FAILED, CommandFailed
 from services.view.losses import dropped_as_late
 
 if TYPE_CHECKING:
@@ -37,13 +37,19 @@ def list_jobs(
     if as_json:
         print_json(jobs)
         return
-    rows = [(job.job, job.generation, coloured(job.state), f"{job.available}/{job.units}", job.error) for job in jobs]
+    rows = [
+        (job.job, job.generation, coloured(job.state), _when(job.since_ms), f"{job.available}/{job.units}", job.error)
+        for job in jobs
+    ]
     empty = "no job runs" if not every else "there never was a job"
-    print_table(("job", "generation", "state", "units up", "error"), rows, empty=empty)
+    print_table(("job", "generation", "state", "since", "units up", "error"), rows, empty=empty)
 
 
 def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
-    """Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost."""
+    """Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost.
+
+    Exits with 1 if the job has failed, and says why and since when.
+    """
     from services.cli.whereabouts import connected
     from services.view.reading import named_job, read_all, read_progress
 
@@ -58,6 +64,13 @@ def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_jso
         print_json(found)
     else:
         _draw_status(found)
+    if found.state == "failed":
+        raise typer.Exit(FAILED)
+
+
+def _when(time_ms: int) -> str | None:
+    """Time of day here; None if it is not known."""
+    return datetime.fromtimestamp(time_ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if time_ms else None
 
 
 def _draw_status(found: JobStatus) -> None:
@@ -65,7 +78,10 @@ def _draw_status(found: JobStatus) -> None:
 
     from services.cli.terminal import console
 
-    console().print(Text(f"job {found.job} ({found.generation}) is "), coloured(found.state), sep="")
+    since = f" since {_when(found.since_ms)}" if found.since_ms else ""
+    console().print(Text(f"job {found.job} ({found.generation}) is "), coloured(found.state), Text(since), sep="")
+    if found.state == "failed":
+        say(f"cause: {found.error}")
     columns = ("unit", "worker", "state", "processed", "acked", "watermark", "records", "late", "dead", "lost", "error")
     rows = [
         (
@@ -87,7 +103,7 @@ def _draw_status(found: JobStatus) -> None:
         say(f"problem: {problem['path']}: {problem['message']}" + (f" ({problem['hint']})" if problem["hint"] else ""))
     for warning in found.warnings:
         say(f"warning: {warning}")
-    if found.error:
+    if found.error and found.state != "failed":
         say(f"error: {found.error}")
 
 
@@ -146,7 +162,7 @@ def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = Fal
     rows = [
         (
             one.worker, str(one.pid), one.host, one.zone, coloured(one.state), f"{one.copies}/{one.slots}",
-            f"{one.cpu_s:.1f}", f"{one.rss_bytes >> 20:,}", one.address,
+            f"{one.cpu_s:.1f}", f"{one.rss_bytes >> 20:,}", f"{one.address} {one.turn}".strip(),
         )
         for one in found
     ]  # fmt: skip

@@ -35,6 +35,7 @@ def results(
     Without --follow or --until-idle it ends with the rows that are there now.
     """
     from services.cli.whereabouts import connected
+    from services.kernel.dataflow.sink_records import RowsOf
     from services.view.losses import dropped_as_late
     from services.view.reading import named_job, read_jobs, read_progress
     from services.view.tailing import read_topic
@@ -49,7 +50,8 @@ def results(
         if topic not in door.present:
             raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
         written = read_topic(door.log, topic, door.present[topic], follow=follow, until_idle_s=until_idle)
-        rows = ((partition, message) for partition, message in written if _is_of(plan, query, message))
+        ours = RowsOf(plan.job, plan.generation, query)
+        rows = ((partition, message) for partition, message in written if ours.batch(message.headers()) is not None)
         shown = (
             _with_meta(row, partition, message) if meta else row
             for partition, message in rows
@@ -70,13 +72,6 @@ def _sink(plan: Plan, query: str) -> OperatorPlan:
     if query not in sinks:
         raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)
     return sinks[query]
-
-
-def _is_of(plan: Plan, query: str, message: Message) -> bool:
-    """Whether the query wrote it, and no other job into the same topic."""
-    from services.kernel.dataflow.sink_records import batch_of
-
-    return batch_of(message.headers(), plan.job, plan.generation, query) is not None
 
 
 def _json_rows(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:

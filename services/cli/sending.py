@@ -108,16 +108,18 @@ def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bo
             writer.poll()
             show()
             time.sleep(0.002)
-    _report(writer, time.monotonic() - started, topic, interrupted(), as_json)
+    _report(writer, time.monotonic() - started, topic, interrupted(), feed.blank, as_json)
 
 
-def _report(writer: Writer, seconds: float, topic: str, interrupted: bool, as_json: bool) -> None:
+def _report(writer: Writer, seconds: float, topic: str, interrupted: bool, blank: int, as_json: bool) -> None:
     per_s = writer.acknowledged / max(seconds, 1e-9)
     if as_json:
         found = {"topic": topic, "records": writer.acknowledged, "seconds": round(seconds, 3)}
-        print_json({**found, "rate_per_s": round(per_s, 1), "interrupted": interrupted})
+        print_json({**found, "rate_per_s": round(per_s, 1), "interrupted": interrupted, "blank_lines": blank})
     else:
         say(f"{writer.acknowledged:,} records in {topic}, {seconds:.1f} s, {per_s:,.0f} records/s")
+    if blank and not as_json:
+        note(f"{blank:,} blank line{'s' * (blank > 1)} skipped")
     if interrupted:
         if not as_json:
             note(f"stopped: the first {writer.acknowledged:,} records are there to stay")

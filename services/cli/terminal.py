@@ -78,7 +78,7 @@ _STYLES = {
         "waiting",
         "restoring",
     ),
-    "red": ("failed", "stopped", "rejected", "exited", "fail", "down"),
+    "red": ("failed", "stopped", "rejected", "exited", "fail", "down", "stuck", "quarantined"),
 }
 
 

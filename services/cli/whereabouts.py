@@ -6,7 +6,8 @@ An option goes before the cluster that runs in the data directory, and that befo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from schemas.topics import ClusterTopics
 from services.cli.options import DEFAULT_DATA_DIR
 from services.cli.terminal import note
 from services.client.reaching import reach
-from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.errors import USAGE, CommandFailed, Retriable
 from services.node.cluster_files import ClusterFiles
 from services.node.disk import shortage
 from services.view.door import Door, Whereabouts
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from schemas.jobs import JobSpec
     from services.log.protocol import Log
     from services.node.settings import Settings
+
+
+LISTED_S, LOOK_AGAIN_S = 15.0, 0.5
+"""How long a command waits until Kafka lists its topics; each try of these takes up to 4 s."""
 
 
 def load_settings(data_dir: Path | None = None, kafka: str | None = None, **options: Any) -> Settings:
@@ -76,7 +81,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
         any_kafka: a Kafka without a cluster will do.
 
     Raises:
-        CommandFailed: there is none. Retriable: Kafka does not answer, known within 5 s.
+        CommandFailed: there is none, or Kafka does not answer, known after LISTED_S.
     """
     where = find(data_dir, kafka)
     if where.local and (short := shortage(where.data_dir)):
@@ -92,7 +97,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     log = open_log(where.bootstrap_servers, where.prefix, f"cli-{os.getpid()}")
     try:
         topics = ClusterTopics(where.prefix)
-        present = log.topics(() if any_kafka else [topics.submit])
+        present = _listed(log, where, () if any_kafka else [topics.submit])
         if not any_kafka and topics.submit not in present:
             message = f"there is no cluster '{where.prefix}' on Kafka at {where.bootstrap_servers}"
             raise CommandFailed(message, f"start one: `holdfast up --kafka {where.bootstrap_servers}`")
@@ -102,6 +107,33 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     finally:
         _say_refused(log)
         log.close()
+
+
+def _listed(
+    log: Log,
+    where: Whereabouts,
+    needed: Sequence[str],
+    clock_s: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, int]:
+    """The topics on Kafka. On a machine that is overloaded, or whose Kafka starts, a person waits for them.
+
+    Raises CommandFailed.
+    """
+    from services.log.login import LoginRefused
+
+    began_s = clock_s()
+    while True:
+        try:
+            return log.topics(needed)
+        except LoginRefused as error:
+            raise CommandFailed(str(error), "`holdfast settings` lists those that are set") from error
+        except Retriable as error:
+            if clock_s() - began_s < LISTED_S:
+                sleep(LOOK_AGAIN_S)
+                continue
+            message = f"Kafka at {where.bootstrap_servers} has not listed its topics within {LISTED_S:g} s"
+            raise CommandFailed(f"{message}: {error}", "if its machine is overloaded, try again") from error
 
 
 def _say_refused(log: Log) -> None:

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from schemas.topics import Partition
+from services.controller.core.job import SETTLED
+from services.controller.kept import delete_over, kept
 from services.kernel.errors import CommandFailed
 from services.view.door import Door
+from services.view.reading import read_jobs
 
 LISTEN_S = 3.0
 """A cluster that runs writes heartbeats many times in it."""
@@ -19,17 +22,29 @@ LISTEN_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """A topic of the cluster. owner: cluster, or job@generation."""
+    """A topic of the cluster. owner: cluster, or job@generation.
+
+    kept_until_ms: of dead letters of a job that is gone: time of day when the topic goes, too; else None.
+    """
 
     topic: str
     partitions: int
     owner: str
+    kept_until_ms: int | None = None
 
 
 def owned(door: Door) -> list[TopicLine]:
     """Every topic of the cluster that exists, by name."""
     lines = ((name, count, door.topics.owner(name)) for name, count in sorted(door.present.items()))
-    return [TopicLine(name, count, owner) for name, count, owner in lines if owner is not None]
+    until = {one.topics.dead_letters: one.until_ms or 0 for one in kept(door.log, door.topics, door.present)}
+    return [TopicLine(name, count, owner, until.get(name)) for name, count, owner in lines if owner is not None]
+
+
+def clean_over(door: Door) -> list[TopicLine]:
+    """Deletes dead letters of ended jobs whose time is over, as the controller does, also while the cluster runs."""
+    lines, live = owned(door), {one.generation for one in read_jobs(door).jobs() if one.state not in SETTLED}
+    deleted = set(delete_over(door.log, door.topics, int(time.time() * 1000), lambda one: one not in live))
+    return [line for line in lines if line.topic in deleted]
 
 
 def clean(door: Door, sleep: Callable[[float], None] = time.sleep) -> list[TopicLine]:

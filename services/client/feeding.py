@@ -8,6 +8,7 @@ holds many rows, for sources whose format is arrow. Source: JOBS "send ... feed 
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import tempfile
 import zlib
@@ -30,8 +31,11 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Kafka takes no record of that size; a longer one is a file without line ends, or with a quote never closed."""
 
 
+_BLANK = re.compile(rb"^[ \t\r]*\n|^[ \t\r]+\Z", re.MULTILINE)
+
+
 class Feed:
-    """A file being read. share: how much of it has been, from 0 to 1.
+    """A file being read. share: how much of it has been, from 0 to 1. blank: lines skipped, since they hold nothing.
 
     Args:
         raw: of a csv file, the lines without the header, as they are.
@@ -62,7 +66,7 @@ class Feed:
         if arrow and not self._table:
             raise UnusableFile(f"{path} has no Arrow records", "a source of format arrow reads parquet and arrow files")
         self._check_exists()
-        self.share = 0.0
+        self.share, self.blank = 0.0, 0
 
     @property
     def _table(self) -> bool:
@@ -108,7 +112,8 @@ class Feed:
                 yield block
 
     def whole_lines(self, quoted: bool = False) -> Iterator[bytes]:
-        """The file in pieces that end where a line ends; with `quoted`, not inside quotes."""
+        """The file without its blank lines, in pieces that end where a line ends; with `quoted`, not inside quotes."""
+        self.blank = 0  # a csv file is read more than once
         with self.path.open("rb") as file:
             size = max(1, self.path.stat().st_size)
             text = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if self.compressed else file
@@ -117,11 +122,24 @@ class Feed:
                 self.share = min(1.0, file.tell() / size)
                 lines, rest = _cut(rest + piece, quoted)
                 if lines:
-                    yield lines
+                    yield from self._filled(lines, quoted)
                 elif len(rest) > MAX_RECORD_BYTES:
                     raise UnusableFile(f"{self.path} has a record of over {MAX_RECORD_BYTES >> 20} MiB", self._long())
-            if rest:
-                yield rest
+            yield from self._filled(rest, quoted)
+
+    def _filled(self, lines: bytes, quoted: bool) -> Iterator[bytes]:
+        """The lines that hold anything. To csv's reader a blank line is a row of nulls, unless it is inside quotes."""
+        if _BLANK.search(lines):
+            if quoted and b'"' in lines:
+                *found, last = split_quoted(lines)
+                kept = [line for line in found if line.strip()]
+                self.blank += len(found) - len(kept) + bool(last and not last.strip())
+                lines = b"".join(line + b"\n" for line in kept) + (last if last.strip() else b"")
+            else:
+                lines, blank = _BLANK.subn(b"", lines)
+                self.blank += blank
+        if lines:
+            yield lines
 
     def _long(self) -> str:
         return "is a quote left open?" if self.format == "csv" else "one JSON object a line"

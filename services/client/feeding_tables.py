@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,7 +45,7 @@ def csv_lines(lines: Lines, path: Path, columns: Sequence[str]) -> Iterator[byte
     A file whose header has just these columns passes as it stands. Raises UnusableFile if a column is missing.
     """
     table = _Csv(lines, path, ())
-    header = table.header()
+    header = table.header
     if missing := [column for column in columns if column not in header]:
         hint = f"the header has: {', '.join(header)}"
         raise UnusableFile(f"{path} has no column {', '.join(missing)}", hint)
@@ -61,6 +62,7 @@ class _Csv:
     def __init__(self, lines: Lines, path: Path, null: Sequence[str]) -> None:
         self._lines, self._path, self._null = lines, path, ["", *null]
 
+    @cached_property
     def header(self) -> list[str]:
         """The names of its columns."""
         return self._columns(_first_line(next(self._lines(True), b""))[0])
@@ -71,7 +73,7 @@ class _Csv:
             yield _first_line(block)[1] if index == 0 else block
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        columns, row = self.header(), 1
+        columns, row = self.header, 1
         for text in self.bodies():
             if text.strip():
                 frame = self._frame(text, columns, row)

@@ -173,7 +173,6 @@ class LocalRun:
             worker=_WORKER.worker,
             incarnation=_WORKER.incarnation,
             time_ms=self._time_ms(),
-            sequence=self._turns,
             slots=_WORKER.slots,
             decided=self._worker.decided,
             versions=library_versions(),

@@ -19,10 +19,11 @@ from schemas.plans import Plan, Skip
 from schemas.topics import JobTopics, Partition
 from services.kernel.codecs.frames import payload_of
 from services.kernel.errors import USAGE, CommandFailed
-from services.kernel.logs.admitted import Admitted, Skipped
-from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.cuts import of_plan
 from services.kernel.plans.layout import commit_logs, data_topics
+from services.log.cut_logs import cuts_base
+from services.log.jobs import read_admitted
 from services.log.protocol import Log
 from services.view.door import Door
 from services.worker.sinks.position import newest_cut
@@ -68,7 +69,8 @@ class Search:
 
     def _cuts(self) -> None:
         """Cuts that cannot be read, and valid cuts of records that do not exist."""
-        at, log = Partition(self.topics.cuts, 0), of_plan(self.plan)
+        at = Partition(self.topics.cuts, 0)
+        log = of_plan(self.plan, base=cuts_base(self.log, self.plan, at))
         topics = {
             f"{source.operator}-{index}": source.topic
             for source in self.plan.sources
@@ -153,13 +155,7 @@ def search(door: Door, plan: Plan) -> list[PoisonLine]:
 
 def skipped(door: Door, generation: str) -> Skipped:
     """The records that people have decided to skip so far."""
-    admitted = Admitted()
-    for message in door.log.scan(Partition(door.topics.plans, 0)):
-        try:
-            admitted.read(decode_decision(message.value() or b""))
-        except msgspec.DecodeError:
-            continue
-    return admitted.skipped(generation)
+    return read_admitted(door.log, door.topics).skipped(generation)
 
 
 def place(text: str, plan: Plan, topics: JobTopics, present: Mapping[str, int]) -> tuple[Partition, int]:

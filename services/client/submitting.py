@@ -140,8 +140,8 @@ def command(door: Door, kind: str, job: JobLine, timeout_s: float, start: str = 
                 return record if isinstance(record, Ended) else Counts()
             if isinstance(record, Event) and record.kind == "command-refused" and record.job == job.job:
                 raise CommandFailed(f"refused: {record.detail}")
-            if isinstance(record, Status) and record.generation == job.generation and record.state == "failed":
-                raise CommandFailed(f"job {job.job} failed: {record.error}")
+            if isinstance(record, Status) and kind != "cancel" and _failed(record, job):
+                raise CommandFailed(f"job {job.job} failed: {record.error}", f"`holdfast cancel {job.job}` ends it")
     raise CommandFailed(f"{kind} of {job.job} is not done after {timeout_s:g} s", "it continues: see `holdfast status`")
 
 
@@ -163,6 +163,10 @@ def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: f
     raise CommandFailed(
         f"{unit} is not under {scheme} after {timeout_s:g} s", "it changes once its copies allow it: `holdfast units`"
     )
+
+
+def _failed(record: Status, job: JobLine) -> bool:
+    return (record.generation, record.state) == (job.generation, "failed")
 
 
 def _done(record: object, kind: str, job: JobLine) -> bool:

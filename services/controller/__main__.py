@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 
@@ -26,9 +24,12 @@ from services.log.backlog import Backlog
 from services.log.catching_up import catch_up, continue_group, recent
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
+from services.log.health import Health, answering, reading
+from services.log.jobs import positions, read_jobs
 from services.log.metrics import of_process, of_refusals
-from services.log.opening import gate, look_at_secret, open_log
-from services.log.service_log import open_service_log
+from services.log.opening import gate, look_at_secret, open_log, refused_by
+from services.log.protocol import Log
+from services.log.service_log import close_service_log, open_service_log
 
 HISTORY_MS = 60_000
 """A controller that starts reads no older heartbeats. Of a worker that none of these says anything the silence, or the
@@ -69,23 +70,31 @@ async def run(settings: ControllerSettings) -> int:
         versions=library_versions(),
         allow=settings.allow,
         durability=durability,
+        safe_s=settings.trim_after_s or None,
     )
     kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
     assigned = Partition(topics.assignments, 0)
     standings = read_standings(log, assigned)
-    conductor.begin(standings)
-    begins = log.offsets(kinds, "start") | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
+    jobs = read_jobs(log, topics)
+    conductor.begin(standings, jobs)
+    begins = positions(log, topics, jobs) | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
     begins[assigned] = standings.next
     backlog = Backlog.of(log, kinds, begins)
     shell = Shell(conductor, log, backlog, time_ms)
+    health = _health(settings, conductor, log, Partition(topics.events, 0))
+    if settings.metrics_port:
+        _serve_metrics(settings, conductor, refused_by(log), health)
     nexts = catch_up(log, begins, shell.feed)
     backlog.trimmed(nexts)
     names = {partition: kind.value for partition, kind in kinds.items()}
-    read = continue_group(log, group, nexts, shell.read)
-    app = make_app(group, settings.kafka, client_settings(), names, read, shell.passed, gate(log))
-    if settings.metrics_port:
-        _serve_metrics(settings, conductor)
-    app.timer(TICK_S)(shell.tick)
+    agents = continue_group(log, group, nexts, shell.read, shell.passed, [Partition(topics.heartbeats, 0)])
+    app = make_app(group, settings.kafka, client_settings(), names, agents.read, agents.passed, gate(log))
+
+    async def tick() -> None:
+        health.turned()
+        await shell.tick()
+
+    app.timer(TICK_S)(tick)
     app.task(shell.act)
     await app.start()
     _log.info("controller runs", kafka=settings.kafka, cluster=settings.cluster, name=settings.controller)
@@ -98,23 +107,30 @@ async def run(settings: ControllerSettings) -> int:
     return 0 if stopped.is_set() else 1
 
 
-def _serve_metrics(settings: ControllerSettings, conductor: Conductor) -> None:
+def _health(settings: ControllerSettings, conductor: Conductor, log: Log, events: Partition) -> Health:
+    checks = {"log": reading(lambda: conductor.core.acting), "kafka": answering(log, events)}
+    return Health(settings.controller, "controller", checks)
+
+
+def _serve_metrics(
+    settings: ControllerSettings, conductor: Conductor, unsealed: Callable[[], dict[str, int]], health: Health
+) -> None:
     from services.log.metrics_server import registry_of, serve
 
     name = settings.controller
-    sources = of_process(name, "controller"), of_jobs(conductor.core), of_refusals(conductor.refusals.most)
-    serve(registry_of(*sources), settings.metrics_port, settings.metrics_address)
+    refusals = of_refusals(conductor.refusals.most, unsealed)
+    sources = of_process(name, "controller"), of_jobs(conductor.core), refusals
+    serve(registry_of(*sources), settings.metrics_port, settings.metrics_address, health)
 
 
 def main() -> int:
     settings = ControllerSettings()
-    open_service_log(settings.log_level)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    open_service_log(settings.log_level, settings.log_format, controller=settings.controller)
     return asyncio.run(run(settings))
 
 
 if __name__ == "__main__":
     status = main()
-    sys.stderr.flush()
+    close_service_log()
     # Client threads may be waiting for a broker that does not answer: nobody waits for them.
     os._exit(status)

@@ -1,6 +1,6 @@
 """Between Faust and the core: agents feed it in the event loop, one thread carries out what blocks.
 
-Source: PROTOCOL 1. Every replica is a consumer group of its own. It is fed what was there when it started, assignments
+Source: PROTOCOL 1. Every replica is a consumer group of its own. It is fed what was there when it started, decided logs
 from a snapshot and heartbeats from near their end on; its agents read what comes behind that, and then it acts.
 """
 

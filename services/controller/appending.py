@@ -26,7 +26,7 @@ class Appending:
         self._outcomes: list[Outcome] = []
         self.unanswered = 0
 
-    def append(self, action: Action, partition: Partition, value: bytes, key: bytes | None = None) -> None:
+    def append(self, action: Action, partition: Partition, value: bytes | None, key: bytes | None = None) -> None:
         done = partial(self._answered, action)
         self.unanswered += 1
         try:

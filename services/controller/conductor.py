@@ -17,7 +17,7 @@ from schemas import assignments, cuts, events, heartbeats, plans, progress
 from schemas.assignments import Assignment
 from schemas.cuts import Control
 from schemas.events import Event
-from schemas.plans import Plan, Skip
+from schemas.plans import Plan, Skip, Snapshot
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.controller.appending import Appending
 from services.controller.core import actions as do
@@ -25,8 +25,12 @@ from services.controller.core import events as happened
 from services.controller.core.controller import Controller
 from services.controller.counts import counts_of
 from services.controller.ends import beginnings, ends_of_sources
+from services.controller.kept import delete_over, until_ms
+from services.controller.ranges import records_of
+from services.controller.rooting import Rooting
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.jobs import EVERY, Jobs
 from services.kernel.logs.refusals import Refusals
 from services.kernel.logs.standings import Standings
 from services.kernel.plans.layout import commit_logs, data_topics
@@ -38,7 +42,22 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-_BLOCKING = (do.Draft, do.CreateTopics, do.DeleteTopics, do.FenceIds)
+_BLOCKING = (
+    do.Draft,
+    do.CreateTopics,
+    do.DeleteTopics,
+    do.TrimLogs,
+    do.FenceIds,
+    do.FindRecords,
+    do.DeleteKept,
+)
+
+ROOT_MS = 500
+"""Between two looks whether a snapshot is due, or a trim."""
+KEPT_LOOK_MS = 5 * 60_000
+"""How often it is looked for dead letters that need be kept no longer."""
+LEAST_KEPT_MS = 3_600_000
+"""While its job runs a dead letter can be seen for so long."""
 
 
 class Kind(Enum):
@@ -57,6 +76,8 @@ class Conductor:
         time_ms: time of day.
         versions: of the libraries that plans pin.
         allow: modules that Python operators may come from.
+        snapshot_every: records of `jobs.plans` and `jobs.submit` between two snapshots. safe_s: age of a snapshot that
+            both are trimmed to; None: they never are.
     """
 
     def __init__(
@@ -69,6 +90,8 @@ class Conductor:
         versions: Mapping[str, str],
         allow: Sequence[str] = (),
         durability: Durability | None = None,
+        snapshot_every: int = EVERY,
+        safe_s: float | None = None,
     ) -> None:
         self.core, self.cluster = core, cluster
         self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
@@ -76,6 +99,9 @@ class Conductor:
         self._drafter: Drafter | None = None
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
+        self._looked_ms = time_ms()
+        self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s)
+        self._rooted_ms = 0
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:
@@ -94,17 +120,30 @@ class Conductor:
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
-    def begin(self, standings: Standings) -> None:
-        """Assignments are fed from where units and goals stand so."""
+    def begin(self, standings: Standings, jobs: Jobs) -> None:
+        """What is fed comes behind this: how units and goals stand, and what counts of jobs."""
         self._handle(happened.AssignmentsBegun(standings), self._time_ms())
+        self.rooting.begin(jobs)
+        for plan in jobs.records():
+            self._take(Kind.PLANS, plan.offset, plan.time_ms, plan.record.encode())
+        for command in () if jobs.base is None else jobs.base.commands:
+            self._take(Kind.SUBMIT, command.offset, command.time_ms, command.record.encode())
 
     def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
         """A record of a cluster topic; a malformed one is counted, reported once, and skipped."""
+        now_us = self._time_ms() * 1000
         try:
-            event = _event(kind, offset, timestamp_ms, value or b"")
+            if kind is Kind.PLANS and self.rooting.planned(offset, timestamp_ms, value or b"", now_us) is None:
+                return
+            self._take(kind, offset, timestamp_ms, value or b"")
         except msgspec.DecodeError as error:
             self._refuse(Partition(self._topic(kind), 0), offset, error)
-            return
+        if kind is Kind.SUBMIT:
+            self.rooting.submitted(offset, timestamp_ms, value or b"", now_us)
+        self._publish_differing()
+
+    def _take(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> None:
+        event = _event(kind, offset, timestamp_ms, value)
         if event is None:
             return
         now_ms = self._time_ms()
@@ -126,16 +165,42 @@ class Conductor:
 
     def tick(self, now_ms: int) -> None:
         self._handle(happened.Ticked(), now_ms)
+        if self.core.acting and now_ms - self._looked_ms >= KEPT_LOOK_MS:
+            self._looked_ms = now_ms
+            over = frozenset(job.generation for job in self.core.jobs.values() if job.over)
+            retired = self.core.goals.standings.assigned.retired.joined(self.rooting.jobs.admitted.retired)
+            self._pending.append(do.DeleteKept(over, retired))
+        if self.core.acting and now_ms - self._rooted_ms >= ROOT_MS:
+            self._rooted_ms = now_ms
+            if (record := self.rooting.due(now_ms)) is not None:
+                self._pending.append(do.AppendRoot(record))
+            if (upto := self.rooting.trims.due(now_ms * 1000)) is not None:
+                self._pending.append(do.TrimLogs(upto))
+
+    def _publish_differing(self) -> None:
+        """A snapshot that differs is a bug, or a stranger's doing."""
+        for offset in self.rooting.differs:
+            detail = f"the snapshot at {offset} of {self.cluster.plans} is not what the records below it say"
+            self._publish_event(Event(self._time_ms(), "snapshot-differs", detail=detail))
+        self.rooting.differs.clear()
 
     def settle(self, outcomes: Iterable[happened.Outcome]) -> None:
         """What became of the actions that `carry_out` was given."""
         for outcome in outcomes:
             if isinstance(outcome, happened.Failed):
+                self._withdraw(outcome.action)
                 _log.warning("action failed", action=type(outcome.action).__name__, cause=outcome.cause)
             self._handle(outcome, self._time_ms())
 
     def _handle(self, event: happened.Event, now_ms: int) -> None:
         self._pending += self.core.handle(event, now_ms)
+
+    def _withdraw(self, action: do.Action) -> None:
+        match action:
+            case do.AppendRoot(record):
+                self.rooting.withdraw(record)
+            case do.TrimLogs():
+                self.rooting.trims.withdraw()
 
     def _refuse(self, partition: Partition, offset: int, error: Exception) -> None:
         _log.debug("record refused", at=f"{partition} {offset}", error=str(error))
@@ -199,12 +264,22 @@ class Conductor:
                 self._log.create(self._durability.of(self._specs(plan)))
             case do.DeleteTopics(plan):
                 self._log.delete(self._left_behind(plan))
+            case do.TrimLogs(upto):
+                self._log.trim(upto)
             case do.FenceIds(plan):
                 self._fence(plan)
                 return [
                     happened.Counted(plan.generation, counts_of(self._log, self.cluster, plan)),
                     happened.Done(action),
                 ]
+            case do.DeleteKept(ended, retired):
+                gone = lambda generation: generation in ended or retired.has(generation)  # noqa: E731
+                delete_over(self._log, self.cluster, self._time_ms(), gone)
+                return []
+            case do.FindRecords(plan, unit, batch):
+                where = Partition(self._names(plan).cuts, 0)
+                records = records_of(self._log, plan, where, batch) if batch else ""
+                return [happened.Found(plan.generation, unit, records), happened.Done(action)]
             case _:
                 self._append(action)
                 return []
@@ -225,7 +300,14 @@ class Conductor:
 
     def _append(
         self,
-        action: do.AppendDecision | do.AppendGoal | do.AppendControl | do.PublishStatus | do.PublishEvent,
+        action: do.AppendDecision
+        | do.AppendGoal
+        | do.AppendRetired
+        | do.AppendRoot
+        | do.ForgetStatus
+        | do.AppendControl
+        | do.PublishStatus
+        | do.PublishEvent,
     ) -> None:
         match action:
             case do.AppendDecision(decision):
@@ -233,6 +315,13 @@ class Conductor:
             case do.AppendGoal(goal):
                 record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), goals=(goal,)))
                 self._appending.append(action, Partition(self.cluster.assignments, 0), record)
+            case do.AppendRetired(retired):
+                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), retired=retired))
+                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
+            case do.AppendRoot(root):
+                self._appending.append(action, Partition(self.cluster.plans, 0), plans.encode(root))
+            case do.ForgetStatus(label):
+                self._appending.append(action, Partition(self.cluster.status, 0), None, label.encode())
             case do.AppendControl(plan, kind, offset, start):
                 where = Partition(self._names(plan).cuts, 0)
                 ends = ends_of_sources(self._log, plan, where) if kind == "drain" else {}
@@ -248,14 +337,21 @@ class Conductor:
         return self.cluster.job(plan.job, plan.generation)
 
     def _left_behind(self, plan: Plan) -> set[str]:
-        """The topics that go with a generation; `keep_cuts` keeps what a replay reads."""
+        """The topics that go with a generation: all but its dead letters; `keep_cuts` keeps what a replay reads."""
         names = self._names(plan)
         found = {spec.name for spec in (*self._specs(plan), names.replayed)}
+        keeps = plan.spec.get("keep_dead_letters_s", 0) > 0 and names.dead_letters in self._log.topics()
+        if keeps and until_ms(self._log, names) is not None:
+            found -= {names.dead_letters, names.replayed.name}
         of_spark = {*commit_logs(plan), *(spark.topic for spark in plan.spark)}
         return found - names.recorded - of_spark if plan.spec.get("keep_cuts") else found
 
     def _specs(self, plan: Plan) -> list[TopicSpec]:
-        return self._names(plan).specs(len(plan.units), data_topics(plan))
+        names, spec = self._names(plan), plan.spec
+        if "keep_dead_letters_s" not in spec:
+            return names.specs(len(plan.units), data_topics(plan))
+        keep_ms = max(int(1000 * spec["keep_dead_letters_s"]), LEAST_KEPT_MS)
+        return names.specs(len(plan.units), data_topics(plan), keep_ms, spec["keep_dead_letters_bytes"])
 
 
 def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened.Event | None:
@@ -268,7 +364,7 @@ def _event(kind: Kind, offset: int, timestamp_ms: int, value: bytes) -> happened
             return happened.Submitted(offset, timestamp_ms, value)
         case Kind.PLANS:
             decision = decode_decision(value)
-            return None if isinstance(decision, Skip) else happened.DecisionRead(decision)
+            return None if isinstance(decision, Skip | Snapshot) else happened.DecisionRead(decision)
         case Kind.ASSIGNMENTS:
             return happened.AssignmentRead(assignments.decode(value), offset)
         case Kind.HEARTBEATS:

@@ -1,4 +1,4 @@
-"""What Prometheus may ask of a controller: how many jobs there are, by their state."""
+"""What Prometheus may ask of a controller: which jobs there are, and in which state."""
 
 from __future__ import annotations
 
@@ -6,19 +6,35 @@ from collections import Counter
 from collections.abc import Iterator
 
 from services.controller.core.controller import Controller
+from services.controller.core.job import Job
 from services.controller.core.status import STATES
 from services.log.metrics import REFUSED, Metric, Read, Sample
 
-JOBS = Metric("holdfast_jobs", "gauge", ("state",), "Jobs that the controller knows, by how far their life has come")
-OF_CONTROLLER = (JOBS, REFUSED)
+JOBS = Metric("holdfast_jobs", "gauge", ("state",), "Jobs that the controller knows, by their state")
+STATE = Metric("holdfast_job_state", "gauge", ("job", "generation", "state"), "Always 1: of each job that is not over")
+UNITS = Metric("holdfast_job_units", "gauge", ("job", "generation"), "Units of the job")
+UP = Metric("holdfast_job_units_running", "gauge", ("job", "generation"), "Units that some copy serves")
+OF_CONTROLLER = (JOBS, STATE, UNITS, UP, REFUSED)
+
+
+def state_of(job: Job) -> str:
+    """As `jobs.status` has it: of one that runs also whether it has failed, is paused or waits."""
+    return STATES[job.life.phase] if job.published is None else job.published.state
 
 
 def of_jobs(core: Controller) -> Read:
     """Each job once, ended and rejected ones too."""
 
     def read() -> Iterator[Sample]:
-        states = Counter(STATES[job.life.phase] for job in list(core.jobs.values()))
+        jobs = list(core.jobs.values())
+        states = Counter(map(state_of, jobs))
         for state in sorted(states):
             yield JOBS.of(states[state], state)
+        for job in jobs:
+            if not job.over:
+                named = job.name, job.generation
+                yield STATE.of(1, *named, state_of(job))
+                yield UNITS.of(len(job.units), *named)
+                yield UP.of(0 if job.published is None else job.published.available, *named)
 
     return read

@@ -1,6 +1,6 @@
 """Drives a conductor by polling a Log's reader: for `holdfast try` and tests, where one thread does everything.
 
-Source: PROTOCOL 1: a controller reads everything from the start, assignments from a snapshot on.
+Source: PROTOCOL 1: a controller reads assignments, plans and commands from a snapshot on.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from services.controller.conductor import Conductor, Kind
 from services.controller.watching import Watching
 from services.log.aged import poll_aged
 from services.log.assignments import read_standings
+from services.log.jobs import positions, read_jobs
 from services.log.protocol import Chunk, Log
 
 TICK_MS = 50
@@ -34,9 +35,11 @@ class Polling:
         self._reader = log.reader("controller")
         assigned = Partition(conductor.cluster.assignments, 0)
         standings = read_standings(log, assigned)
-        conductor.begin(standings)
+        jobs = read_jobs(log, conductor.cluster)
+        conductor.begin(standings, jobs)
         self.decided = standings.next
-        self._reader.assign(log.offsets(self._kinds, "start") | {assigned: standings.next})
+        begins = positions(log, conductor.cluster, jobs) | {assigned: standings.next}
+        self._reader.assign(log.offsets(self._beats, "start") | begins)
 
     def turn(self, timeout_s: float = 0.0) -> bool:
         """Reads what is there, carries out what follows; True if anything was read."""

@@ -7,10 +7,11 @@ import secrets
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from services.log.log_settings import LogSettings
 from services.log.metrics_settings import MetricsSettings
 
 
-class ControllerSettings(MetricsSettings):
+class ControllerSettings(LogSettings, MetricsSettings):
     """What a controller needs to know before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
@@ -24,7 +25,12 @@ class ControllerSettings(MetricsSettings):
     replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
     min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
-    log_level: str = Field("info")
+    trim_after_s: float = Field(
+        600.0,
+        ge=0,
+        le=7 * 86_400,
+        description="age at which snapshots of assignments and jobs take the place of the records below; 0: never",
+    )
 
     @property
     def allow(self) -> list[str]:

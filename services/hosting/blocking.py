@@ -1,17 +1,22 @@
 """Calls that block (transactions, DeleteRecords, restores) run beside the loop; their outcomes come back to it.
 
 Source: PROTOCOL 5. Calls have lanes, since a call waits as long as Kafka does: while a broker is away, one unit's
-transaction or trim must not hold up those of units whose partitions have a leader.
+transaction or trim must not hold up those of units whose partitions have a leader. A call that hangs is given up: its
+thread is left to itself, and its lane continues (docs/decisions/0060).
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from services.kernel.errors import Retriable, WorkerUnfit
 
 Call = Callable[[], Any]
 Done = Callable[[Any], None]
@@ -20,6 +25,29 @@ Done = Callable[[Any], None]
 QUEUE_LIMIT = 1_000
 MAX_THREADS = 32
 CLOSE_S = 5.0
+MOST_HUNG = 8
+"""With so many threads that hang the process ends: whatever it is, only a fresh one may be free of it."""
+LOOK_S = 0.25
+
+_call = threading.local()
+
+
+def further() -> None:
+    """Said within a call by one that may take minutes, such as a restore: it has come further, and does not hang."""
+    under_way: _Call | None = getattr(_call, "under_way", None)
+    if under_way is not None:
+        under_way.further_s = time.monotonic()
+
+
+@dataclass(slots=True)
+class _Call:
+    """further_s: when it last came further; inf before it begins. given_up: nobody waits for its outcome any more."""
+
+    call: Call
+    done: Done
+    lane: str
+    further_s: float = field(default=math.inf)
+    given_up: bool = False
 
 
 class Blocking(Protocol):
@@ -65,30 +93,42 @@ class Inline:
 class BlockingThreads:
     """Runs calls in daemon threads, of which there are as many as lanes are busy, up to a limit.
 
-    `run` waits while QUEUE_LIMIT calls are under way. `run`, `poll` and `close` are for one thread.
+    `run` waits while QUEUE_LIMIT calls are under way. `run`, `poll` and `close` are for one thread. gave_up: called in
+    `poll` with what to say of a call that hangs.
+
+    Args:
+        patience_s: a call that comes no further for so long is given up: its outcome is Retriable. Whatever it may
+            still do must be harmless: a transaction is fenced, an image is never opened, a trim was due anyway.
     """
 
-    def __init__(self, name: str, limit: int = MAX_THREADS) -> None:
-        self._name, self._limit = name, limit
+    def __init__(self, name: str, limit: int = MAX_THREADS, patience_s: float = math.inf) -> None:
+        self._name, self._limit, self._patience_s = name, limit, patience_s
+        self.gave_up: Callable[[str], None] = lambda cause: None
         self._lock = threading.Lock()
-        self._lanes: dict[str, deque[tuple[Call, Done]]] = {}
+        self._lanes: dict[str, deque[_Call]] = {}
         self._ready: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(QUEUE_LIMIT)
         self._threads: list[threading.Thread] = []
-        self._spare = 0
+        self._spare = self._hung = self._started = 0
         self._outcomes: deque[tuple[Done, Any]] = deque()
         self._count = 0
+        self._looked_s = time.monotonic()
 
     def run(self, call: Call, done: Done, lane: str = "") -> None:
         self._room.acquire()
+        if not self._count:
+            self._looked_s = time.monotonic()
         self._count += 1
         with self._lock:
             calls = self._lanes.setdefault(lane, deque())
-            calls.append((call, done))
+            calls.append(_Call(call, done, lane))
             if len(calls) == 1:
                 self._offer(lane)
 
     def poll(self) -> bool:
+        """Raises WorkerUnfit when too many calls hang."""
+        if self._count:
+            self._look(time.monotonic())
         some = bool(self._outcomes)
         while self._outcomes:
             done, outcome = self._outcomes.popleft()
@@ -108,29 +148,74 @@ class BlockingThreads:
         for thread in self._threads:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
 
+    def _look(self, now_s: float) -> None:
+        """Gives up what hangs. Time in which nobody looked does not count: then the whole process stood still."""
+        late_s, self._looked_s = now_s - self._looked_s, now_s
+        with self._lock:
+            begun = [calls[0] for calls in self._lanes.values() if calls[0].further_s < math.inf]
+            for one in begun if late_s > LOOK_S else ():
+                one.further_s += late_s - LOOK_S
+            hung = [one for one in begun if now_s - one.further_s > self._patience_s]
+            for one in hung:
+                self._give_up(one)
+        for one in hung:
+            what = f"of {one.lane} " if one.lane else ""
+            cause = f"{self._name}: a call {what}came no further for {self._patience_s:g} s, and is given up"
+            self._room.release()
+            self._outcomes.append((one.done, Retriable(cause)))
+            self.gave_up(cause)
+        if self._hung >= MOST_HUNG:
+            raise WorkerUnfit(f"{self._hung} calls of {self._name} hang")
+
     def _offer(self, lane: str) -> None:
         """To a thread that has nothing to do, or a new one; with the lock held."""
         self._ready.put(lane)
         if self._spare > 0:
             self._spare -= 1
-        elif len(self._threads) < self._limit:
-            name = f"{self._name}-{len(self._threads) + 1}"
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        """Another thread, unless there are enough, of which those that hang are none; with the lock held."""
+        if len(self._threads) - self._hung < self._limit:
+            self._started += 1
+            name = f"{self._name}-{self._started}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 
+    def _over(self, lane: str) -> bool:
+        """The first call of a lane is over: whether the lane has another; with the lock held."""
+        calls = self._lanes[lane]
+        calls.popleft()
+        if not calls:
+            del self._lanes[lane]
+        return bool(calls)
+
+    def _give_up(self, one: _Call) -> None:
+        """With the lock held. Its thread no longer counts, so another may start for what waits."""
+        one.given_up = True
+        self._hung += 1
+        if self._over(one.lane):
+            self._offer(one.lane)
+        elif not self._ready.empty():
+            self._start()
+
     def _work(self) -> None:
         while (lane := self._ready.get()) is not None:
-            call, done = self._lanes[lane][0]
-            self._outcomes.append((done, _outcome(call)))
-            self._room.release()
+            one = self._lanes[lane][0]
+            one.further_s = time.monotonic()
+            _call.under_way = one
+            outcome = _outcome(one.call)
             with self._lock:
-                calls = self._lanes[lane]
-                calls.popleft()
-                if calls:
+                if one.given_up:
+                    self._hung -= 1
+                    self._threads.remove(threading.current_thread())
+                    return
+                self._outcomes.append((one.done, outcome))
+                self._room.release()
+                if self._over(lane):
                     self._ready.put(lane)
-                else:
-                    del self._lanes[lane]
                 if self._ready.empty():
                     self._spare += 1
 

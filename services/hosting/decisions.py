@@ -15,9 +15,10 @@ from schemas.assignments import Flags, split_unit_key
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
 from services.hosting.identity import Identity
-from services.kernel.logs.admitted import Admitted, Skipped
+from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.admitted import decode as decode_decision
 from services.log.assignments import read_standings
+from services.log.jobs import read_jobs
 from services.log.protocol import Chunk, Log
 
 Refuse = Callable[[Partition, int, object], None]
@@ -37,7 +38,8 @@ class Named:
 class Decisions:
     """Which copies are to be here, as far as was read.
 
-    positions: where a reader begins. decided: offset of the last assignment that was read.
+    positions: where a reader begins. decided: offset of the last assignment that was read. caught_up: each log was read
+    to an end.
 
     Raises Retriable.
     """
@@ -46,12 +48,16 @@ class Decisions:
         self._identity, self._topics, self._refuse = identity, topics, refuse
         partition = Partition(topics.assignments, 0)
         standings = read_standings(log, partition)
-        self.positions = {Partition(topics.plans, 0): 0, partition: standings.next}
+        jobs = read_jobs(log, topics)
+        self.positions = {Partition(topics.plans, 0): jobs.next, partition: standings.next}
         self.decided = standings.next - 1
-        self.assigned, self._admitted = standings.assigned, Admitted()
+        self.assigned, self._admitted = standings.assigned, jobs.admitted
+        self._unread = set(self.positions)
 
     def read(self, chunk: Chunk) -> bool:
         """Whether anything changed. A record that cannot be read is refused and skipped."""
+        if chunk.end is not None:
+            self._unread.discard(chunk.partition)
         changed = False
         for message in chunk.messages:
             try:
@@ -63,6 +69,10 @@ class Decisions:
             except msgspec.DecodeError as error:
                 self._refuse(chunk.partition, message.offset(), error)
         return changed
+
+    @property
+    def caught_up(self) -> bool:
+        return not self._unread
 
     def skipped(self, generation: str) -> Skipped:
         """Records of a job's own topics that a person has skipped."""

@@ -1,4 +1,5 @@
-"""Signs of life: a thread of its own with a producer of its own, so that a busy loop does not look like a dead worker.
+"""Signs of life: a thread of its own with a producer of its own, so that a busy loop does not look like a dead worker;
+what the loop is at, so that one that hangs does.
 
 Source: PROTOCOL 5.
 """
@@ -14,12 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from schemas.assignments import split_unit_key
 from schemas.costs import Costs
-from schemas.heartbeats import CopyState, Exit, Heartbeat, encode
+from schemas.events import Event
+from schemas.events import encode as encode_event
+from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn, encode
 from schemas.topics import Partition
 from services.hosting.identity import Identity
 from services.kernel.errors import Retriable
 from services.kernel.logs.refusals import Refusals
+from services.log.metrics import summed
 from services.log.protocol import Appender
 from services.log.usage import cpu_seconds, resident_bytes
 
@@ -86,16 +91,21 @@ class HeartbeatThread:
         versions: Mapping[str, str],
         time_ms: Callable[[], int],
         place: Place = Place(),
-        unsealed: Refusals | None = None,
+        unsealed: Callable[[], Mapping[str, int]] = dict,
         costs: CostsOf | None = None,
+        turn: Callable[[], Turn | None] = lambda: None,
+        events: Partition | None = None,
     ) -> None:
-        """unsealed: what the log itself refuses, for want of the cluster's seal. costs: None: nothing is measured."""
+        """unsealed: what the log itself refuses, for want of the cluster's seal. costs: None: nothing is measured.
+
+        turn: of the loop, if it takes long. events: where it is published that the loop hangs; None: nowhere.
+        """
+        self._turn, self._events, self._stuck = turn, events, False
         self._place, self._unsealed, self._costs = place, unsealed, costs
         self._host, self._appender, self._partition = host, appender, partition
         self._interval_s = interval_ms / 1000
         self._versions = dict(versions)
         self._time_ms = time_ms
-        self._sequence = 0
         self._rotation = Rotation()
         self._stop, self._now = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
@@ -120,22 +130,43 @@ class HeartbeatThread:
         with suppress(Retriable):
             self._appender.flush(FAREWELL_S)
 
+    def say_last(self, cause: str) -> None:
+        """Instead of `stop`, for a process that ends at once: publishes why. It may get lost."""
+        self._stop.set()
+        self._now.set()
+        self._thread.join(timeout=FAREWELL_S)
+        if self._thread.is_alive() or self._events is None:
+            return
+        event = Event(self._time_ms(), "worker-stops", worker=self._host.identity.worker, detail=cause)
+        self._appender.append(self._events, encode_event(event))
+        with suppress(Retriable):
+            self._appender.flush(FAREWELL_S)
+
     def _work(self) -> None:
         while not self._stop.is_set():
-            self._appender.append(self._partition, encode(self._beat(self._host.identity)))
+            beat = self._beat(self._host.identity)
+            self._appender.append(self._partition, encode(beat))
+            self._publish_stuck(beat)
             self._appender.poll()
             self._now.wait(self._interval_s)
             self._now.clear()
 
+    def _publish_stuck(self, beat: Heartbeat) -> None:
+        """Once for each turn that hangs: the loop, which publishes everything else, cannot."""
+        if beat.stuck and not self._stuck and self._events is not None and beat.turn is not None:
+            job, _, unit = split_unit_key(beat.turn.unit) if beat.turn.unit else ("", "", "")
+            detail = f"the loop of {beat.worker} is {beat.turn}"
+            event = Event(beat.time_ms, "loop-stuck", job, unit, worker=beat.worker, detail=detail)
+            self._appender.append(self._events, encode_event(event))
+        self._stuck = beat.stuck
+
     def _beat(self, identity: Identity) -> Heartbeat:
-        self._sequence += 1
         copies = self._host.copies()
         due = self._rotation.due([copy.unit for copy in copies], time.monotonic() * 1000)
         return Heartbeat(
             worker=identity.worker,
             incarnation=identity.incarnation,
             time_ms=self._time_ms(),
-            sequence=self._sequence,
             pid=os.getpid(),
             zone=identity.zone,
             slots=identity.slots,
@@ -150,10 +181,8 @@ class HeartbeatThread:
             leaving=self._host.leaving,
             refused=self._refused(),
             costs=self._costs(due) if self._costs is not None else (),
+            turn=self._turn(),
         )
 
     def _refused(self) -> dict[str, int]:
-        refused = self._host.refusals.most()
-        for topic, count in ({} if self._unsealed is None else self._unsealed.most()).items():
-            refused[topic] = refused.get(topic, 0) + count
-        return refused
+        return summed(self._host.refusals.most(), self._unsealed())

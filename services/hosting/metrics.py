@@ -12,6 +12,7 @@ from schemas.assignments import split_unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import CopyState
 from services.hosting.heartbeats import CostsOf
+from services.hosting.lags import LAG
 from services.log.metrics import REFUSED, Metric, Read, Sample
 
 UNIT = ("job", "generation", "unit")
@@ -32,6 +33,20 @@ APPLYING = Metric("holdfast_unit_apply_seconds_total", "counter", UNIT, "Time th
 WRITTEN = Metric("holdfast_unit_checkpoint_bytes_total", "counter", UNIT, "Bytes appended to the checkpoint log")
 RUN = Metric("holdfast_unit_checkpoint_run_bytes", "gauge", UNIT, "Bytes of the last run that the copy wrote")
 AGE = Metric("holdfast_unit_checkpoint_age_seconds", "gauge", UNIT, "Since the newest valid marker was read")
+SOURCE_RECORDS = Metric(
+    "holdfast_job_records_total", "counter", UNIT, "Records of sources that the unit has taken in, as its leader counts"
+)
+LATE = Metric("holdfast_job_late_rows_total", "counter", UNIT, "Rows that came late, as the unit's leader counts")
+DEAD = Metric("holdfast_job_dead_letters_total", "counter", UNIT, "Dead letters, as the unit's leader counts")
+LOST = Metric("holdfast_job_lost_records_total", "counter", UNIT, "Records lost: gone before they were read")
+TRANSACTIONS = Metric("holdfast_unit_transactions_total", "counter", UNIT, "Transactions committed")
+ABORTED = Metric("holdfast_unit_aborted_transactions_total", "counter", UNIT, "Transactions not known to be committed")
+TRANSACTING = Metric("holdfast_unit_transaction_seconds_total", "counter", UNIT, "Time that transactions took")
+TRANSACTION_CPU = Metric(
+    "holdfast_unit_transaction_cpu_seconds_total", "counter", UNIT, "CPU time of the threads that made them"
+)
+RESTORE_CPU = Metric("holdfast_unit_restore_cpu_seconds", "gauge", UNIT, "CPU time of the last restore")
+SINK_BYTES = Metric("holdfast_sink_bytes_total", "counter", (*UNIT, "sink"), "Bytes of rows delivered, about")
 SENT = Metric("holdfast_unit_sent_bytes_total", "counter", UNIT, "Bytes of frames sent to other units")
 PHASE = Metric(
     "holdfast_unit_phase_seconds", "gauge", (*UNIT, "phase"), "As measured last: deploy, restore, receive, send, open"
@@ -46,7 +61,8 @@ EDGE_BYTES = Metric("holdfast_edge_bytes_total", "counter", (*UNIT, "edge"), "By
 
 OF_COPIES = (
     COPIES, BATCH, DURABLE, CPU, RECORDS, PROCESSING, UNSAVED, STATE_KEYS, STATE_BYTES, CAPTURES, CAPTURING, APPLIES,
-    APPLYING, WRITTEN, RUN, AGE, SENT, PHASE, EDGE_RECORDS, EDGE_BYTES, REFUSED,
+    APPLYING, WRITTEN, RUN, AGE, SENT, PHASE, RESTORE_CPU, TRANSACTIONS, ABORTED, TRANSACTING, TRANSACTION_CPU,
+    SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG, REFUSED,
 )  # fmt: skip
 
 
@@ -94,6 +110,19 @@ def _spent(costs: Costs) -> Iterator[Sample]:
     for phase, took_ms in phases.items():
         if took_ms is not None:
             yield PHASE.of(took_ms / 1000, *unit, phase)
+    if costs.restore_cpu_ms is not None:
+        yield RESTORE_CPU.of(costs.restore_cpu_ms / 1000, *unit)
+    yield TRANSACTIONS.of(costs.transactions, *unit)
+    yield ABORTED.of(costs.aborted, *unit)
+    yield TRANSACTING.of(costs.transaction_ms / 1000, *unit)
+    yield TRANSACTION_CPU.of(costs.transaction_cpu_ms / 1000, *unit)
+    for sink, size in costs.sink_bytes.items():
+        yield SINK_BYTES.of(size, *unit, sink)
+    if costs.leads:
+        yield SOURCE_RECORDS.of(costs.records, *unit)
+        yield LATE.of(costs.late, *unit)
+        yield DEAD.of(costs.dead, *unit)
+        yield LOST.of(costs.lost, *unit)
     for edge, (records, size) in costs.inputs.items():
         yield EDGE_RECORDS.of(records, *unit, edge, "in")
         yield EDGE_BYTES.of(size, *unit, edge)

@@ -6,28 +6,39 @@ Source: PROTOCOL 5.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
 
 from schemas.topics import ClusterTopics, Partition
+from services.hosting.doing import Doing
 from services.hosting.ending import Ending, Leaving
 from services.hosting.heartbeats import CostsOf, HeartbeatThread, Place, Reporting
+from services.hosting.lags import Taken, of_lags
+from services.hosting.memory import Memory
 from services.hosting.metrics import of_copies
 from services.hosting.settings import HostSettings
+from services.hosting.watchdog import Watchdog, end_process
 from services.kernel.errors import WorkerUnfit
 from services.kernel.versions import library_versions
+from services.log.health import Check, Health, answering, reading
 from services.log.metrics import of_process, of_refusals
-from services.log.opening import look_at_secret, open_log
+from services.log.opening import look_at_secret, open_log, refused_by
 from services.log.protocol import Log
-from services.log.sealed import SealedLog
 
 _log = structlog.get_logger()
 
 
 class Host(Reporting, Leaving, Protocol):
-    """A worker or a Spark driver."""
+    """A worker or a Spark driver. doing: what its loop is at."""
+
+    doing: Doing
+
+    @property
+    def caught_up(self) -> bool:
+        """Everything that was decided before its start was read."""
+        ...
 
     def stops(self, cause: str) -> None:
         """Publishes why it can hold copies no longer."""
@@ -64,33 +75,51 @@ def serve(
     log: Log,
     ending: Ending,
     costs: CostsOf | None = None,
+    taken: Callable[[], Sequence[Taken]] = tuple,
 ) -> int:
     """Turns the host until it is to end, or can hold copies no longer; the exit status of its process.
 
     Nothing needs saving: everything that counts is in the log. costs: of the copies here; None: nothing is measured.
+    taken: how far they are in the users' topics.
     """
+    topics = ClusterTopics(settings.cluster)
+
+    def end(cause: str) -> None:
+        """From the watchdog's thread. The loop, which publishes events, may hang."""
+        beats.say_last(cause)
+        end_process(cause)
+
+    states: Callable[[], set[str]] = lambda: {copy.state for copy in host.copies()}  # noqa: E731
+    watchdog = Watchdog(host.doing, settings.loop_patience_s, states, end, memory=Memory(settings.memory_mb))
     beats = HeartbeatThread(
         host,
         log.appender(f"heartbeat-{host.identity.worker}"),
-        Partition(ClusterTopics(settings.cluster).heartbeats, 0),
+        Partition(topics.heartbeats, 0),
         settings.heartbeat_interval_ms,
         library_versions(),
         time_ms,
         Place(settings.host, settings.address),
-        log.refusals if isinstance(log, SealedLog) else None,
+        refused_by(log),
         costs,
+        lambda: watchdog.turn,
+        Partition(topics.events, 0),
     )
     beats.start()
+    health = _health(host, settings, log, watchdog)
+    watchdog.start()
     if settings.metrics_port:
-        _serve_metrics(host, settings, costs)
+        _serve_metrics(host, settings, log, health, costs, taken)
     status = 0
     try:
         while not ending.due(host, beats):
             turn()
+            health.turned()
+            host.doing.turned()
     except WorkerUnfit as error:
         _log.error("the process ends", cause=str(error))
         host.stops(str(error))
         status = 1
+    watchdog.stop()
     beats.stop()
     if host.leaving:
         beats.say_farewell()
@@ -98,13 +127,37 @@ def serve(
     return status
 
 
-def _serve_metrics(host: Host, settings: HostSettings, costs: CostsOf | None) -> None:
+def _health(host: Host, settings: HostSettings, log: Log, watchdog: Watchdog) -> Health:
+    events = Partition(ClusterTopics(settings.cluster).events, 0)
+
+    def turn() -> Check:
+        turn = watchdog.turn
+        if turn is None:
+            return Check(True, "takes less than a second")
+        return Check(not turn.stuck, f"takes {turn.ms / 1000:.1f} s so far, {turn.unit or 'for no unit'}")
+
+    checks = {"log": reading(lambda: host.caught_up), "kafka": answering(log, events), "turn": turn}
+    return Health(host.identity.worker, _kind(host), checks)
+
+
+def _kind(host: Host) -> str:
+    return "driver" if host.identity.hosts else "worker"
+
+
+def _serve_metrics(
+    host: Host,
+    settings: HostSettings,
+    log: Log,
+    health: Health,
+    costs: CostsOf | None,
+    taken: Callable[[], Sequence[Taken]],
+) -> None:
     from services.log.metrics_server import registry_of, serve
 
-    identity = host.identity
     registry = registry_of(
-        of_process(identity.worker, "driver" if identity.hosts else "worker"),
+        of_process(host.identity.worker, _kind(host)),
         of_copies(host.copies, costs),
-        of_refusals(host.refusals.most),
+        of_lags(log, taken),
+        of_refusals(host.refusals.most, refused_by(log)),
     )
-    serve(registry, settings.metrics_port, settings.metrics_address)
+    serve(registry, settings.metrics_port, settings.metrics_address, health)

@@ -9,6 +9,7 @@ import time
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from services.log.log_settings import LogSettings
 from services.log.metrics_settings import MetricsSettings
 
 
@@ -19,7 +20,7 @@ def new_incarnation(former: str = "") -> str:
     return f"{time_ms:013d}-{secrets.token_hex(3)}"
 
 
-class HostSettings(MetricsSettings):
+class HostSettings(LogSettings, MetricsSettings):
     """What a host needs to know before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore")
@@ -35,8 +36,22 @@ class HostSettings(MetricsSettings):
         default_factory=socket.gethostname, description="machine and directory, to distinguish two of one name"
     )
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
+    loop_patience_s: float = Field(
+        5.0,
+        ge=0.5,
+        le=3600,
+        description="a loop whose turn lasts longer counts as silent, and ends its process after twice that; six times "
+        "longer while a copy is loaded, restored or does its first batch",
+    )
+    call_patience_s: float = Field(
+        60.0, ge=1, le=86_400, description="a call beside the loop that comes no further for so long is given up"
+    )
+    memory_mb: int = Field(
+        0,
+        ge=0,
+        description="resident memory, MiB, near which a process ends and is started again; 0: no limit",
+    )
     plugins: str = Field("", description="modules that operators may come from, comma separated")
-    log_level: str = Field("info")
 
     @property
     def allow(self) -> list[str]:

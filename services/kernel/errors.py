@@ -60,6 +60,14 @@ class TopicChanged(HoldfastError):
     """A user's topic is no longer what the job was planned for: stop, and let a person decide."""
 
 
+class TooManyDeadLetters(HoldfastError):
+    """More records than the job allows cannot be processed: stop, and let a person decide."""
+
+
+class TooLarge(HoldfastError):
+    """More state than the job allows a unit: stop, and let a person decide."""
+
+
 class WorkerUnfit(HoldfastError):
     """This process cannot hold copies, as when its disk is full: end it; its units continue elsewhere."""
 

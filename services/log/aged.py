@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from schemas.topics import Partition
-from services.kernel.errors import StateCorrupted
+from services.kernel.errors import PositionGone, StateCorrupted
 from services.log.protocol import Chunk, Log, Reader
 
 
@@ -13,10 +13,14 @@ def poll_aged(reader: Reader, log: Log, aged: Collection[Partition], timeout_s: 
     """As `reader.poll`; where records are gone, continues at the start of `aged`: what is gone no longer matters.
 
     Args:
-        aged: partitions whose records are deleted by age; of all others nothing is.
+        aged: partitions whose records are deleted by age. Of another one they were trimmed to a snapshot.
+
+    Raises PositionGone for another one: whoever reads it does not know what it missed, and is to start again.
     """
     try:
         return reader.poll(timeout_s)
-    except StateCorrupted:
+    except StateCorrupted as error:
+        if isinstance(error, PositionGone) and error.partition not in aged:
+            raise
         reader.assign(log.offsets(aged, "start"))
         return []

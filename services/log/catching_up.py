@@ -7,13 +7,13 @@ controller 45 s, and the heartbeats that the topic keeps a replica 10 s. Meanwhi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
 from schemas.topics import Partition
-from services.kernel.errors import Retriable
-from services.log.agents import Read
+from services.kernel.errors import PositionGone, Retriable
+from services.log.agents import Passed, Read
 from services.log.kafka import KafkaLog
 from services.log.opening import KafkaDoor
 from services.log.protocol import Log
@@ -41,18 +41,56 @@ def catch_up(log: Log, begins: Mapping[Partition, int], feed: Feed) -> dict[Part
     return nexts
 
 
-def continue_group(log: KafkaDoor | KafkaLog, group: str, nexts: Mapping[Partition, int], read: Read) -> Read:
+def continue_group(
+    log: KafkaDoor | KafkaLog,
+    group: str,
+    nexts: Mapping[Partition, int],
+    read: Read,
+    passed: Passed,
+    aged: Collection[Partition],
+) -> Unbroken:
     """Lets a consumer group without members continue there; what its agents are to call.
 
     Where Kafka does not answer the group reads everything, and what was fed already is dropped.
+
+    Args:
+        aged: partitions whose records are deleted by age, whoever has read them.
     """
     _start_group(log, group, nexts)
+    return Unbroken(log, nexts, read, passed, aged)
 
-    def beyond(partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        if offset >= nexts[partition]:
-            read(partition, offset, timestamp_ms, value)
 
-    return beyond
+class Unbroken:
+    """Between agents and their shell: what was fed is dropped, and no record that was trimmed is missed unnoticed.
+
+    A consumer of Faust that is behind the log's start continues there without a word. Offsets that no record has, such
+    as those of a transaction's end, are no gap: only Kafka can say which of the two it is.
+    """
+
+    def __init__(
+        self, log: Log, nexts: Mapping[Partition, int], read: Read, passed: Passed, aged: Collection[Partition]
+    ) -> None:
+        self._log, self._read, self._passed, self._aged = log, read, passed, frozenset(aged)
+        self._next = dict(nexts)
+
+    def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
+        """Raises PositionGone where records were trimmed that this process has not read."""
+        if self._follows(partition, offset):
+            self._read(partition, offset, timestamp_ms, value)
+
+    def passed(self, partition: Partition, offset: int) -> None:
+        """A record that does not count."""
+        if self._follows(partition, offset):
+            self._passed(partition, offset)
+
+    def _follows(self, partition: Partition, offset: int) -> bool:
+        expected = self._next[partition]
+        if offset > expected and partition not in self._aged:
+            start = self._log.offsets([partition], "start")[partition]
+            if start > expected:
+                raise PositionGone(partition, expected, f"it begins at {start}: start again")
+        self._next[partition] = max(expected, offset + 1)
+        return offset >= expected
 
 
 def _start_group(log: KafkaDoor | KafkaLog, group: str, nexts: Mapping[Partition, int]) -> None:

@@ -1,16 +1,62 @@
-"""librdkafka properties of every Kafka client, from HOLDFAST_KAFKA_CLIENT_* variables."""
+"""librdkafka properties of every Kafka client, from HOLDFAST_KAFKA_CLIENT_* variables.
+
+A secret may be in a file, so that it is in no environment: HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD_FILE names one.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 
-CLIENT_PREFIX = "HOLDFAST_KAFKA_CLIENT_"
+from services.log.secret import SecretUnusable
+
+CLIENT_PREFIX, FILE = "HOLDFAST_KAFKA_CLIENT_", "_FILE"
+SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas.config")
+"""Words in the names of properties that hold a secret."""
 
 
-def client_settings() -> dict[str, str]:
-    """As passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism."""
+def client_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """As passed through: HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM sets sasl.mechanism. Raises SecretUnusable."""
+    named = {name.removeprefix(CLIENT_PREFIX): v for name, v in environment.items() if name.startswith(CLIENT_PREFIX)}
+    files = {name.removesuffix(FILE): Path(v) for name, v in named.items() if is_secret_file(name)}
+    if twice := sorted(files.keys() & named.keys()):
+        variable = f"{CLIENT_PREFIX}{twice[0]}"
+        raise SecretUnusable(f"{variable} and {variable}{FILE} are both set: leave one out")
+    values = {name: v for name, v in named.items() if not is_secret_file(name)}
+    values |= {name: _read(f"{CLIENT_PREFIX}{name}{FILE}", file) for name, file in files.items()}
+    return {_property(name): value for name, value in values.items()}
+
+
+def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
+    """The files that hold secrets of the client, by variable."""
     return {
-        name.removeprefix(CLIENT_PREFIX).lower().replace("_", "."): value
-        for name, value in os.environ.items()
-        if name.startswith(CLIENT_PREFIX)
+        name: Path(file)
+        for name, file in environment.items()
+        if name.startswith(CLIENT_PREFIX) and is_secret_file(name.removeprefix(CLIENT_PREFIX))
     }
+
+
+def is_secret(property: str) -> bool:
+    """Whether nobody is to see the value of this property."""
+    return any(word in property for word in SECRETS)
+
+
+def is_secret_file(name: str) -> bool:
+    """Whether a variable, without CLIENT_PREFIX, names the file of a secret; librdkafka has files of its own."""
+    return name.endswith(FILE) and is_secret(_property(name.removesuffix(FILE)))
+
+
+def _property(name: str) -> str:
+    return name.lower().replace("_", ".")
+
+
+def _read(variable: str, file: Path) -> str:
+    """Without the line end behind it; a key in PEM keeps its own."""
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SecretUnusable(f"{variable}: the secret cannot be read: {error}") from None
+    if not text.strip():
+        raise SecretUnusable(f"{variable}: {file} is empty")
+    return text.removesuffix("\n").removesuffix("\r")

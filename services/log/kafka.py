@@ -33,6 +33,7 @@ from services.log.kafka_client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, erro
 from services.log.kafka_reader import KafkaReader
 from services.log.kafka_scan import Scanner
 from services.log.kafka_transactor import KafkaTransactor
+from services.log.login import LoginRefused
 from services.log.protocol import At, Described, Message
 
 SETTLED_S = 20.0
@@ -256,7 +257,7 @@ class KafkaLog:
         try:
             found = self._admin.list_topics(timeout=timeout_s)
         except KafkaException as exception:
-            raise self._cluster.unanswered("list topics", error_of(exception).str()) from exception
+            raise self._unanswered("list topics", error_of(exception)) from exception
         if not found.brokers:
             raise Moved(f"list topics: Kafka at {self._cluster.bootstrap_servers} names no broker")
         return dict(found.topics)
@@ -426,11 +427,18 @@ class KafkaLog:
             error = error_of(exception)
             if error.code() in harmless:
                 return None
-            code = error.code()
-            kind = Moved if code in _MOVED else Absent if code in _NO_TOPIC else Retriable
-            raise kind(str(self._cluster.unanswered(what, error.str()))) from exception
+            raise self._unanswered(what, error) from exception
         except TimeoutError as error:
             raise self._cluster.unanswered(what, "no answer") from error
+
+    def _unanswered(self, what: str, error: KafkaError) -> Retriable:
+        """The error, by what it asks for. A login that is refused is refused at every try."""
+        self._admin.poll(0)  # has the library call back with what happened to its connections
+        failure, code = self._cluster.unanswered(what, error.str()), error.code()
+        if isinstance(failure, LoginRefused):
+            return failure
+        kind = Moved if code in _MOVED else Absent if code in _NO_TOPIC else Retriable
+        return kind(str(failure))
 
     def _await(self, what: str, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + SETTLED_S

@@ -9,12 +9,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from services.kernel.errors import Retriable
 from services.log.answers import Known
+from services.log.login import Login
 from services.log.protocol import Headers
 
 Settings = dict[str, str | int | float | bool]
@@ -59,12 +61,16 @@ class Cluster:
     """Where a cluster is and how to reach it.
 
     settings: client settings of the user, such as security.protocol; a client's own settings go before them.
-    known: what the clients of one log have seen.
+    known: what the clients of one log have seen. login: whether Kafka lets them in.
     """
 
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
     known: Known = field(default_factory=Known, compare=False)
+    login: Login = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "login", Login(self.bootstrap_servers, self.settings))
 
     def client(self, name: str, own: Mapping[str, str | int]) -> Settings:
         """Settings of a client: defaults, then the user's, then those that correctness rests on."""
@@ -72,18 +78,20 @@ class Cluster:
         return {**_DEFAULTS, **self.settings, **address, **own}
 
     def consumer(self, name: str, own: Mapping[str, str | int]) -> Consumer:
-        return Consumer(self.client(name, own), logger=LIBRARY_LOGGER)
+        return Consumer(self.client(name, own), logger=LIBRARY_LOGGER, error_cb=self.login.happened)
 
     def admin(self, name: str) -> AdminClient:
-        return AdminClient(self.client(name, {}), logger=LIBRARY_LOGGER)
+        own: Any = self.client(name, {}) | {"error_cb": self.login.happened}
+        return AdminClient(own, logger=LIBRARY_LOGGER)
 
     def producer(self, name: str, own: Mapping[str, str | int], **callbacks: Callable[..., None]) -> Producer:
         """An idempotent producer; `connect` it before it is first used."""
+        callbacks.setdefault("error_cb", self.login.happened)
         return Producer(self.client(name, {**_PRODUCER, **own}), logger=LIBRARY_LOGGER, **callbacks)
 
     def unanswered(self, what: str, error: object) -> Retriable:
         """The error for a request that was not answered, or was refused."""
-        return Retriable(
+        return self.login.refused() or Retriable(
             f"cannot {what} on Kafka at {self.bootstrap_servers}: {error}. "
             "Check that the broker runs and that the address and the client settings are right"
         )

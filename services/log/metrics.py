@@ -5,6 +5,7 @@ docs/metrics.md lists every metric. Nothing is collected in advance: a process p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
@@ -43,7 +44,7 @@ REFUSED = Metric(
     "holdfast_refused_records_total",
     "counter",
     ("topic",),
-    "Records that could not be read or believed",
+    "Records of our topics that could not be read or believed, or carry no seal of the cluster",
 )
 OF_PROCESSES = (PROCESS, CPU, RESIDENT)
 
@@ -59,6 +60,11 @@ def of_process(name: str, kind: str) -> Read:
     return read
 
 
-def of_refusals(most: Callable[[], Mapping[str, int]]) -> Read:
-    """Refused records. most: by topic."""
-    return lambda: (REFUSED.of(count, topic) for topic, count in most().items())
+def of_refusals(*most: Callable[[], Mapping[str, int]]) -> Read:
+    """Refused records. most: by topic; several readers of a process refuse for reasons of their own."""
+    return lambda: (REFUSED.of(count, topic) for topic, count in summed(*(one() for one in most)).items())
+
+
+def summed(*counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by topic, added up."""
+    return dict(sum((Counter(one) for one in counts), Counter[str]()))

@@ -1,18 +1,35 @@
-"""Answers Prometheus over HTTP. Its library takes a while to load: a process that serves no metrics leaves it out."""
+"""Answers Prometheus and whoever asks for the health of a process, over HTTP.
+
+Its library takes a while to load: a process that serves no metrics leaves it out.
+"""
 
 from __future__ import annotations
 
+import json
+import socket
+import threading
 from collections.abc import Iterable
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import structlog
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from services.log.health import Health
 from services.log.metrics import Metric, Read
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _log = structlog.get_logger()
 _Family = CounterMetricFamily | GaugeMetricFamily
+
+LIVE, READY = "/healthz", "/readyz"
+REQUEST_S = 10.0
+"""Whoever connects and asks nothing for so long is left."""
 
 
 def registry_of(*sources: Read) -> CollectorRegistry:
@@ -23,14 +40,50 @@ def registry_of(*sources: Read) -> CollectorRegistry:
     return registry
 
 
-def serve(registry: CollectorRegistry, port: int, address: str) -> None:
-    """Answers at http://<address>:<port>/metrics; if the port is taken, says so, and nobody answers."""
+def serve(registry: CollectorRegistry, port: int, address: str, health: Health | None = None) -> None:
+    """Answers at http://<address>:<port>/metrics, /healthz and /readyz; if the port is taken, says so, and nobody does.
+
+    Args:
+        health: of this process; None: it serves metrics only.
+    """
+    server = _Server6 if ":" in address else _Server
     try:
-        start_http_server(port, addr=address, registry=registry)
+        served = make_server(address, port, _application(registry, health), server, _Silent)
     except OSError as error:
         _log.warning("no metrics are served", port=port, error=str(error), fix="set HOLDFAST_METRICS_PORT")
-    else:
-        _log.info("metrics", at=f"http://{address}:{port}/metrics")
+        return
+    threading.Thread(target=served.serve_forever, name="metrics", daemon=True).start()
+    _log.info("metrics", at=f"http://{address}:{port}/metrics")
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Silent(WSGIRequestHandler):
+    timeout = REQUEST_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        """A scrape is no news."""
+
+
+def _application(registry: CollectorRegistry, health: Health | None) -> WSGIApplication:
+    metrics: WSGIApplication = make_wsgi_app(registry)
+    asked = {} if health is None else {LIVE: health.live, READY: health.ready}
+
+    def answer(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        ask = asked.get(environment["PATH_INFO"])
+        if ask is None:
+            return metrics(environment, start)
+        ok, found = ask()
+        start("200 OK" if ok else "503 Service Unavailable", [("Content-Type", "application/json")])
+        return [json.dumps(found).encode() + b"\n"]
+
+    return answer
 
 
 class _Asked(Collector):

@@ -10,6 +10,11 @@ class MetricsSettings(BaseSettings):
     """Where it answers Prometheus."""
 
     metrics_port: int = Field(
-        0, ge=0, le=65_535, description="of http://<metrics_address>:<port>/metrics for Prometheus; 0: none"
+        0,
+        ge=0,
+        le=65_535,
+        description="of http://<metrics_address>:<port>/metrics for Prometheus, /healthz and /readyz; 0: none",
     )
-    metrics_address: str = Field("127.0.0.1", description="address of this machine at which metrics are served")
+    metrics_address: str = Field(
+        "127.0.0.1", description="address of this machine at which metrics and health are served"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from msgspec.structs import replace
@@ -111,6 +111,11 @@ def look_at_secret(log: Log, topics: ClusterTopics) -> None:
         _log.error("the cluster's secret differs", cluster=topics.prefix, reason=str(error))
     except Retriable as error:
         _log.warning("nobody knows whether the cluster's secret differs", cluster=topics.prefix, reason=str(error))
+
+
+def refused_by(log: Log) -> Callable[[], dict[str, int]]:
+    """Records that the log itself refuses, for want of the cluster's seal, by topic."""
+    return log.refusals.most if isinstance(log, SealedLog) else dict
 
 
 def gate(log: Log) -> Gate | None:

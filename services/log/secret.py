@@ -43,12 +43,15 @@ def is_said(environment: Mapping[str, str] = os.environ) -> bool:
     return bool(_secrets(environment))
 
 
-def readable_by_others(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The file with the secret, if more than its owner may read it."""
+def readable_by_others(file: Path | None) -> bool:
+    """Whether more than its owner may read a file."""
+    return file is not None and file.exists() and bool(file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+def secret_file(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The file with the cluster's secret."""
     file = environment.get(SECRET_FILE)
-    if not file or not os.path.exists(file):
-        return None
-    return Path(file) if os.stat(file).st_mode & (stat.S_IRGRP | stat.S_IROTH) else None
+    return Path(file) if file else None
 
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:

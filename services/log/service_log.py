@@ -1,16 +1,36 @@
 """Service log: what a process of ours says on its error stream. Saying something never ends the process.
 
-The stream is a file on a disk that may be full; a line that cannot be written is dropped.
+The stream is a file on a disk that may be full; a line that cannot be written is dropped. What our libraries log, such
+as aiokafka for each attempt to connect, goes the same way; repeats are counted (repeats.py). docs/metrics.md, "Logs",
+says what is in a line.
 """
 
 from __future__ import annotations
 
+import atexit
+import json
 import logging
+import re
 import sys
+import threading
+import time
+import traceback
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, TextIO, cast
 
 import structlog
+
+from schemas.assignments import split_unit_key
+from services.log.log_settings import Format
+from services.log.repeats import Repeated, Repeats
+
+_DIGITS = re.compile(r"\d+")
+_LIBRARIES = logging.WARNING
+"""What our libraries say below that is of no use to people who run a cluster."""
+
+_open: list[Lines] = []
 
 
 class Unfailing:
@@ -32,15 +52,126 @@ class Unfailing:
         return getattr(self._stream, name)
 
 
-def open_service_log(level: str) -> None:
-    """To be called once, first: from now on this process may print, log and warn. level: of our own messages."""
+def open_service_log(level: str, form: Format = "text", **fields: str) -> None:
+    """To be called once, first: from now on this process may print, log and warn.
+
+    Args:
+        level: of our own messages. fields: of every line, such as the name of the process.
+    """
     keep_printing()
+    lines = Lines(sys.stderr, form, fields)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        processors=[structlog.processors.add_log_level, structlog.processors.format_exc_info, lines.ours],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
     )
+    logging.root.handlers[:] = [_Libraries(lines)]
+    logging.root.setLevel(_LIBRARIES)
+    logging.captureWarnings(True)
+    sys.excepthook = lines.crashed
+    threading.excepthook = lambda args: lines.crashed(args.exc_type, args.exc_value, args.exc_traceback)
+    _open.append(lines)
+    atexit.register(close_service_log)
+
+
+def close_service_log() -> None:
+    """Says what repeats have left out so far: for a process that ends without Python's own end."""
+    for lines in _open:
+        lines.end()
+    sys.stderr.flush()
 
 
 def keep_printing() -> None:
     """Makes both output streams unfailing."""
     sys.stdout, sys.stderr = cast(TextIO, Unfailing(sys.stdout)), cast(TextIO, Unfailing(sys.stderr))
+
+
+def stamp() -> str:
+    """The time of day with milliseconds and zone, ISO 8601."""
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
+
+
+def line(form: Format, level: str, event: str, fields: Mapping[str, Any]) -> str:
+    """A message as text or as a JSON object; the same keys in the same order."""
+    if form == "json":
+        return json.dumps({"time": stamp(), "level": level, "event": event, **fields}, default=str)
+    said, trace = " ".join(event.split()), fields.get("exception")
+    shown = " ".join(f"{name}={_text(value)}" for name, value in fields.items() if name != "exception")
+    return f"{stamp()} {level:<8} {said:<30} {shown}".rstrip() + (f"\n{trace}" if trace else "")
+
+
+class Lines:
+    """Writes what this process has to say, repeats left out. From any thread.
+
+    Args:
+        fields: of every line.
+    """
+
+    def __init__(self, stream: TextIO, form: Format, fields: Mapping[str, str]) -> None:
+        self._stream, self._form, self._fields = stream, form, dict(fields)
+        self._repeats, self._lock = Repeats(), threading.Lock()
+
+    def ours(self, _logger: object, _method: str, said: Any) -> str:
+        """As a processor of structlog, the last one."""
+        event, level = str(said.pop("event", "")), str(said.pop("level", "info"))
+        fields = {name: value for name, value in _named(said).items() if value not in ("", None)}
+        self.say(level, event, fields, (level, event, *map(str, fields.items())))
+        raise structlog.DropEvent
+
+    def say(self, level: str, event: str, fields: Mapping[str, Any], kind: Hashable) -> None:
+        """kind: messages of one are repeats."""
+        with self._lock:
+            now_s = time.monotonic()
+            for repeated in self._repeats.due(now_s):
+                self._write_repeated(repeated)
+            if self._repeats.take(kind, now_s):
+                self._write(level, event, fields)
+
+    def crashed(self, kind: type[BaseException], error: BaseException | None, trace: Any) -> None:
+        """An error that nobody has caught."""
+        text = "".join(traceback.format_exception(kind, error, trace))
+        self.say("critical", "a thread or the process ends by an error", {"exception": text}, text)
+
+    def end(self) -> None:
+        """Says what was left out so far."""
+        with self._lock:
+            for repeated in self._repeats.rest(time.monotonic()):
+                self._write_repeated(repeated)
+
+    def _write_repeated(self, repeated: Repeated) -> None:
+        level, event, *_ = cast(tuple[str, str], repeated.key)
+        self._write(level, event, {"repeated": repeated.times, "within_s": round(repeated.seconds, 1)})
+
+    def _write(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        self._stream.write(line(self._form, level, event, {**self._fields, **fields}) + "\n")
+        self._stream.flush()
+
+
+class _Libraries(logging.Handler):
+    """What others log by Python's own module. Numbers in it, such as those of attempts, make no message another."""
+
+    def __init__(self, lines: Lines) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level, text = record.levelname.lower(), record.getMessage()
+        fields: dict[str, Any] = {"logger": record.name}
+        if record.exc_info is not None and record.exc_info[0] is not None:
+            fields["exception"] = "".join(traceback.format_exception(*record.exc_info))
+        template = str(record.msg) if record.args else _DIGITS.sub("#", text)
+        self._lines.say(level, text, fields, (level, template, record.name))
+
+
+def _named(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The name of a unit in the log, `job@generation/unit`, as the three fields that it consists of."""
+    with suppress(ValueError):
+        job, generation, unit = split_unit_key(str(said.get("unit", "")))
+        return {"job": job, "generation": generation, **said, "unit": unit}
+    return dict(said)
+
+
+def _text(value: object) -> str:
+    shown = str(value)
+    return repr(shown) if not shown or "=" in shown or any(map(str.isspace, shown)) else shown

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
+from services.log.private import make_private
 from services.node.metrics_ports import Target
 
 _T = TypeVar("_T")
@@ -80,15 +81,16 @@ class ClusterFiles:
         """The directory, for its owner's eyes alone: state and logs hold users' records. One that is there stays as it
         is.
         """
-        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
-        self.data_dir.mkdir(mode=0o700, exist_ok=True)
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     # -- who runs -----------------------------------------------------------------------------------------------------
 
     def take(self) -> None:
         """Holds the directory until this process ends. Raises AlreadyRunning."""
         self.make()
-        lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        for name in OURS:
+            make_private(self.data_dir / name)
+        lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o600)
         if not _get(lock):
             os.close(lock)
             raise AlreadyRunning(str(self.data_dir))
@@ -139,6 +141,7 @@ class ClusterFiles:
         """What Prometheus may ask; no file if there is nothing."""
         if targets:
             self._write("metrics.json", targets)
+            (self.data_dir / "metrics.json").chmod(0o644)  # for a Prometheus of another user
 
     def cluster(self) -> Cluster | None:
         """None if there never was one; it may have ended."""

@@ -11,6 +11,7 @@ from types import FrameType
 
 import msgspec
 
+from services.log.private import keep_private
 from services.log.service_log import keep_printing
 from services.node.cluster_files import Cluster
 from services.node.settings import Settings
@@ -39,6 +40,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--answer", type=int, required=True, help="descriptor for the answer")
     arguments = parser.parse_args()
+    keep_private()
     keep_printing()
     supervisor = Supervisor(Settings(), arguments.workers)
     stop_on_signals(supervisor)

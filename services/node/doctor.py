@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from services.log.client_settings import client_settings
+from services.log.login import Login
 from services.node import ports
 from services.node.artifacts import faults, read_set
 from services.node.disk import shortage
@@ -111,12 +113,18 @@ def kafka_ports(settings: Settings) -> Finding:
 
 def kafka_answers(settings: Settings) -> Finding:
     servers = settings.kafka or ""
+    login, client = Login(servers, client_settings()), None
     try:
-        client = AdminClient({"bootstrap.servers": servers, "log_level": 0, **client_settings()})
+        own: Any = {"bootstrap.servers": servers, "log_level": 0, "error_cb": login.happened, **client_settings()}
+        client = AdminClient(own)
         brokers = client.list_topics(timeout=KAFKA_TIMEOUT_S).brokers
     except KafkaException as error:
         advice = "check HOLDFAST_KAFKA, the network, and HOLDFAST_KAFKA_CLIENT_* if the cluster wants TLS or a login"
-        return Finding("Kafka", Verdict.FAIL, f"{servers}: {error.args[0].str()}", advice)
+        if client is not None:
+            client.poll(0)
+        refused = login.refused()
+        found = f"{servers}: {error.args[0].str()}" if refused is None else str(refused)
+        return Finding("Kafka", Verdict.FAIL, found, advice)
     wanted = settings.replication_factor
     if len(brokers) < wanted:
         advice = f"start more brokers or set HOLDFAST_REPLICATION_FACTOR to {len(brokers)}"

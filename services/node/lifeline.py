@@ -16,6 +16,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from schemas.heartbeats import At
+from services.hosting.traces import BYTES, OFFSET, read
 from services.worker.process.lifeline import VARIABLE
 
 _SHARED = _ROBUST = 1
@@ -29,7 +31,9 @@ class Lifeline:
     def __init__(self) -> None:
         self._memory = os.memfd_create("lifeline")
         os.ftruncate(self._memory, mmap.PAGESIZE)
-        self._mutex = (ctypes.c_char * mmap.PAGESIZE).from_buffer(mmap.mmap(self._memory, mmap.PAGESIZE))
+        page = mmap.mmap(self._memory, mmap.PAGESIZE)
+        self._mutex = (ctypes.c_char * mmap.PAGESIZE).from_buffer(page)
+        self._traces = memoryview(page)[OFFSET : OFFSET + BYTES]
         self._library = ctypes.CDLL(None)
         attribute = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
         self._check(self._library.pthread_mutexattr_init(attribute))
@@ -45,6 +49,10 @@ class Lifeline:
         os.close(self._holding)
         os.close(self._memory)
         threading.Thread(target=self._await, args=(died,), name="lifeline", daemon=True).start()
+
+    def left(self) -> tuple[At, ...]:
+        """What the process is at, or was when it died."""
+        return read(self._traces)
 
     def _await(self, died: Callable[[], None]) -> None:
         with os.fdopen(self._held, "rb") as taken:

@@ -34,13 +34,15 @@ class Lineup:
 
     def controller(self) -> Member:
         name = self._naming.name("controller")
-        return self._member(name, "services.controller", lambda run: {"HOLDFAST_CONTROLLER": f"{name}-{run}"})
+        own = {"HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s)}
+        return self._member(name, "services.controller", lambda run: {**own, "HOLDFAST_CONTROLLER": f"{name}-{run}"})
 
     def recovery(self, number: int) -> Member:
         name = self._naming.name(f"recovery-{number}")
         own = {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
             "HOLDFAST_BALANCE_CALM_S": str(self._settings.balance_calm_s),
+            "HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s),
         }
         return self._member(name, "services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"})
 
@@ -50,11 +52,21 @@ class Lineup:
             "HOLDFAST_WORKER": name,
             "HOLDFAST_ZONE": self._naming.zone(number),
             "HOLDFAST_SLOTS": str(self._settings.slots),
+            "HOLDFAST_MEMORY_MB": str(self._settings.memory_mb),
             "HOLDFAST_LEAVE_S": str(self._settings.leave_s),
             "HOLDFAST_STATE_DIR": str(self.state_dir),
-            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+            **self._of_hosts,
         }
         return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run})
+
+    @property
+    def _of_hosts(self) -> dict[str, str]:
+        """What workers and Spark drivers are given alike."""
+        return {
+            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+            "HOLDFAST_LOOP_PATIENCE_S": str(self._settings.loop_patience_s),
+            "HOLDFAST_CALL_PATIENCE_S": str(self._settings.call_patience_s),
+        }
 
     def driver(self, number: int, jars: ArtifactSet) -> Member:
         name = self._naming.name(f"spark-{number}")
@@ -65,6 +77,6 @@ class Lineup:
             "HOLDFAST_SPARK_JARS": ",".join(str(jars.directory / jar) for jar in sorted(jars.sums)),
             "HOLDFAST_SPARK_MASTER": self._settings.spark_master,
             "HOLDFAST_SPARK_MEMORY": self._settings.spark_memory,
-            "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+            **self._of_hosts,
         }
         return self._member(name, "services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run})

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from services.node.lifeline import lifeline
-from services.node.processes import LOG_BYTES, Child, service_command
+from schemas.heartbeats import At
+from services.node.lifeline import Lifeline, lifeline
+from services.node.processes import LOG_BYTES, Child, dying_status, service_command
 from services.node.restarts import Restarts
 
 STOP_S = 10.0
@@ -25,6 +26,8 @@ Ended = Callable[["Member", str, int], None]
 class Member:
     """A service that is to run. rest_s: how long it stays down after its end, at least.
 
+    log: None: it logs where its parent does. stop_s: how long it may take to end when it is asked to stop.
+
     ends_by: the signal by which it ends at once, without handing anything over.
     dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
 
@@ -38,7 +41,7 @@ class Member:
         self,
         name: str,
         module: str,
-        log: Path,
+        log: Path | None,
         *,
         environment: Callable[[str], Mapping[str, str]],
         new_run: Callable[[str], str],
@@ -48,10 +51,11 @@ class Member:
         self._command = service_command(module)
         self._environment, self._new_run, self._ended = environment, new_run, ended
         self._restarts = Restarts()
-        self.rest_s = 0.0
+        self.rest_s, self.stop_s = 0.0, STOP_S
         self.ends_by = signal.SIGTERM
         self.dying: Callable[[Member, str], None] | None = None
         self._child: Child | None = None
+        self._lines: dict[str, Lifeline] = {}
         self._started = 0.0
         self._due: float | None = 0.0
         self.run = ""
@@ -89,7 +93,17 @@ class Member:
             keep_open=line.descriptors if line else (),
         )
         if line is not None and dying is not None:
+            self._lines = {run: line}
             line.watch(lambda: dying(self, run))
+
+    @property
+    def dying_status(self) -> int | None:
+        """Of its process, which is dying; None: it is not known yet."""
+        return None if self._child is None else dying_status(self._child.pid)
+
+    def left(self, run: str) -> tuple[At, ...]:
+        """What the process of a run, the last one, is at, or was when it ended; as far as it leaves traces."""
+        return self._lines[run].left() if run in self._lines else ()
 
     def settle(self) -> float:
         """Its run has ended: says when the next is due. Returns for how long it ran, seconds."""
@@ -106,14 +120,14 @@ class Member:
         """Waits for its end, and kills it if it does not come."""
         self._due = None
         if self._child is not None:
-            self._child.stop(STOP_S, self.ends_by)
+            self._child.stop(self.stop_s, self.ends_by)
 
     def bound_log(self) -> None:
         """Renames the log when it is full; the process continues in the same file, which it appends to.
 
         Where there is no room for two, what it has said is dropped. Raises OSError.
         """
-        if not self.log.exists() or self.log.stat().st_size <= LOG_BYTES:
+        if self.log is None or not self.log.exists() or self.log.stat().st_size <= LOG_BYTES:
             return
         aside = self.log.with_name(self.log.name + ".1")
         try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from schemas import events, heartbeats
 from schemas.events import Event
-from schemas.heartbeats import Exit
+from schemas.heartbeats import At, Exit
 from schemas.topics import ClusterTopics, Partition
 from services.log.protocol import Log
 from services.node.clashes import claim
@@ -39,8 +39,12 @@ class Notices:
         with self._lock:
             self._appender.flush(5.0)
 
-    def ended(self, worker: str, incarnation: str, status: int) -> None:
-        self._append(self._heartbeats, heartbeats.encode(Exit(worker, incarnation, _now_ms(), status)))
+    def ended(self, worker: str, incarnation: str, status: int, at: tuple[At, ...] = (), dying: bool = False) -> None:
+        """at: what it was at. dying: it has no status yet."""
+        notice = Exit(worker, incarnation, _now_ms(), status, at=at, dying=dying)
+        self._append(self._heartbeats, heartbeats.encode(notice))
+        if at and not dying:
+            self.report("worker-crashed", worker, f"status {status}, at {', '.join(map(str, at))}")
 
     def claim(self, worker: str, address: str, *, back: bool = False) -> None:
         """Returns once it is in the log; back: without waiting. Raises Retriable."""

@@ -1,4 +1,4 @@
-"""Processes: children that die with us, log to a bounded file and are reported at once when they end."""
+"""Processes: children that die with us, log to a bounded file, or as we do, and are reported at once when they end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,13 +32,13 @@ class Child:
         self,
         command: Sequence[str],
         *,
-        log: Path,
+        log: Path | None,
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
         on_exit: Callable[[Child], None] | None = None,
         keep_open: Sequence[int] = (),
     ) -> None:
-        """Start `command`, its output appended to `log`; `environment` is laid over our own.
+        """Start `command`, its output appended to `log`, or None: to ours; `environment` is laid over our own.
 
         Descriptors in `keep_open` are inherited. Raises OSError when the process cannot be started; a program that
         does not exist shows as exit status 1 and in the log.
@@ -106,6 +106,20 @@ def service_command(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", module, *arguments)
 
 
+def dying_status(pid: int) -> int | None:
+    """The exit status of a process that is dying, long before it can be waited for; None where the kernel does not say.
+
+    It is the last field of its `stat`, written before its memory is freed: some 100 ms before its parent gets it.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    code = int(fields[-1])
+    number = code & 0x7F
+    return (-number if number else code >> 8) if code else None
+
+
 def parent_of(pid: int) -> int | None:
     """The process that started it, None if it has ended."""
     try:
@@ -115,9 +129,9 @@ def parent_of(pid: int) -> int | None:
     return int(status.rpartition(b")")[2].split()[1])
 
 
-def tail(log: Path, lines: int = 20) -> str:
-    """The last lines of a log, for a message that says why a child failed."""
-    if not log.exists():
+def tail(log: Path | None, lines: int = 20) -> str:
+    """The last lines of a log, if there is one, for a message that says why a child failed."""
+    if log is None or not log.exists():
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 64 * 1024))
@@ -126,17 +140,17 @@ def tail(log: Path, lines: int = 20) -> str:
 
 def _start(
     command: Sequence[str],
-    log: Path,
+    log: Path | None,
     environment: Mapping[str, str] | None,
     directory: Path | None,
     keep_open: Sequence[int],
 ) -> subprocess.Popen[bytes]:
-    with open_log(log) as output:
+    with nullcontext() if log is None else open_log(log) as output:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=None if log is None else subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
             cwd=directory,
             process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
@@ -145,12 +159,15 @@ def _start(
 
 
 def open_log(log: Path) -> BinaryIO:
-    """The log file to append to; a full one is renamed first. If no file can be made, the lines are dropped."""
+    """The log file to append to, for its owner's eyes alone; a full one is renamed first.
+
+    If no file can be made, the lines are dropped.
+    """
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > LOG_BYTES:
             log.replace(log.with_name(log.name + ".1"))
-        return log.open("ab")
+        return os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
     except OSError:
         return open(os.devnull, "ab")
 

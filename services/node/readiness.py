@@ -1,4 +1,4 @@
-"""Readiness: a cluster can take jobs once its controller answers and each of its workers has given a sign of life.
+"""Readiness: a supervisor is ready once its controller answers and each of its workers has given a sign of life.
 
 The probe is a command for a job whose name is impossible; the controller's refusal is the answer. The same reader may
 hear that a worker elsewhere has a name of ours.
@@ -25,7 +25,8 @@ class Readiness:
     """Listens from now on, and asks the controller.
 
     Args:
-        probe: unique, for the name in question. neighbours: given all heartbeats.
+        probe: unique, for the name in question; empty: there is no controller here, so none is asked.
+        neighbours: given all heartbeats.
     """
 
     def __init__(self, log: Log, topics: ClusterTopics, probe: str, neighbours: Neighbours) -> None:
@@ -36,6 +37,11 @@ class Readiness:
         self._reader = log.reader("readiness")
         self._reader.assign(log.offsets([self._heartbeats, self._events], "end"))
         self._heard: set[str] = set()
+        self._expected = {CONTROLLER} if probe else set[str]()
+        if probe:
+            self._ask(log, topics)
+
+    def _ask(self, log: Log, topics: ClusterTopics) -> None:
         appender = log.appender("readiness")
         appender.append(Partition(topics.submit, 0), commands.encode(Command("resume", self._name)))
         appender.flush(ANSWER_S)
@@ -47,7 +53,7 @@ class Readiness:
                 self._hear(chunk.partition, message.value() or b"")
 
     def missing(self, workers: set[str]) -> list[str]:
-        return sorted({CONTROLLER, *workers} - self._heard)
+        return sorted((self._expected | workers) - self._heard)
 
     def reached(self, workers: set[str]) -> bool:
         return not self.missing(workers)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import time
 from contextlib import suppress
+
+from services.log.service_log import line, stamp
+
+FORMAT = "HOLDFAST_LOG_FORMAT"
 
 
 def say(text: str) -> None:
     """Into the supervisor's log; in the foreground the live summary says it."""
     if not sys.stderr.isatty():
         with suppress(OSError):  # it is a file on a disk that may be full
-            print(time.strftime("%Y-%m-%dT%H:%M:%S"), text, file=sys.stderr, flush=True)
+            print(_line(text), file=sys.stderr, flush=True)
+
+
+def _line(text: str) -> str:
+    if os.environ.get(FORMAT) == "json":
+        return line("json", "info", text, {"process": "supervisor"})
+    return f"{stamp()} {text}"

@@ -6,23 +6,24 @@ import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.controller.settings import ControllerSettings
-from services.log.client_settings import CLIENT_PREFIX, client_settings
+from services.log.client_settings import CLIENT_PREFIX, client_settings, is_secret
+from services.log.log_settings import LogSettings
 from services.node.metrics_ports import MOST
 from services.spark.settings import SparkSettings
 from services.worker.process.settings import WorkerSettings
 
 PREFIX = "HOLDFAST_"
+HINT = "a property of librdkafka, such as ..._SASL_MECHANISM; of a secret also its file: ..._SASL_PASSWORD_FILE"
 OF_SCRIPTS = frozenset({"HOLDFAST_CACHE", "HOLDFAST_PYTHON"})
-SECRETS = ("password", "secret", "key.pem", "oauthbearer.config", "sasl.jaas.config")
 
 
-class Settings(BaseSettings):
+class Settings(LogSettings):
     """What the `holdfast` command needs to know; options of a command go before variables."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", env_ignore_empty=True)
@@ -65,6 +66,25 @@ class Settings(BaseSettings):
     )
     recoveries: int = Field(1, ge=1, le=16, description="recovery replicas started here; all but one can be lost")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="time between two heartbeats of a worker")
+    loop_patience_s: float = Field(
+        5.0,
+        ge=0.5,
+        le=3600,
+        description="a worker whose loop hangs for longer counts as silent, and ends after twice that; six times "
+        "longer while a copy is loaded, restored or does its first batch",
+    )
+    call_patience_s: float = Field(
+        60.0,
+        ge=1,
+        le=86_400,
+        description="a transaction, trim or restore that hangs for so long is given up",
+    )
+    memory_mb: int = Field(
+        0,
+        ge=0,
+        description="resident memory of a worker, MiB, of which it alone takes about 200: near it the worker ends, "
+        "before the kernel ends any process; 0: no limit",
+    )
     leave_s: float = Field(
         10.0,
         ge=0,
@@ -76,6 +96,12 @@ class Settings(BaseSettings):
         ge=0,
         le=86_400,
         description="calm needed before a unit moves off a worker with more than its share; 0: none ever does",
+    )
+    trim_after_s: float = Field(
+        600.0,
+        ge=0,
+        le=7 * 86_400,
+        description="age at which snapshots of assignments and jobs take the place of the records below; 0: never",
     )
     exit_notices: bool = Field(
         True, description="report to the cluster at once when a worker's process ends; off: its heartbeats are missed"
@@ -91,7 +117,6 @@ class Settings(BaseSettings):
     plugins: str = Field("", description="modules that operators may come from, comma separated")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much services log")
 
     @model_validator(mode="after")
     def _replicas_suffice(self) -> Self:
@@ -127,7 +152,7 @@ def described(settings: Settings) -> list[Setting]:
         )
         for name, value in sorted(client_settings().items())
     ]
-    hint = Setting(f"{CLIENT_PREFIX}*", "", "", "a property of librdkafka: ..._SASL_MECHANISM sets sasl.mechanism")
+    hint = Setting(f"{CLIENT_PREFIX}*", "", "", HINT)
     return [*ours, *(passed or [hint])]
 
 
@@ -144,7 +169,7 @@ def unknown_variables() -> dict[str, str | None]:
 
 
 def masked(name: str, value: str) -> str:
-    return "***" if any(secret in name for secret in SECRETS) else value
+    return "***" if is_secret(name) else value
 
 
 def _shown(value: object) -> str:

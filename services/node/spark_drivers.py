@@ -12,8 +12,9 @@ import msgspec
 
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.errors import HoldfastError
+from services.kernel.errors import HoldfastError, PositionGone, Retriable
 from services.kernel.logs.admitted import Admitted, decode
+from services.log.jobs import read_jobs
 from services.log.protocol import Log
 from services.node.artifacts import ArtifactSet, ArtifactsMissing, ensure
 from services.node.java import JavaMissing
@@ -32,19 +33,34 @@ class SparkDemand:
     """Follows `jobs.plans`."""
 
     def __init__(self, log: Log, topics: ClusterTopics) -> None:
+        self._log, self._topics = log, topics
         self._admitted = Admitted()
+        self._begun = False
         self._reader = log.reader("supervisor-plans")
-        self._reader.assign({Partition(topics.plans, 0): 0})
 
     def drivers(self) -> int:
-        """Reads what has come; the number that is needed now."""
-        for chunk in self._reader.poll(0):
+        """Reads what has come; the number that is needed now. Where records were trimmed it begins again."""
+        try:
+            self._begin()
+            chunks = self._reader.poll(0)
+        except Retriable:
+            chunks = []
+        except PositionGone:
+            chunks, self._begun = [], False
+        for chunk in chunks:
             for message in chunk.messages:
                 try:
                     self._admitted.read(decode(message.value() or b""))
                 except msgspec.DecodeError:
                     continue
         return max((needed(plan) for plan in self._admitted.running().values()), default=0)
+
+    def _begin(self) -> None:
+        """Raises Retriable."""
+        if not self._begun:
+            jobs = read_jobs(self._log, self._topics)
+            self._admitted, self._begun = jobs.admitted, True
+            self._reader.assign({Partition(self._topics.plans, 0): jobs.next})
 
     def close(self) -> None:
         self._reader.close()
@@ -54,11 +70,17 @@ class SparkDrivers:
     """As many members as the jobs need; they end together, some time after the last job that needed one.
 
     Args:
-        driver: makes the driver of that number. changed: called after drivers have gone.
+        driver: makes the driver of that number. changed: called after drivers have gone. most: of drivers here; a
+            standby is then elsewhere.
     """
 
-    def __init__(self, driver: Callable[[int, ArtifactSet], Member], changed: Callable[[], None]) -> None:
-        self._driver, self._changed = driver, changed
+    def __init__(
+        self,
+        driver: Callable[[int, ArtifactSet], Member],
+        changed: Callable[[], None],
+        most: int | None = None,
+    ) -> None:
+        self._driver, self._changed, self._most = driver, changed, most
         self._demand: SparkDemand | None = None
         self._look_s = self._needed_s = 0.0
         self.members: list[Member] = []
@@ -73,6 +95,7 @@ class SparkDrivers:
             return
         self._look_s = time.monotonic()
         wanted = self._demand.drivers()
+        wanted = wanted if self._most is None else min(wanted, self._most)
         while len(self.members) < wanted:
             try:
                 self.members.append(self._driver(len(self.members) + 1, ensure("spark")))

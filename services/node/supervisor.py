@@ -1,5 +1,6 @@
 """Supervisor: starts the processes of a cluster on this machine, and restarts those that end, until asked to stop.
 
+With `service` there is one process, on a Kafka of its own: `holdfast serve`, the parent in a container.
 All of its processes die with it.
 """
 
@@ -39,6 +40,7 @@ from services.node.notices import Notices
 from services.node.processes import tail
 from services.node.readiness import Readiness
 from services.node.saying import say
+from services.node.service import Service
 from services.node.settings import Settings
 from services.node.spark_drivers import SparkDemand, SparkDrivers
 
@@ -50,6 +52,9 @@ PUBLISH_AGAIN_S = 1.0
 YIELD_S = 0.3
 """A worker that ended stays down so long where there are others: a start takes a core, which the copies that take over
 from it need more."""
+
+FAREWELL_S = 5.0
+"""Beyond HOLDFAST_LEAVE_S, for a worker's last words."""
 
 EXPECTED = (AlreadyRunning, ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
 """Why a cluster does not start; the message says what to do."""
@@ -71,9 +76,24 @@ class _MemberEnded:
 
 
 class Supervisor:
-    """One cluster in one data directory. Its methods are for one thread, except `ask_to_stop`."""
+    """One cluster in one data directory, or its part on this machine. Its methods are for one thread, except
+    `ask_to_stop`.
 
-    def __init__(self, settings: Settings, workers: int, changed: Callable[[], None] = lambda: None) -> None:
+    Args:
+        service: the only one that runs here, on a Kafka of the settings, and logs as we do; None: all.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        workers: int,
+        changed: Callable[[], None] = lambda: None,
+        service: Service | None = None,
+    ) -> None:
+        self._service = service
+        if service is not None:
+            workers = int(service is Service.WORKER)
+            settings = settings.model_copy(update={"recoveries": int(service is Service.RECOVERY)})
         self.settings = settings
         self.files = ClusterFiles(settings.home)
         self.brokers = None if settings.kafka else self._embedded()
@@ -82,13 +102,16 @@ class Supervisor:
         self.naming = Naming((settings.host or machine_name()) if settings.kafka else "", settings.zone)
         self._machine = settings.host or machine_name()
         self._lineup = Lineup(settings, self.naming, self.files.data_dir, self._member)
-        self.controller = self._lineup.controller()
+        self.controllers = [self._lineup.controller()] if service in (None, Service.CONTROLLER) else []
         self.recoveries = [self._lineup.recovery(number) for number in range(1, settings.recoveries + 1)]
         self.workers = [self._lineup.worker(number) for number in range(1, workers + 1)]
         for worker in self.workers:
-            worker.rest_s, worker.dying = YIELD_S if workers > 1 else 0.0, self._dying
-            worker.ends_by = signal.SIGINT  # SIGTERM would wait for others to take over its units, which all end now
-        self._drivers = SparkDrivers(self._lineup.driver, self._publish)
+            worker.rest_s, worker.dying = YIELD_S if workers > 1 or service else 0.0, self._dying
+            if service is None:
+                worker.ends_by = signal.SIGINT  # SIGTERM would wait for others to take over, which all end now
+            else:
+                worker.stop_s = settings.leave_s + FAREWELL_S
+        self._drivers = SparkDrivers(self._lineup.driver, self._publish, most=1 if service else None)
         self._changed = changed
         self._queue: queue.SimpleQueue[_MemberEnded | BrokerEnded | BrokerReturned | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -96,6 +119,7 @@ class Supervisor:
         self._log: Log | None = None
         self._notices: Notices | None = None
         self._noticed: dict[str, str] = {}
+        self._statusless: set[str] = set()
         self._keeper: BrokerKeeper | None = None
         self._started_ms = int(time.time() * 1000)
         self._identity = ""
@@ -109,6 +133,10 @@ class Supervisor:
         """May be called from a signal handler."""
         self._stopping.set()
         self._queue.put(None)
+
+    def asked_to_stop(self, timeout_s: float) -> bool:
+        """Waits so long for the request."""
+        return self._stopping.wait(timeout_s)
 
     def start(self, timeout_s: float = READY_S) -> None:
         """Returns when jobs can be submitted.
@@ -149,7 +177,7 @@ class Supervisor:
         self._stopping.set()
         self.state = "stopping"
         self._changed()
-        for group in ([*self._drivers.members, *self.workers], [*self.recoveries, self.controller]):
+        for group in ([*self._drivers.members, *self.workers], [*self.recoveries, *self.controllers]):
             for member in group:
                 member.ask_to_stop()
             for member in group:
@@ -168,7 +196,7 @@ class Supervisor:
 
     @property
     def members(self) -> list[Member]:
-        return [self.controller, *self.recoveries, *self.hosts]
+        return [*self.controllers, *self.recoveries, *self.hosts]
 
     @property
     def hosts(self) -> list[Member]:
@@ -187,7 +215,7 @@ class Supervisor:
             data_dir=str(self.files.data_dir),
             kafka_pid=pids[0] if pids else None,
             kafka_pids=pids,
-            controller_pid=self.controller.pid,
+            controller_pid=next((one.pid for one in self.controllers), None),
             recovery_pids=tuple(one.pid for one in self.recoveries if one.pid is not None),
             started_ms=self._started_ms,
             plugins=self.settings.plugins,
@@ -195,6 +223,11 @@ class Supervisor:
             secret_file=self._secret_file,
             metrics=self._lineup.metrics.where,
         )
+
+    @property
+    def _shares_names(self) -> bool:
+        """Somebody else on this Kafka could use the names of the workers or Spark drivers that run here."""
+        return bool(self.settings.kafka) and self._service in (None, Service.WORKER, Service.SPARK)
 
     @property
     def address(self) -> str:
@@ -220,20 +253,22 @@ class Supervisor:
         log.create(self._durability().of(self.topics.specs()))
         expect_secret(log, self.topics)
         claim = Claim(self.naming, self.topics, self.address)
-        known = claim.newest(log, self.settings.heartbeat_interval_ms) if self.settings.kafka else {}
+        known = claim.newest(log, self.settings.heartbeat_interval_ms) if self._shares_names else {}
         self._notices = Notices(log, self.topics)
         self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
-        if self.settings.kafka:
+        if self._shares_names:
             self._claim = claim
             claim.take(log, self._notices)
         for worker in self.workers:
             worker.run = max(former.get(worker.name, ""), known.get(worker.name, ""))
-        readiness = Readiness(log, self.topics, new_incarnation(), claim.neighbours())
+        probe = new_incarnation() if self.controllers else ""
+        readiness = Readiness(log, self.topics, probe, claim.neighbours())
         try:
             self._await(readiness, claim, deadline)
         finally:
             readiness.close()
-        self._drivers.follow(SparkDemand(log, self.topics))
+        if self._service in (None, Service.SPARK):
+            self._drivers.follow(SparkDemand(log, self.topics))
         self.state = "ready"
         self._publish()
 
@@ -246,7 +281,8 @@ class Supervisor:
             failing = next((m for m in self.members if m.restarts > 2), None)
             if failing is not None:
                 log = failing.log
-                raise StartFailed(f"{failing.name} ends as soon as it starts: see {log}\n{tail(log, 15)}")
+                told = "" if log is None else f": see {log}\n{tail(log, 15)}"
+                raise StartFailed(f"{failing.name} ends as soon as it starts{told}")
             if self.settings.kafka and readiness.stranger is not None:
                 raise claim.clash(running_at(readiness.stranger))
             if time.monotonic() > deadline:
@@ -322,20 +358,25 @@ class Supervisor:
     def _dying(self, member: Member, run: str) -> None:
         """From a thread that waits for this: the notice need not wait until the process is gone and has a status."""
         self._noticed[member.name] = run
-        self._give_notice(member, run, -signal.SIGKILL)
+        status = member.dying_status
+        if status is None:
+            self._statusless.add(run)
+        self._give_notice(member, run, -signal.SIGKILL if status is None else status, dying=status is None)
 
     def _ended(self, member: Member, run: str, status: int) -> None:
         """From the thread that saw it: nothing comes before the notice."""
-        if self._noticed.get(member.name) != run:
+        if self._noticed.get(member.name) != run or (run in self._statusless and member.left(run)):
             self._give_notice(member, run, status)
+        self._statusless.discard(run)
         self._queue.put(_MemberEnded(member))
         if not self._stopping.is_set():
             say(f"{member.name} ({run}) ended with status {status}")
         shutil.rmtree(self._lineup.state_dir / member.name / run, ignore_errors=True)
 
-    def _give_notice(self, member: Member, run: str, status: int) -> None:
+    def _give_notice(self, member: Member, run: str, status: int, dying: bool = False) -> None:
+        """With what it was at: whether a signal from outside ended it, only its status says."""
         if self._notices is not None and member in self.hosts and self.settings.exit_notices:
-            self._notices.ended(member.name, run, status)
+            self._notices.ended(member.name, run, status, member.left(run), dying)
 
     def _publish(self) -> None:
         """Writes what runs into the cluster's files; where there is no room for that, until there is."""
@@ -365,7 +406,7 @@ class Supervisor:
             where = {"HOLDFAST_HOST": self._machine, "HOLDFAST_ADDRESS": self.address}
             return {**shared, **where, **metrics, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
 
-        log = self.files.logs / f"{name}.log"
+        log = self.files.logs / f"{name}.log" if self._service is None else None
         return Member(name, module, log, environment=environment, new_run=new_incarnation, ended=self._ended)
 
     def zone_of(self, worker: Member) -> str:

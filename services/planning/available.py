@@ -30,7 +30,6 @@ _ONLY_DEFAULT = (
     "fault_tolerance.checkpoint.policy",
     "fault_tolerance.buffering",
     "fault_tolerance.replication_budget",
-    "placement.spread_by",
 )
 """Settings of which only the default works."""
 
@@ -39,13 +38,18 @@ _SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST
 _NO_EFFECT = (
     "fault_tolerance.checkpoint.min_interval_ms",
     "fault_tolerance.checkpoint.max_interval_ms",
-    "fault_tolerance.heartbeat_interval_ms",
     "fault_tolerance.correlated_failure",
+    "fault_tolerance.recovery_time_ms",
+    "fault_tolerance.weights",
     "fault_tolerance.cool_down_s",
-    "dead_letter_share",
     "retain_bytes",
 )
 """Settings that nobody reads."""
+
+_ELSEWHERE = {
+    "fault_tolerance.heartbeat_interval_ms": "a worker beats for all its jobs; HOLDFAST_HEARTBEAT_INTERVAL_MS sets it",
+}
+"""Settings that something else sets."""
 
 
 def scheme(wanted: str) -> str:
@@ -66,17 +70,21 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for path in _NO_EFFECT:
         if _at(spec, path) != _at(_DEFAULTS, path):
             yield f"{path}: has no effect yet"
+    for path, instead in _ELSEWHERE.items():
+        if _at(spec, path) != _at(_DEFAULTS, path):
+            yield f"{path}: has no effect: {instead}"
+    read_by_spark = {name for one in spec.operators.values() if one.kind == "spark" for name in one.inputs}
     for name, source in spec.sources.items():
-        if source.on_data_loss != "fail":
-            yield f"sources.{name}.on_data_loss: {source.on_data_loss} is not available yet, runs as fail"
+        if source.on_data_loss != "fail" and name in read_by_spark:
+            yield f"sources.{name}.on_data_loss: {source.on_data_loss} has no effect on what Spark reads, runs as fail"
     for name, operator in spec.operators.items():
         if operator.kind == "spark" and (operator.parallelism or 1) > 1:
             yield f"operators.{name}.parallelism: has no effect: {_SPARKS_OWN}"
     for name, query in spec.queries.items():
         if query.results != "final":
             yield f"queries.{name}.results: {query.results} is not available yet, runs as final"
-        if query.sink is not None and query.sink.commit_interval_ms:
-            yield f"queries.{name}.sink.commit_interval_ms: has no effect yet"
+        if query.priority != 1:
+            yield f"queries.{name}.priority: has no effect yet"
 
 
 _DEFAULTS = JobSpec.model_construct(name="", sources={}, queries={})

@@ -6,10 +6,9 @@ Source: PROTOCOL 1 and 8. Any number of them run at once; each acts only on what
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
-import sys
+import time
 
 import structlog
 
@@ -21,8 +20,11 @@ from services.log.backlog import Backlog
 from services.log.catching_up import catch_up, continue_group, recent
 from services.log.client_settings import client_settings
 from services.log.durability import Durability
-from services.log.opening import gate, look_at_secret, open_log
-from services.log.service_log import open_service_log
+from services.log.health import Health, answering, reading
+from services.log.jobs import feed_kept, positions, read_jobs
+from services.log.opening import gate, look_at_secret, open_log, refused_by
+from services.log.service_log import close_service_log, open_service_log
+from services.log.trimming import trim
 from services.recovery.replica import ECHO_MS, Replica
 from services.recovery.settings import RecoverySettings
 
@@ -55,21 +57,28 @@ async def run(settings: RecoverySettings) -> int:
     group = f"{settings.cluster}-{settings.recovery}"
     assigned, happened = Partition(topics.assignments, 0), Partition(topics.events, 0)
     standings = read_standings(log, assigned)
-    begins = log.offsets(kinds, "start") | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
+    jobs = read_jobs(log, topics)
+    begins = positions(log, topics, jobs) | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
     begins |= {assigned: standings.next} | log.offsets([happened], "end")
     backlog = Backlog.of(log, kinds, begins)
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), backlog, settings.heartbeat_interval_ms,
-        calm_ms=settings.balance_calm_s * 1000 or None, begun=standings,
+        calm_ms=settings.balance_calm_s * 1000 or None, begun=standings, unsealed=refused_by(log),
+        safe_s=settings.trim_after_s or None,
     )  # fmt: skip
+    checks = {"log": reading(lambda: replica.core.acting), "kafka": answering(log, happened)}
+    health = Health(settings.recovery, "recovery", checks)
     if settings.metrics_port:
-        replica.meters.serve(settings.metrics_port, settings.metrics_address)
+        replica.meters.serve(settings.metrics_port, settings.metrics_address, health)
+    feed_kept(topics, jobs, replica.feed)
     nexts = catch_up(log, begins, replica.feed)
     backlog.trimmed(nexts)
-    read = continue_group(log, group, nexts, replica.read)
-    app = make_app(group, settings.kafka, client_settings(), kinds, read, replica.passed, gate(log))
+    aged = Partition(topics.heartbeats, 0), happened
+    agents = continue_group(log, group, nexts, replica.read, replica.passed, aged)
+    app = make_app(group, settings.kafka, client_settings(), kinds, agents.read, agents.passed, gate(log))
 
     async def turn() -> None:
+        health.turned()
         replica.turn()
 
     async def echo() -> None:
@@ -83,9 +92,15 @@ async def run(settings: RecoverySettings) -> int:
                 return
             replica.trimmed(found)
 
+    async def trim_logs() -> None:
+        upto = replica.trims.due(time.monotonic_ns() // 1000)
+        if upto is not None and not await asyncio.get_running_loop().run_in_executor(None, trim, log, upto):
+            replica.trims.withdraw()
+
     app.timer(TURN_S)(turn)
     app.timer(ECHO_MS / 1000)(echo)
     app.timer(LOOK_AGAIN_S)(look)
+    app.timer(LOOK_AGAIN_S)(trim_logs)
     await app.start()
     _log.info("recovery runs", kafka=settings.kafka, cluster=settings.cluster, name=settings.recovery)
     waits = {asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(app.wait_until_stopped())}
@@ -98,13 +113,12 @@ async def run(settings: RecoverySettings) -> int:
 
 def main() -> int:
     settings = RecoverySettings()
-    open_service_log(settings.log_level)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    open_service_log(settings.log_level, settings.log_format, recovery=settings.recovery)
     return asyncio.run(run(settings))
 
 
 if __name__ == "__main__":
     status = main()
-    sys.stderr.flush()
+    close_service_log()
     # Client threads may be waiting for a broker that does not answer: nobody waits for them.
     os._exit(status)

@@ -6,12 +6,13 @@ Source: PROTOCOL 13. Each replica sees all of the cluster, so one of them is eno
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import Counter, Histogram
 
 from schemas.events import Event
-from services.log.metrics import Metric, Read, Sample, of_process
+from services.log.health import Health
+from services.log.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
 from services.log.metrics_server import registry_of, serve
 from services.recovery.core.recovery import Recovery
 
@@ -21,17 +22,14 @@ PHASE = Metric(
     "holdfast_takeover_phase_seconds",
     "histogram",
     ("phase",),
-    "Detection since the last sign of life; activation, replay and first output of the copy that took over",
+    "Detection since the last sign of life; activation, replay and first batch out of the copy that took over",
 )
 EVENTS = Metric("holdfast_events_total", "counter", ("kind",), "What happened, by the kind of event")
-SKIPPED = Metric(
-    "holdfast_skipped_records_total", "counter", ("topic",), "Records of cluster topics that could not be read"
-)
 UNITS = Metric("holdfast_units", "gauge", ("scheme",), "Units placed, by their scheme")
 UNPROTECTED = Metric("holdfast_units_unprotected", "gauge", (), "Units not protected as they should be")
 WORKERS = Metric("holdfast_workers", "gauge", (), "Workers that answer")
-FALSE_SWITCHES = Metric("holdfast_false_switches", "gauge", (), "Switches for a worker that was only late")
-OF_RECOVERY = (PHASE, EVENTS, SKIPPED, UNITS, UNPROTECTED, WORKERS, FALSE_SWITCHES)
+FALSE_SWITCHES = Metric("holdfast_false_switches_total", "counter", (), "Switches for a worker that was only late")
+OF_RECOVERY = (PHASE, EVENTS, UNITS, UNPROTECTED, WORKERS, FALSE_SWITCHES, REFUSED)
 
 
 class Meters:
@@ -40,15 +38,17 @@ class Meters:
     Args:
         core: asked for its gauges whenever somebody looks.
         since_ms: what happened before is history, and counted by nobody again.
+        refused: records by topic; each from a reader of its own.
         name: of the replica.
     """
 
-    def __init__(self, core: Recovery, since_ms: int, name: str = "") -> None:
+    def __init__(
+        self, core: Recovery, since_ms: int, *refused: Callable[[], Mapping[str, int]], name: str = ""
+    ) -> None:
         self._since_ms = since_ms
-        self._registry = registry = registry_of(of_process(name, "recovery"), _standing(core))
+        self._registry = registry = registry_of(of_process(name, "recovery"), _standing(core), of_refusals(*refused))
         self._phases = Histogram(PHASE.name, PHASE.about, PHASE.labels, registry=registry, buckets=BUCKETS_S)
         self._events = Counter(EVENTS.name, EVENTS.about, EVENTS.labels, registry=registry)
-        self.skipped = Counter(SKIPPED.name, SKIPPED.about, SKIPPED.labels, registry=registry)
 
     def count(self, event: Event) -> None:
         if event.time_ms < self._since_ms:
@@ -57,9 +57,9 @@ class Meters:
         for phase, took_ms in event.phases_ms.items():
             self._phases.labels(phase).observe(took_ms / 1000)
 
-    def serve(self, port: int, address: str = "127.0.0.1") -> None:
-        """Answers there; if the port is taken, a warning is logged, and nobody answers."""
-        serve(self._registry, port, address)
+    def serve(self, port: int, address: str = "127.0.0.1", health: Health | None = None) -> None:
+        """Answers there; if the port is taken, a warning is logged, and nobody answers. health: of the replica."""
+        serve(self._registry, port, address, health)
 
 
 def _standing(core: Recovery) -> Read:

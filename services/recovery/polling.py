@@ -1,6 +1,6 @@
 """Drives a replica by polling a Log's reader: for `holdfast try` and tests, where one thread does everything.
 
-Source: PROTOCOL 1: a replica reads plans and commands from the start, assignments from a snapshot on.
+Source: PROTOCOL 1: a replica reads assignments, plans and commands from a snapshot on.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from schemas.topics import ClusterTopics, Partition
+from services.kernel.logs.standings import EVERY
 from services.log.aged import poll_aged
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
+from services.log.jobs import feed_kept, positions, read_jobs
 from services.log.protocol import Log
-from services.recovery.core.snapshotting import EVERY
+from services.log.trimming import trim_due
 from services.recovery.replica import ECHO_MS, Replica
 
 
@@ -23,7 +25,7 @@ class Polling:
         name: never used twice.
         beat_ms: interval of the workers' heartbeats.
         now_us: monotonic; `turn` is to be called at least every 50 ms of it.
-        calm_ms, snapshot_every: as of the replica.
+        calm_ms, snapshot_every, safe_s: as of the replica.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Polling:
         *,
         calm_ms: float | None = None,
         snapshot_every: int = EVERY,
+        safe_s: float | None = None,
     ) -> None:
         self._log, self._now_us = log, now_us
         self._beats = Partition(topics.heartbeats, 0)
@@ -44,7 +47,9 @@ class Polling:
         kinds = [Partition(name, 0) for name in names]
         assigned, happened = Partition(topics.assignments, 0), Partition(topics.events, 0)
         standings = read_standings(log, assigned)
-        begins = log.offsets(kinds, "start") | {assigned: standings.next} | log.offsets([happened], "end")
+        jobs = read_jobs(log, topics)
+        begins = log.offsets([self._beats], "start") | positions(log, topics, jobs)
+        begins |= {assigned: standings.next} | log.offsets([happened], "end")
         self._reader = log.reader(name)
         self._reader.assign(begins)
         self.replica = Replica(
@@ -57,7 +62,9 @@ class Polling:
             calm_ms=calm_ms,
             begun=standings,
             snapshot_every=snapshot_every,
+            safe_s=safe_s,
         )
+        feed_kept(topics, jobs, self.replica.feed)
         self.replica.trimmed({})
         self._echoed_us = now_us()
 
@@ -72,6 +79,7 @@ class Polling:
             for message in chunk.messages:
                 self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())
         self.replica.turn()
+        trim_due(self._log, self.replica.trims, self._now_us())
         return came
 
     def close(self) -> None:

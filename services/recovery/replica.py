@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 import structlog
 
-from schemas import assignments, commands, heartbeats
+from schemas import assignments, commands, heartbeats, plans
 from schemas.assignments import Assignment, Change, Snapshot, split_unit_key, unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
@@ -23,7 +23,8 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.refusals import KIND as REFUSED
 from services.kernel.logs.refusals import Refusals
-from services.kernel.logs.standings import Standings
+from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
+from services.kernel.logs.standings import EVERY, MANY, Standings
 from services.log.backlog import Backlog
 from services.log.protocol import Appender
 from services.recovery.core.recovery import (
@@ -39,7 +40,6 @@ from services.recovery.core.recovery import (
     SchemeAsked,
     Withdrawn,
 )
-from services.recovery.core.snapshotting import EVERY, MAX_BYTES, Snapshotting
 from services.recovery.core.unit.switching import follows_failure, move_kind
 from services.recovery.meters import Meters
 
@@ -65,7 +65,9 @@ class Replica:
         begun: how units stood where it begins to read `assignments`; None: it reads all of it.
         now_us: monotonic.
         calm_ms: all must have been calm for so long before a unit moves for balance; None: none does.
-        snapshot_every: records of `assignments` between two snapshots.
+        snapshot_every: records of `assignments` between two snapshots. safe_s: age of a snapshot that the topic is
+            trimmed to; None: it never is. trims: up to where; the shell asks, and trims.
+        unsealed: records by topic that the log refuses, for want of the cluster's seal.
     """
 
     def __init__(
@@ -79,18 +81,20 @@ class Replica:
         calm_ms: float | None = None,
         begun: Standings | None = None,
         snapshot_every: int = EVERY,
+        safe_s: float | None = None,
+        unsealed: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
         self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us)
         self.core.observe(Began(Standings() if begun is None else begun), now_us())
-        self._snapshots = Snapshotting(name, snapshot_every)
+        self._snapshots = Pace(name, snapshot_every, MANY)
+        self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
         self._signs_ms: dict[str, int] = {}
         self._moves_ms: dict[str, int] = {}
-        self._echoes = 0
-        self.meters = Meters(self.core, _now_ms(), name)
         self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
+        self.meters = Meters(self.core, _now_ms(), self.refusals.most, unsealed, name=name)
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
             Partition(topics.heartbeats, 0): self._beat,
             Partition(topics.assignments, 0): self._assignment,
@@ -108,7 +112,6 @@ class Replica:
         try:
             self._readers[partition](offset, value or b"")
         except msgspec.DecodeError as error:
-            self.meters.skipped.labels(partition.topic).inc()
             self.refusals.refuse(partition, offset, error)
 
     def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
@@ -132,8 +135,7 @@ class Replica:
 
     def echo(self) -> None:
         """Sends itself a heartbeat."""
-        self._echoes += 1
-        echo = heartbeats.encode(Echo(self._name, self._echoes))
+        echo = heartbeats.encode(Echo(self._name))
         self._appender.append(Partition(self._topics.heartbeats, 0), echo)
 
     def trimmed(self, starts: Mapping[Partition, int]) -> None:
@@ -184,7 +186,7 @@ class Replica:
         self._publish_unexplained()
         if record.snapshot is not None:  # none follows from another: replicas would answer each other for ever
             self._check(record.snapshot, offset)
-        elif self.core.acting and self._snapshots.due(self.core.standings):
+        elif self.core.acting and self._due(self.core.standings):
             self._write_snapshot()
 
     def _publish_unexplained(self) -> None:
@@ -198,8 +200,8 @@ class Replica:
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)
-        if isinstance(decision, Skip):
-            return  # concerns those who read the job's own topics
+        if isinstance(decision, Skip | plans.Snapshot):
+            return  # concerns those who read the job's own topics, or begin late
         if isinstance(decision, Plan):
             self._generations[decision.job] = decision.generation
         elif isinstance(decision, Ended):
@@ -221,9 +223,15 @@ class Replica:
 
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
+    def _due(self, standings: Standings) -> bool:
+        return self._snapshots.due(standings.next, standings.snapshotted, len(standings))
+
     def _check(self, snapshot: Snapshot, offset: int) -> None:
         """A snapshot that says something else than the log is nobody's to believe, and a bug or a stranger's doing."""
-        if self.core.standings.check(offset, snapshot) is False:
+        agrees = self.core.standings.check(offset, snapshot)
+        if agrees:
+            self.trims.agreed({Partition(self._topics.assignments, 0): snapshot.upto}, self._now_us())
+        elif agrees is False:
             detail = f"the snapshot at {offset} of {self._topics.assignments} is not what its first {snapshot.upto} say"
             _log.error("snapshot-differs", detail=detail)
             happened = Happened(_now_ms(), "snapshot-differs", detail=detail)
@@ -274,7 +282,9 @@ class Replica:
         failed = None if before is None or not follows_failure(change) else before.committer
         if failed is not None and failed.worker in self._signs_ms:  # else it was never heard
             phases["detection"] = float(max(now_ms - self._signs_ms[failed.worker], 0))
-        if not change.copies:
+        if change.deadly is not None and (before is None or before.deadly is None):
+            self._publish_event(Happened(now_ms, "unit-quarantined", job, unit, change.epoch, detail=change.reason))
+        elif not change.copies:
             self._publish_event(Happened(now_ms, "unplaced", job, unit, change.epoch, detail=change.reason))
         elif before is None or not before.copies:
             leader = change.copies[0].worker

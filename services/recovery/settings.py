@@ -7,10 +7,11 @@ import secrets
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from services.log.log_settings import LogSettings
 from services.log.metrics_settings import MetricsSettings
 
 
-class RecoverySettings(MetricsSettings):
+class RecoverySettings(LogSettings, MetricsSettings):
     """What a recovery replica needs to know before it reads its first record."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", extra="ignore", env_ignore_empty=True)
@@ -29,4 +30,9 @@ class RecoverySettings(MetricsSettings):
         le=86_400,
         description="calm needed before a unit moves off a worker with more than its share; 0: none ever does",
     )
-    log_level: str = Field("info")
+    trim_after_s: float = Field(
+        600.0,
+        ge=0,
+        le=7 * 86_400,
+        description="age at which snapshots of assignments and jobs take the place of the records below; 0: never",
+    )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 
 from services.hosting.ending import Ending
 from services.hosting.identity import Identity
 from services.hosting.process import clock_ms, open_cluster, serve, time_ms
-from services.log.service_log import open_service_log
+from services.log.service_log import close_service_log, open_service_log
 from services.spark.host import HOSTS, Host
 from services.spark.session import open_session
 from services.spark.settings import SparkSettings
@@ -20,7 +19,7 @@ from services.spark.spark_engine import Session, SparkEngine, SparkRoom
 def main() -> int:
     """Runs until SIGTERM or SIGINT, at once: to hand a query over is to start it elsewhere, as after a crash."""
     settings = SparkSettings()
-    open_service_log(settings.log_level)
+    open_service_log(settings.log_level, settings.log_format, driver=settings.driver)
     ending = Ending(leave_s=0)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
@@ -58,6 +57,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     status = main()
-    sys.stderr.flush()
+    close_service_log()
     # Queries, their JVM and client threads end with the process, which nobody waits for.
     os._exit(status)

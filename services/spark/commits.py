@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from schemas.commits import Commit, CommitRecord, encode
 from schemas.topics import Partition
-from services.kernel.errors import Fenced, Retriable, StateCorrupted
+from services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
 from services.kernel.logs.commits import CommitLog, CommitReader, Fits
 from services.log.protocol import Appender, Log
 
@@ -44,29 +44,46 @@ class Commits:
         fits: Fits,
         refuse: Callable[[Partition, int, str], None],
         skipped: Collection[int] = (),
+        begins: Callable[[], tuple[int, Commit] | None] = lambda: None,
     ) -> None:
         """fits: looks into a frame's payload. refuse: called with what is no record, or does not fit. skipped: offsets
-        of records that a person has skipped."""
+        of records that a person has skipped. begins: the commit with which a log begins that is trimmed; may raise
+        PositionGone and Retriable, and is asked again then."""
         self._refuse, self._refused = refuse, (-1, "")
         self._skipped = skipped
+        self._first, self._fits, self._begins, self._begun = first, fits, begins, False
         self.fold = CommitLog(first, refuse=self._note)
         self._records = CommitReader(self.fold, fits, self._note, holds=False)
         self._partition = Partition(topic, 0)
         self._reader = log.reader(f"commits-{name}")
         self._appender = log.appender(f"commits-{name}")
-        self._reader.assign({self._partition: 0})
         self._next = 0
         self._proposals: list[_Proposal] = []
 
     def follow(self) -> int:
         """Reads what has come; how many valid commits. Raises StateCorrupted."""
         self._appender.poll()
+        if not self._begun and not self._begin():
+            return 0
         k = self.fold.k
         for chunk in self._reader.poll(0):
             for message in chunk.messages:
                 self._take(message.offset(), message.value() or b"")
         self._settle()
         return self.fold.k - k
+
+    def _begin(self) -> bool:
+        """Whether it is known where the log begins."""
+        try:
+            base = self._begins()
+        except (PositionGone, Retriable):
+            return False
+        if base is not None:
+            self.fold = CommitLog(self._first, *base, refuse=self._note)
+            self._records = CommitReader(self.fold, self._fits, self._note, holds=False)
+        self._reader.assign({self._partition: self.fold.upto})
+        self._begun = True
+        return True
 
     def propose(self, record: CommitRecord, done: ReadBack) -> None:
         """Appends; `follow` reads back, and calls `done`."""

@@ -5,13 +5,17 @@ Source: PROTOCOL 3. A drain ends where the topic ends once nobody writes it for 
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from schemas import cuts, progress
 from schemas.cuts import Control
 from schemas.plans import Plan, SparkPlan
 from schemas.topics import JobTopics, Partition
+from services.kernel.errors import PositionGone, Retriable
 from services.kernel.logs.cuts import of_plan
+from services.log.cut_logs import cuts_base
 from services.log.protocol import Log
 from services.spark.core.lifecycle import Goal
 
@@ -23,11 +27,14 @@ class Controls:
 
     def __init__(self, log: Log, plan: Plan, spark: SparkPlan, topics: JobTopics) -> None:
         self._writers = set(spark.writers)
+        self._log, self._plan = log, plan
         self._fold = of_plan(plan)
         self._ended: set[str] = set()
         self._cuts, self._progress = Partition(topics.cuts, 0), Partition(topics.progress, 0)
         self._reader = log.reader(f"controls-{plan.job}-{spark.operator}")
-        self._reader.assign({self._cuts: 0, self._progress: 0} if self._writers else {self._cuts: 0})
+        if self._writers:
+            self._reader.assign({self._progress: 0})
+        self._begun = False
 
     @property
     def asked(self) -> Goal:
@@ -41,8 +48,18 @@ class Controls:
         return self._ended >= self._writers
 
     def follow(self) -> None:
-        """Reads what has come."""
-        for chunk in self._reader.poll(0):
+        """Reads what has come. A cut log that was trimmed is read from a snapshot on, which says what was asked."""
+        with suppress(PositionGone, Retriable):
+            if not self._begun:
+                base = cuts_base(self._log, self._plan, self._cuts)
+                self._fold, self._begun = of_plan(self._plan, base), True
+                self._reader.assign({self._cuts: base.upto})
+        try:
+            chunks = self._reader.poll(0)
+        except PositionGone:
+            self._begun = False
+            return
+        for chunk in chunks:
             for message in chunk.messages:
                 value = message.value() or b""
                 if chunk.partition == self._progress:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection
+from functools import partial
 
 import structlog
 
@@ -22,7 +23,8 @@ from schemas.topics import JobTopics, Partition
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
 from services.kernel.codecs.marked import lanes
-from services.kernel.errors import Fenced, HoldfastError, StateCorrupted
+from services.kernel.errors import Fenced, HoldfastError, PositionGone, StateCorrupted
+from services.log.cut_logs import commit_base
 from services.spark.commits import Commits
 from services.spark.controls import Controls
 from services.spark.core import lifecycle
@@ -108,6 +110,8 @@ class SparkCopy:
         """One turn: what was read, then what the engine says, then what is due."""
         try:
             self._follow()
+        except PositionGone:  # the copy was left behind by a trim
+            self._handle(lifecycle.Repaired())
         except HoldfastError as error:
             self._handle(lifecycle.Broke(f"{type(error).__name__}: {error}"))
         while (told := self._engine.poll()) is not None:
@@ -232,16 +236,17 @@ class SparkCopy:
 
     def _deploy(self) -> None:
         self._close_logs()
-        spark, topic = self.spark, self.commits_topic
+        spark, topic, log = self.spark, self.commits_topic, self._around.log
         first = {topic: dict.fromkeys(lanes(spark.first), 0)} if self._real_time else spark.first_positions
         self._commits = Commits(
-            self._around.log,
+            log,
             topic,
             first,
             f"{self.plan.job}-{spark.operator}",
             fits=FrameCodec(stream_schema(spark.output)).check,
             refuse=lambda at, offset, cause: self._around.refuse(at, offset, cause, self.plan.job),
             skipped=self._skipped,
+            begins=partial(commit_base, log, Partition(self._topics.cuts, 0), spark.operator, Partition(topic, 0)),
         )
         self._begin(Deploy())
 

@@ -15,9 +15,10 @@ from schemas.plans import Plan, SparkPlan
 from schemas.topics import ClusterTopics, JobTopics, Partition
 from services.hosting.copies import Copies
 from services.hosting.decisions import Decisions
+from services.hosting.doing import Doing
 from services.hosting.identity import Identity
 from services.hosting.publishing import EventPublisher
-from services.kernel.errors import WorkerUnfit
+from services.kernel.errors import PositionGone, WorkerUnfit
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
@@ -76,21 +77,28 @@ class Host:
         self._reader.assign(self._decisions.positions)
         self._copies = Copies(self._decisions, self._begin, self._skip)
         self.leaving = False
+        self.doing = Doing()
 
     def turn(self) -> None:
         """Reads what was decided, and turns every copy.
 
         Raises:
-            WorkerUnfit: no query can run here any more.
+            WorkerUnfit: no query can run here any more, or decisions were trimmed before it read them.
         """
         if fault := self._fault():
             raise WorkerUnfit(fault)
-        changed = [self._decisions.read(chunk) for chunk in self._reader.poll(self._waited_s())]
+        try:
+            chunks = self._reader.poll(self._waited_s())
+        except PositionGone as gone:  # only a snapshot says now what is to be here
+            raise WorkerUnfit(f"decisions were trimmed before they were read: {gone}") from gone
+        changed = [self._decisions.read(chunk) for chunk in chunks]
         if any(changed):
             self._copies.reconcile()
         now_ms = self._clock_ms()
-        for copy in list(self._copies.here.values()):
-            copy.step(now_ms)
+        for key, copy in list(self._copies.here.items()):
+            with self.doing.of(key):
+                copy.step(now_ms)
+            self.doing.warmed(key)
         self._appender.poll()
 
     def copies(self) -> tuple[CopyState, ...]:
@@ -100,6 +108,11 @@ class Host:
     def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
         """For heartbeats and metrics: of the copies here of these units."""
         return tuple(copy.costs() for key, copy in list(self._copies.here.items()) if key in units)
+
+    @property
+    def caught_up(self) -> bool:
+        """Everything that was decided before its start was read."""
+        return self._decisions.caught_up
 
     @property
     def decided(self) -> int:

@@ -244,5 +244,5 @@ class Session:
             return f"Spark's session cannot be opened: {self._error}"
         gateway: Any = None if self._session is None else self._session.sparkContext._gateway
         process = getattr(gateway, "proc", None)
-        ended = process is not None and process.poll() is not None
-        return f"Spark's JVM has ended with status {process.poll()}" if process is not None and ended else ""
+        status = None if process is None else process.poll()
+        return "" if status is None else f"Spark's JVM has ended with status {status}"

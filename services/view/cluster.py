@@ -40,7 +40,7 @@ UP = ("running", "ended")
 
 
 class JobLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast list`. available: units that run."""
+    """A line of `holdfast list`. available: units that run. since_ms: in this state, time of day; 0: not known."""
 
     job: str
     generation: str
@@ -50,6 +50,7 @@ class JobLine(msgspec.Struct, frozen=True):
     error: str = ""
     warnings: tuple[str, ...] = ()
     problems: tuple[dict[str, str], ...] = ()
+    since_ms: int = 0
 
 
 class CopyLine(msgspec.Struct, frozen=True):
@@ -75,9 +76,11 @@ class UnitLine(msgspec.Struct, frozen=True):
 
 
 class WorkerLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast workers`. state: live, leaving, silent or exited; copies: how many of `units` it holds.
+    """A line of `holdfast workers`. state: live, leaving, stuck, silent or exited; copies: how many of `units`
+    it holds.
 
-    host: of its supervisor. address: machine and directory that it runs in.
+    host: of its supervisor. address: machine and directory that it runs in. turn: where its loop hangs, and for how
+    long; empty if it turns.
     """
 
     worker: str
@@ -92,6 +95,7 @@ class WorkerLine(msgspec.Struct, frozen=True):
     rss_bytes: int
     host: str = ""
     address: str = ""
+    turn: str = ""
 
 
 class UnitProgress(msgspec.Struct, frozen=True):
@@ -122,6 +126,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     were late, by source, each once; late_by_stream: the counts that this is the sum of (services/view/losses.py).
     refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
     count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
+    since_ms: in this state, time of day; 0: not known.
     """
 
     job: str
@@ -140,6 +145,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     late_by_stream: dict[str, int] = {}
     refused: dict[str, int] = {}
     skipped: int = 0
+    since_ms: int = 0
 
 
 class Worker(msgspec.Struct):
@@ -157,6 +163,7 @@ class ClusterView:
         self._admitted, self._assigned = Admitted(), Assigned()
         self._plans: dict[str, Plan] = {}
         self._statuses: dict[str, Status] = {}
+        self._since: dict[str, dict[str, int]] = {}
         self._workers: dict[str, Worker] = {}
         self._progress: dict[tuple[str, str], Progress] = {}
         self._costs = CostsView()
@@ -174,8 +181,14 @@ class ClusterView:
         """The copies of each unit; later records of `assignments` change it."""
         self._assigned = assigned
 
+    def begin_jobs(self, admitted: Admitted) -> None:
+        """What was decided of jobs; later records of `jobs.plans` change it."""
+        self._admitted, self._plans = admitted, admitted.plans()
+
     def read(self, topic: str, value: bytes | None) -> None:
         """A record of one of the cluster's topics."""
+        if value is None and topic == self._topics.status:
+            return  # of a job that is retired
         try:
             self._folds[topic](value or b"")
         except msgspec.DecodeError:  # the services skip it, too, and report it
@@ -200,6 +213,11 @@ class ClusterView:
         status = plans.decode_status(value)
         if _GENERATION.fullmatch(status.generation) is None:
             raise msgspec.ValidationError(f"{status.generation!r} is no generation")
+        if status.since_ms:
+            self._since[status.generation] = {status.state: status.since_ms}
+        else:  # a controller that began later does not know
+            since_ms = self._since.get(status.generation, {}).get(status.state, 0)
+            status = msgspec.structs.replace(status, since_ms=since_ms)
         self._statuses[status.generation] = status
 
     def _read_heartbeat(self, value: bytes) -> None:
@@ -221,7 +239,8 @@ class ClusterView:
 
     def jobs(self) -> list[JobLine]:
         """Every generation of every job, in the order of submission."""
-        known = {**dict.fromkeys(self._plans), **dict.fromkeys(self._statuses)}
+        statuses = (g for g in self._statuses if not self._admitted.retired.has(g))
+        known = {**dict.fromkeys(self._plans), **dict.fromkeys(statuses)}
         return [self._job(generation) for generation in sorted(known, key=_number)]
 
     def find(self, name: str) -> JobLine | None:
@@ -261,6 +280,7 @@ class ClusterView:
             status.error,
             status.warnings or (plan.warnings if plan is not None else ()),
             tuple(map(asdict, status.problems)),
+            0 if ended and status.state != "ended" else status.since_ms,
         )
 
     def status(self, job: JobLine, now_ms: int) -> JobStatus:
@@ -274,6 +294,7 @@ class ClusterView:
             state=job.state,
             available=job.available,
             error=job.error,
+            since_ms=job.since_ms,
             warnings=job.warnings,
             problems=job.problems,
             units=tuple(units),
@@ -313,10 +334,11 @@ class ClusterView:
         change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))
         copies = self._copies(change, progress)
         primary = next((copy for copy in copies if copy.role == "primary"), None)
+        deadly = None if change is None else change.deadly
         return UnitProgress(
             unit=unit.name,
             worker="" if primary is None else primary.worker,
-            state="unplaced" if primary is None else self._state(primary, now_ms),
+            state=self._state(primary, now_ms) if primary is not None else "quarantined" if deadly else "unplaced",
             processed=progress.processed,
             acked=progress.acked,
             watermark=_time(progress.watermark),
@@ -326,7 +348,7 @@ class ClusterView:
             lost=progress.lost,
             ended=progress.ended,
             late_dropped=progress.late_dropped,
-            error="" if primary is None or primary.state in UP else primary.error,
+            error=str(deadly or "") if primary is None else "" if primary.state in UP else primary.error,
         )
 
     def _state(self, copy: CopyLine, now_ms: int) -> str:
@@ -334,7 +356,8 @@ class ClusterView:
         worker = self._workers.get(copy.worker)
         if worker is None or worker.beat.incarnation != copy.incarnation or worker.exited:
             return "down"
-        return "silent" if _worker_state(worker, now_ms) == "silent" else copy.state
+        state = _worker_state(worker, now_ms)
+        return state if state in ("silent", "stuck") else copy.state
 
     # -- units and workers --------------------------------------------------------------------------------------------
 
@@ -399,6 +422,7 @@ class ClusterView:
                 rss_bytes=worker.beat.rss_bytes,
                 host=worker.beat.host,
                 address=worker.beat.address,
+                turn=str(worker.beat.turn) if worker.beat.stuck else "",
             )
             for name, worker in sorted(self._workers.items(), key=lambda item: natural(item[0]))
         ]
@@ -429,6 +453,8 @@ def _worker_state(worker: Worker, now_ms: int) -> str:
         return "exited"
     if now_ms - worker.beat.time_ms > SILENT_MS:
         return "silent"
+    if worker.beat.stuck:
+        return "stuck"
     return "leaving" if worker.beat.leaving else "live"
 
 

@@ -26,7 +26,8 @@ class CopyCosts(msgspec.Struct, frozen=True):
 
     load: share of one CPU that its batches, checkpoints and applied runs take; null for a Spark operator.
     records_per_s: taken in. throughput_per_s: for each second that was spent on batches; so many a second can be
-    replayed. capture_ms, apply_ms: mean of a run, over the life of the process. The others are as in schemas/costs.py.
+    replayed. capture_ms, apply_ms: mean of a run, over the life of the process. transaction_ms, transaction_cpu_ms:
+    mean of a transaction, aborted ones too. The others are as in schemas/costs.py.
     """
 
     unit: str
@@ -51,12 +52,17 @@ class CopyCosts(msgspec.Struct, frozen=True):
     receive_ms: float | None
     send_ms: float | None
     open_ms: float | None
+    restore_cpu_ms: float | None
+    transactions: int
+    aborted: int
+    transaction_ms: float | None
+    transaction_cpu_ms: float | None
 
 
 class EdgeCosts(msgspec.Struct, frozen=True):
     """An edge into a unit or to a sink. edge: a source, an operator and the number of its topic, or a sink.
 
-    bytes: null at a sink, where none are counted.
+    bytes: at a sink about, and since the leader's process began; null before it has delivered any.
     """
 
     edge: str
@@ -168,6 +174,11 @@ def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted
         receive_ms=last.receive_ms,
         send_ms=last.send_ms,
         open_ms=last.open_ms,
+        restore_cpu_ms=last.restore_cpu_ms,
+        transactions=last.transactions,
+        aborted=last.aborted,
+        transaction_ms=_mean(last.transaction_ms, last.transactions + last.aborted),
+        transaction_cpu_ms=_mean(last.transaction_cpu_ms, last.transactions + last.aborted),
     )
 
 
@@ -187,7 +198,10 @@ def _edges(unit: str, counted: _Counted, between: set[str]) -> Iterator[EdgeCost
         yield EdgeCosts(edge, unit, "in", records, size, *rates)
     for edge, records in sorted(last.outputs.items()):
         if edge not in between:
-            yield EdgeCosts(edge, unit, "out", records, None, counted.per_s(records, first.outputs.get(edge, 0)), None)
+            written = last.sink_bytes.get(edge)
+            rate = None if written is None else counted.per_s(written, first.sink_bytes.get(edge, 0))
+            per_s = counted.per_s(records, first.outputs.get(edge, 0))
+            yield EdgeCosts(edge, unit, "out", records, written, per_s, rate)
 
 
 def _mean(total: float, count: float) -> float | None:

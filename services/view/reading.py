@@ -16,6 +16,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import USAGE, CommandFailed
 from services.kernel.suggestions import suggest
 from services.log.assignments import read_standings
+from services.log.jobs import read_admitted
 from services.log.last_words import last_words
 from services.log.protocol import Log
 from services.view.cluster import ClusterView, JobLine
@@ -28,8 +29,8 @@ RECENT_MS = 60_000
 def read_jobs(door: Door) -> ClusterView:
     """A view of the jobs there are."""
     view = ClusterView(door.topics)
-    for topic in (door.topics.plans, door.topics.status):
-        _scan(door.log, view, topic)
+    view.begin_jobs(read_admitted(door.log, door.topics))
+    _scan(door.log, view, door.topics.status)
     return view
 
 

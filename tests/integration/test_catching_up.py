@@ -26,15 +26,15 @@ def test_a_replica_begins_with_recent_heartbeats_and_its_agents_behind_them(kafk
     log.create(topics.specs())
     appender, now_ms = log.appender("test"), int(time.time() * 1000)
     where, group = Partition(topics.heartbeats, 0), f"{topics.prefix}-recovery"
-    for number, age_ms in enumerate((300_000, 200_000, 2 * HISTORY_MS, AHEAD_MS, AHEAD_MS)):
-        record = heartbeats.encode(Heartbeat("w", "1", now_ms - age_ms, number))
+    for age_ms in (300_000, 200_000, 2 * HISTORY_MS, AHEAD_MS, AHEAD_MS):
+        record = heartbeats.encode(Heartbeat("w", "1", now_ms - age_ms))
         appender.append(where, record, timestamp_ms=now_ms - age_ms)
     appender.flush(30)
     begins, fed = recent(log, where, HISTORY_MS), list[int]()
     assert begins == {where: 3}
     nexts = catch_up(log, begins, lambda partition, offset, timestamp_ms, value: fed.append(offset))
     assert (fed, nexts) == ([3, 4], {where: 5})
-    continue_group(log, group, nexts, lambda *_: None)
+    continue_group(log, group, nexts, lambda *_: None, lambda *_: None, [where])
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     assert _committed(consumer, where) == 5
     consumer.close()
@@ -55,8 +55,8 @@ def _committed(consumer: Consumer, where: Partition) -> int:
 def test_what_was_fed_is_dropped_where_kafka_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.log.catching_up.COORDINATED_S", 0.0)
     log, where, read = KafkaLog("127.0.0.1:1", None, "test"), Partition("assignments", 0), list[int]()
-    agent = continue_group(log, "group", {where: 2}, lambda partition, offset, timestamp_ms, value: read.append(offset))
+    agents = continue_group(log, "group", {where: 2}, lambda _, offset, *__: read.append(offset), lambda *_: None, [])
     for offset in range(4):
-        agent(where, offset, 0, b"")
+        agents.read(where, offset, 0, b"")
     assert read == [2, 3]
     log.close()

@@ -61,7 +61,6 @@ class Site:
         self.incarnation = "1"
         self.beating = True
         self._beat_at_s = 0.0
-        self._sequence = 0
 
     def start_controller(self, *program: str) -> subprocess.Popen[bytes]:
         """program: in place of the controller's. The first controller comes with the recovery replica."""
@@ -137,12 +136,10 @@ class Site:
         if not self.beating or time.monotonic() < self._beat_at_s:
             return
         self._beat_at_s = time.monotonic() + BEAT_S
-        self._sequence += 1
         beat = Heartbeat(
             worker="w",
             incarnation=self.incarnation,
             time_ms=int(time.time() * 1000),
-            sequence=self._sequence,
             slots=8,
             versions=library_versions(),
             copies=tuple(
@@ -198,7 +195,7 @@ def test_a_job_submitted_as_a_record_runs_and_cancelled_leaves_nothing_behind(si
 def test_a_controller_that_starts_begins_with_recent_heartbeats(site: Site) -> None:
     """An older one would make the worker that lives a former incarnation."""
     long_ago_ms = int(time.time() * 1000) - 5 * HISTORY_MS
-    former = heartbeats.encode(Heartbeat("w", "9", long_ago_ms, 1))
+    former = heartbeats.encode(Heartbeat("w", "9", long_ago_ms))
     site.append(site.cluster.heartbeats, former, time_ms=long_ago_ms)
     site.start_controller()
     site.submit(site.job())

@@ -10,6 +10,7 @@ from schemas.assignments import PRIMARY, Flags
 from schemas.costs import Costs
 from schemas.topics import Partition
 from schemas.topics import edge as edge_of
+from services.hosting.lags import of_lags
 from services.kernel.state.image import MemoryImage
 from services.worker.checkpoint.restoring import rebuild
 from services.worker.process.loop import Worker
@@ -127,6 +128,30 @@ def test_a_standby_counts_what_it_applies_and_has_the_keys_of_the_leader() -> No
     check(cluster.rows, fed)
     check_edges(cluster, fed, costs(cluster, standby))
     check_keys(cluster)
+
+
+def test_the_leaders_alone_count_for_their_job_and_know_how_far_they_are_behind() -> None:
+    fed = orders(300)
+    cluster = MemoryCluster(JOB)
+    leader, standby = cluster.start("w1"), cluster.start("w2")
+    cluster.place({unit: [leader, (standby, SUSPENDED)] for unit in cluster.units})
+    feed(cluster, fed)
+    cluster.turn(2_000)
+    led, followed = costs(cluster, leader), costs(cluster, standby)
+    assert sum(one.records for one in led.values()) == len(fed)
+    assert [(one.leads, one.records) for one in followed.values()] == [(False, 0)] * len(followed)
+    delivering = {unit.name for unit in cluster.plan.units if unit.delivers}
+    assert {unit for unit, one in led.items() if one.transactions} == delivering
+    sinks = [operator for operator in cluster.plan.operators if operator.kind == "sink"]
+    for sink in sinks:
+        delivered = sum(one.sink_bytes.get(sink.name, 0) for one in led.values())
+        rows = cluster.rows(sink.params["query"])
+        assert delivered > 10 * len(rows) > 0, sink.name
+    (lags,) = (list(of_lags(cluster.log, leader.taken)()),)
+    assert {(lag.labels[3], lag.value) for lag in lags} == {("orders", 0.0)}, "all was read"
+    feed(cluster, fed[:30])
+    assert sum(lag.value for lag in of_lags(cluster.log, leader.taken)()) == 30
+    assert not list(of_lags(cluster.log, standby.taken)())
 
 
 def test_costs_are_asked_for_by_unit() -> None:

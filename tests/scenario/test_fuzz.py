@@ -137,7 +137,7 @@ def test_no_recovery_replica_fails(seed: int) -> None:
     random = Random(seed)
     shell = Shell()
     sound: Plan = plan({"u-0": "hybrid", "u-1": "active-standby"})
-    beat = Heartbeat("w1", "1", 0, 1, slots=4, copies=(CopyState(UNIT, 1, "running"),))
+    beat = Heartbeat("w1", "1", 0, slots=4, copies=(CopyState(UNIT, 1, "running"),))
     shell.append(TOPICS.plans, plans.encode(sound))
     shell.append(TOPICS.heartbeats, heartbeats.encode(beat))
     values: Recorded = {

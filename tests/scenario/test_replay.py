@@ -251,7 +251,8 @@ def test_a_python_operator_whose_module_is_missing_here_is_named() -> None:
     plain["queries"]["scored"] = {"input": "scored", "sink": {"topic": "scored"}}
     cluster = MemoryCluster(json.dumps(plain))
     plan = plans.encode(cluster.plan).replace(b"tests.support.scoring:", b"elsewhere.scoring:")
-    cluster.log.trim({Partition(cluster.cluster.plans, 0): 1})
+    cluster.log.delete([cluster.cluster.plans])
+    cluster.log.create(cluster.cluster.specs())
     cluster.log.appender("test").append(Partition(cluster.cluster.plans, 0), plan)
     with pytest.raises(CodeUnavailable, match=r"elsewhere\.scoring cannot be imported"):
         replay(cluster.log, cluster.cluster, cluster.plan.job)

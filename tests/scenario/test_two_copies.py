@@ -329,5 +329,28 @@ def test_a_fenced_copy_whose_inputs_are_trimmed_meanwhile_follows_again_and_lead
     check(cluster, fed)
 
 
+def test_a_leader_whose_inputs_were_trimmed_reads_who_leads_before_it_fences_anybody() -> None:
+    """It was cut off and replaced. Whoever rebuilds without a look into `assignments` fences its successor."""
+    fed = orders(600, 5)
+    cluster, old = started(0)
+    with trims_checked(cluster):
+        load(cluster, fed[:100], 2)
+        deafen(cluster, old)
+        frozen = cluster.workers.pop("w1")
+        new = cluster.start("w2")
+        cluster.place({unit: [new] for unit in cluster.units})
+        load(cluster, fed[100:400], 20)
+        cluster.workers["w1"] = frozen
+        for _ in range(100):
+            cluster.turn(1)
+            assert State.RESTORING not in states(old)
+            assert states(new) == {State.RUNNING}
+        assert State.FENCED_LOST in states(old)
+        listen(cluster, old)
+        load(cluster, fed[400:], 2)
+        cluster.run_to_end()
+    check(cluster, fed)
+
+
 def states(worker: Worker) -> set[State]:
     return {copy.core.state for copy in worker._copies.here.values()}

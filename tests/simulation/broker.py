@@ -6,17 +6,18 @@ Transactions take up offsets for their markers, as Kafka's do, so offsets of use
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from schemas import assignments
+from schemas import assignments, plans
 from schemas.assignments import Change
+from schemas.plans import Decision, Ended, Plan, Rejection
 from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog, MemoryTransactor, _Stored
+from services.log.memory import MemoryLog, MemoryMessage, MemoryTransactor, _Stored
 from services.log.protocol import Headers
-from tests.simulation.names import TOPICS
+from tests.simulation.names import TOPICS, replayed
 from tests.simulation.timeline import Timeline
 
 
@@ -30,6 +31,20 @@ class Written:
     offset: int
     value: bytes
     headers: Headers
+    time_ms: int = 0
+
+
+def decision_of(one: Written) -> Decision | None:
+    """Of a record of `jobs.plans`; None for one that decides nothing, such as a snapshot."""
+    record = plans.decode_any(one.value) if one.partition.topic == TOPICS.plans else None
+    return record if isinstance(record, Plan | Rejection | Ended) else None
+
+
+def decisions(written: Iterable[Written]) -> Iterator[Decision]:
+    """In their order, valid or not."""
+    for one in written:
+        if (decision := decision_of(one)) is not None:
+            yield decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +117,7 @@ class Broker(MemoryLog):
         self.created: set[str] = set()
         self.past: list[Past] = []
         self.absences: dict[Partition, list[Absence]] = defaultdict(list)
+        self._trimmed: dict[Partition, list[MemoryMessage]] = defaultdict(list)
         self._watchers: dict[Partition, dict[int, Callable[[], None]]] = {}
         self._tickets = 0
 
@@ -117,7 +133,8 @@ class Broker(MemoryLog):
         offset = super().put(where, value, key, headers, timestamp_ms)
         now_us = self._timeline.now_us
         if self.author != STRANGER or _is_assignment(where, value):
-            self.written.append(Written(now_us, self.author, where, offset, value or b"", headers or ()))
+            time_ms = self._timeline.time_ms if timestamp_ms is None else timestamp_ms
+            self.written.append(Written(now_us, self.author, where, offset, value or b"", headers or (), time_ms))
         self._tell(where)
         return offset
 
@@ -126,9 +143,30 @@ class Broker(MemoryLog):
         self._tell(partition)
 
     def trim(self, upto: Mapping[Partition, int]) -> None:
+        for partition, offset in upto.items():
+            if replayed(partition.topic):
+                stored = self.stored(partition)
+                self._trimmed[partition] += stored.messages[: max(0, offset - stored.start)]
         super().trim(upto)
         seen = len(self.written)
         self.trims += [Trimmed(self._timeline.now_us, self.author, p, offset, seen) for p, offset in upto.items()]
+
+    def delete(self, names: Iterable[str]) -> None:
+        """What the checkers replay outlives its job."""
+        super().delete(name for name in names if not replayed(name))
+
+    def forget(self) -> None:
+        """Of a run that no checker looks at: what was ever written, and trimmed."""
+        self.written.clear()
+        self.trims.clear()
+        self._trimmed.clear()
+
+    def untrim(self) -> None:
+        """For the checkers: what they replay is there from the first record on."""
+        for partition, messages in self._trimmed.items():
+            stored = self.stored(partition)
+            stored.messages, stored.start = [*messages, *stored.messages], 0
+        self._trimmed.clear()
 
     def take_over(self, transactional_id: str, holder: MemoryTransactor) -> None:
         super().take_over(transactional_id, holder)

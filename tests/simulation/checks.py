@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats, plans
+from schemas import assignments, checkpoints, commands, cuts, delivered, heartbeats
 from schemas.assignments import Change, job_key_of, split_unit_key, unit_key
 from schemas.checkpoints import Anchor, Marker
-from schemas.cuts import NO_WATERMARK, Control, Cut, Replaced
+from schemas.cuts import NO_WATERMARK, Control, Cut, CutsSnapshot, Replaced, Snapshot
 from schemas.frames import FLAG_END, Header, unpack
-from schemas.heartbeats import CopyState, Heartbeat
+from schemas.heartbeats import CopyState, Exit, Heartbeat
 from schemas.plans import Ended, Plan
 from schemas.topics import JobTopics, Partition
 from services.audit.replaying import replay
@@ -28,17 +28,17 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
 from services.kernel.logs.cuts import CutLog, of_plan
 from services.kernel.logs.standings import Standings
-from services.kernel.plans.layout import readers, task_name, unit_layouts
+from services.kernel.plans.layout import commit_logs, readers, task_name, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR
 from services.worker.unit import outputs
-from tests.simulation import commits, renewals
-from tests.simulation.broker import Trimmed, Written
+from tests.simulation import commits, health, renewals, roots
+from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named
 from tests.simulation.jobs import NAME, event_time_us
-from tests.simulation.names import TOPICS
+from tests.simulation.names import TOPICS, profile_of
 from tests.simulation.reference import Reference, frame, said
 
 
@@ -63,10 +63,22 @@ class Generation:
 def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
+    cluster.broker.untrim()
     found: list[str] = list(cluster.images.wrong)
-    for checker in (_assignments, _stopped, _moves, _balance, _copies, _frames, _deliveries, _asked_to_end):
+    for checker in (
+        _assignments,
+        _stopped,
+        _quarantines,
+        _moves,
+        _balance,
+        _copies,
+        _frames,
+        _deliveries,
+        _asked_to_end,
+    ):
         found += checker(cluster.broker.written)
     found += _snapshots(cluster)
+    found += roots.check(cluster)
     found += _takeovers(cluster, generations)
     for generation in generations:
         checkpointed = _CheckpointCheck(cluster, generation)
@@ -76,6 +88,8 @@ def check(cluster: Cluster) -> list[str]:
         found += _every_record_is_cut(cluster, generation)
         found += _nobody_gives_way_unled(cluster, generation)
         found += _asked_to_read_anew(cluster, generation)
+        if profile_of(cluster.seed) == "unplaced":
+            found += health.check(cluster.broker.written, generation.plan, generation.topics)
         found += _same_as_replayed(cluster, generation, checkpointed.states)
     return found
 
@@ -85,8 +99,8 @@ def _generations(written: list[Written]) -> list[Generation]:
     for one in written:
         if one.partition.topic != TOPICS.plans:
             continue
-        decision = plans.decode(one.value)
-        if admitted.read(decision):
+        decision = decision_of(one)
+        if decision is not None and admitted.read(decision):
             if isinstance(decision, Plan):
                 topics = TOPICS.job(decision.job, decision.generation)
                 found[decision.generation] = Generation(decision, topics, reading=readers(decision, topics))
@@ -116,13 +130,39 @@ def _stopped(written: list[Written]) -> Iterator[str]:
     assigned = Assigned()
     for one in written:
         if one.partition.topic == TOPICS.plans:
-            decision = plans.decode(one.value)
+            decision = decision_of(one)
             if isinstance(decision, Ended):
                 ended.add(f"{decision.job}@{decision.generation}")
         if one.partition.topic == TOPICS.assignments:
             for change in assigned.read(assignments.decode(one.value)):
                 if change.copies and job_key_of(change.unit) in ended:
                     yield f"stopped: {change.unit}#{change.epoch} has copies after the end of its job ({change.reason})"
+
+
+def _quarantines(written: list[Written]) -> Iterator[str]:
+    """A unit is put in quarantine once three workers in a row have ended at one batch of it, and stays there."""
+    crashes, enough = dict[str, tuple[int, int]](), set[tuple[str, int]]()
+    counted, ended, assigned = set[tuple[str, str]](), set[str](), Assigned()
+    for one in written:
+        if one.partition.topic == TOPICS.heartbeats:
+            beat = heartbeats.decode(one.value)
+            if isinstance(beat, Exit) and beat.at and (beat.worker, beat.incarnation) not in counted:
+                counted.add((beat.worker, beat.incarnation))
+                for at in beat.at:
+                    batch, count = crashes.get(at.unit, (at.batch, 0))
+                    crashes[at.unit] = at.batch, count + 1 if batch == at.batch else 1
+                    enough |= {(at.unit, at.batch)} if crashes[at.unit][1] >= 3 else set()
+            elif isinstance(beat, Heartbeat):
+                for copy in beat.copies:
+                    if copy.batch >= crashes.get(copy.unit, (copy.batch + 1, 0))[0]:
+                        del crashes[copy.unit]
+        elif one.partition.topic == TOPICS.assignments:
+            for change in assigned.read(assignments.decode(one.value)):
+                if change.deadly is not None and (change.unit, change.deadly.batch) not in enough:
+                    yield f"quarantine: {change.unit} at batch {change.deadly.batch}, which has not ended three workers"
+                if change.unit in ended and change.copies:
+                    yield f"quarantine: {change.unit}#{change.epoch} has copies again"
+                ended |= {change.unit} if change.deadly is not None else set()
 
 
 def _snapshots(cluster: Cluster) -> Iterator[str]:
@@ -152,7 +192,7 @@ def _asked_to_end(written: list[Written]) -> Iterator[str]:
             if isinstance(record, commands.Command) and record.command in ("cancel", "drain"):
                 asked.add(record.job)
         if one.partition.topic == TOPICS.plans:
-            end = plans.decode(one.value)
+            end = decision_of(one)
             if isinstance(end, Ended) and end.job not in asked:
                 yield f"unasked: {end.job}@{end.generation} has ended ({end.reason}), and nobody asked for it"
 
@@ -311,6 +351,18 @@ def _drained_behind(cluster: Cluster, generation: Generation, drain: Control) ->
                 yield f"drain: {task} ends at {end} of partition {index}, which held {held} when it was asked for"
 
 
+def _gone_when_cut_as_lost(cluster: Cluster, generation: Generation, place: int, cut: Cut) -> Iterator[str]:
+    """Nothing is cut as lost but all of what the log no longer held then, in a job that asks for that."""
+    source = cut.task.rpartition("-")[0]
+    topics = {one.operator: one.topic for one in generation.plan.sources}
+    asked = generation.plan.spec["sources"].get(source, {}).get("on_data_loss") == "continue"
+    for r in cut.ranges:
+        partition = Partition(topics[source], r.partition)
+        began = max((t.upto for t in cluster.broker.trims if t.partition == partition and t.seen <= place), default=0)
+        if r.lost and (not asked or r.lost != r.stop - r.start or r.stop > began):
+            yield f"lost: {cut.task} batch {cut.batch} is lost up to {r.stop} of {partition}, which began at {began}"
+
+
 def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[str]:
     """Invariant 1 for what went in: valid cuts follow each other and reach the ends of the drain.
 
@@ -318,7 +370,7 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
     """
     log = of_plan(generation.plan)
     brought: dict[str, int] = {}
-    for one in cluster.broker.written:
+    for place, one in enumerate(cluster.broker.written):
         if one.partition.topic == generation.topics.cuts:
             try:
                 record = cuts.decode(one.value)
@@ -326,8 +378,7 @@ def _every_record_is_cut(cluster: Cluster, generation: Generation) -> Iterator[s
                 yield f"cut log: {one.author} wrote what nobody can read at {one.offset}: {error}"
                 continue
             if log.read(one.offset, record) and isinstance(record, Cut):
-                if any(r.lost for r in record.ranges):
-                    yield f"lost: {record.task} cut batch {record.batch} as lost"
+                yield from _gone_when_cut_as_lost(cluster, generation, place, record)
                 if any(r.stop > r.start for r in record.ranges):
                     brought.setdefault(record.task, record.batch)
             if isinstance(record, Control) and record.kind == "drain" and log.ends == record.ends:
@@ -414,7 +465,7 @@ def _same_as_replayed(
     reference = Reference(generation.plan, generation.topics, states, vars(outputs)["MAX_FRAME_BYTES"])
     named_job = generation.plan.generation
     try:
-        with renewals.whole(cluster.broker, reference):
+        with renewals.whole(cluster.broker, reference), roots.whole(cluster.broker):
             report = replay(cluster.broker, TOPICS, NAME, generation=named_job, run_by=lambda *_: reference)
     except (HoldfastError, CommandFailed) as error:
         yield f"replay: {error}"
@@ -461,6 +512,8 @@ class _CheckpointCheck:
             for name, layout in unit_layouts(generation.plan, generation.topics).items()
         }
         self.states: dict[tuple[str, int], State] = {}
+        self._cuts = of_plan(generation.plan)
+        self._snapshots: dict[int, CutsSnapshot] = {}
 
     def run(self) -> Iterator[str]:
         written, trims = self._cluster.broker.written, self._cluster.broker.trims
@@ -477,6 +530,8 @@ class _CheckpointCheck:
         if one.partition.topic.startswith(f"{self._generation.topics.root}.data."):
             header = unpack(one.value)
             self._arrivals[one.partition, header.writer].add(header)
+        if one.partition.topic == self._generation.topics.cuts:
+            self._cut(one)
         if one.partition not in self._records:
             return
         try:
@@ -487,6 +542,15 @@ class _CheckpointCheck:
         run = self._generation.folds[one.partition].read(one.offset, record)
         if run is not None:
             yield from self._valid(one.partition, run)
+
+    def _cut(self, one: Written) -> None:
+        """Notes the valid snapshots of the cut log by where they stand."""
+        record = cuts.decode(one.value)
+        before = self._cuts.snapshots
+        self._cuts.read(one.offset, record)
+        if self._cuts.snapshots != before:
+            assert isinstance(record, Snapshot)
+            self._snapshots[record.state.upto] = record.state
 
     def _valid(self, partition: Partition, run: Run) -> Iterator[str]:
         for part in run.parts:
@@ -509,11 +573,37 @@ class _CheckpointCheck:
     def _trim(self, trim: Trimmed) -> Iterator[str]:
         if trim.partition in self._records:
             yield from self._checkpoint_trim(trim)
+        elif trim.partition.topic == self._generation.topics.cuts:
+            yield from self._cut_trim(trim)
+        elif trim.partition.topic in (logs := commit_logs(self._generation.plan)):
+            yield from self._commit_trim(trim, logs[trim.partition.topic])
         elif trim.partition.topic.startswith(f"{self._generation.topics.root}.data."):
             for unit in self._generation.reading.get(trim.partition, ()):
                 needed = _needed(self._generation.fold(unit).last, trim.partition)
                 if trim.upto > needed:
                     yield f"trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} needs {needed}"
+
+    def _cut_trim(self, trim: Trimmed) -> Iterator[str]:
+        """The log begins with a state that a valid snapshot says, and no unit restarts before it."""
+        if trim.upto not in self._snapshots:
+            yield f"cut trim: {trim.author} trimmed {trim.partition} to {trim.upto}, which no valid snapshot names"
+        for unit, tasks in self._sources.items():
+            last = self._generation.fold(unit).last
+            needed = 0 if last is None or last.cuts is None else last.cuts.upto
+            if tasks and trim.upto > needed:
+                yield f"cut trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} restarts at {needed}"
+
+    def _commit_trim(self, trim: Trimmed, operator: str) -> Iterator[str]:
+        """The commit log begins with a commit that a snapshot of the cut log names, and that no cut still needs."""
+        task = task_name(operator, 0)
+        named = {state.tasks[task].ranges[0].stop - 1 for state in self._snapshots.values()}
+        if trim.upto not in named:
+            yield f"commit trim: {trim.author} trimmed {trim.partition} to {trim.upto}, which no valid snapshot names"
+        for unit, tasks in self._sources.items():
+            last = self._generation.fold(unit).last if task in tasks else None
+            needed = 0 if last is None or last.cuts is None else last.cuts.tasks[task].ranges[0].stop - 1
+            if task in tasks and trim.upto > needed:
+                yield f"commit trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} needs {needed}"
 
     def _checkpoint_trim(self, trim: Trimmed) -> Iterator[str]:
         """Invariant 6: what is left restores the same image as all there ever was."""

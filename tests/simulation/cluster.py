@@ -8,8 +8,9 @@ from random import Random
 from typing import Any
 
 from schemas import commands, events
-from schemas.heartbeats import Exit, encode
+from schemas.heartbeats import At, Exit, encode
 from schemas.topics import Partition, TopicSpec
+from services.kernel.errors import PositionGone, WorkerUnfit
 from tests.simulation.broker import Broker
 from tests.simulation.engine import SharedNotes
 from tests.simulation.hosts import DriverProcess, HostProcess, WorkerProcess
@@ -21,6 +22,11 @@ from tests.simulation.processes import ControllerProcess, Process, ReplicaProces
 from tests.simulation.timeline import Timeline
 
 NOTICE_US = (2_000, 30_000)
+HUNG_MS = 200
+"""Until a process that its watchdog has ended starts again."""
+KILLED = -9
+NEEDED = 2
+"""Workers that turn, for a unit and its standby."""
 END_MS = 1_000_000
 """Later than anything."""
 
@@ -39,6 +45,7 @@ class Story:
 class Cluster:
     """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may.
 
+    deadly: units whose work ends every worker, from which batch on.
     held: topics that their user is replacing, and the records that wait meanwhile. healed_us: when all faults
     had ended.
     """
@@ -60,6 +67,7 @@ class Cluster:
         self.processes: dict[str, Process] = {}
         self.wrong: list[str] = []
         self.held: dict[str, list[Feed]] = {}
+        self.deadly: dict[str, int] = {}
         self.healed_us: int | None = None
         self.images = Images()
         self._zones, self._drivers = workers, drivers
@@ -91,7 +99,7 @@ class Cluster:
             incarnation = own.partition("/")[2]
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
-                self._slots, self.images,
+                self._slots, self.images, self.deadly,
             )  # fmt: skip
         elif role in self._drivers:
             incarnation = own.partition("/")[2]
@@ -108,29 +116,59 @@ class Cluster:
                 role, own, self.broker, self.timeline, random, self._raised, TOPICS,
                 0 if former is None else former.clock_ahead_ms,
             )  # fmt: skip
+        process = self.processes[role]
+        if isinstance(process, HostProcess):
+            process.ends = lambda: self._ends_itself(process)
+        if isinstance(process, WorkerProcess):
+            process.dies = lambda at: self._dies(process, at)
 
-    def crash(self, role: str, restart_ms: int, notice: bool) -> None:
-        """The process is gone; its parent says so, or nobody does, and starts it again later."""
+    def crash(self, role: str, restart_ms: int, notice: bool, at: tuple[At, ...] = (), status: int = KILLED) -> None:
+        """The process is gone; its parent says so, and at what, or nobody does, and starts it again later."""
         process = self.processes[role]
         if not process.alive:
             return
         process.crash()
         if notice and isinstance(process, HostProcess):
-            self.timeline.after(self._user.random.randint(*NOTICE_US), lambda: self._notice(process))
+            self.timeline.after(self._user.random.randint(*NOTICE_US), lambda: self._notice(process, at, status))
         self.timeline.after(max(1, restart_ms) * 1000, lambda: self._restart(role, process))
+
+    def _ends_itself(self, process: HostProcess) -> None:
+        self.story.tell(f"{process.name} ends: its loop hangs")
+        self.crash(process.name, HUNG_MS, notice=True)
+
+    def _dies(self, process: WorkerProcess, at: At) -> None:
+        self.story.tell(f"{process.name} ends itself at {at}")
+        self.crash(process.name, HUNG_MS, notice=True, at=(at,), status=1)
+
+    def hang(self, role: str) -> None:
+        """The loop of a worker hangs for good, and nothing ends the process; unless too few workers would be left."""
+        process = self.processes[role]
+        turning = [one for one in self.workers() if not one.hung and one is not process]
+        if isinstance(process, WorkerProcess) and process.alive and len(turning) >= NEEDED:
+            process.stuck = process.hung = True
 
     def _restart(self, role: str, gone: Process) -> None:
         if self.processes[role] is gone:
             self.story.tell(f"{role} starts again")
             self.start(role)
 
-    def _notice(self, process: Process) -> None:
-        record = encode(Exit(process.name, process.own, self.timeline.time_ms, -9))
+    def _notice(self, process: Process, at: tuple[At, ...], status: int) -> None:
+        record = encode(Exit(process.name, process.own, self.timeline.time_ms, status, at=at))
         self._hand.append(Partition(TOPICS.heartbeats, 0), record)
 
     def _raised(self, who: str, error: Exception) -> None:
+        if isinstance(error, PositionGone | WorkerUnfit):  # it ends, and its parent starts it again
+            process = next(one for one in self.processes.values() if one.own == who)
+            self.story.tell(f"{process.name} was caught by a trim: {error}")
+            self.timeline.after(Random(f"{who}/caught").randint(*NOTICE_US), lambda: self._caught(process))
+            return
         trace = "".join(traceback.format_exception(error)[-6:])
         self.wrong.append(f"raised: {who} {type(error).__name__}: {error}\n{trace}")
+
+    def _caught(self, process: Process) -> None:
+        if isinstance(process, HostProcess):
+            self._notice(process, (), 1)
+        self._restart(process.name, process)
 
     def _happened(self) -> None:
         """No copy gives up: nothing in these jobs is to fail."""
@@ -161,7 +199,7 @@ class Cluster:
             process.link.unserved.clear()
             process.link.cut(True, True)
             if isinstance(process, HostProcess):
-                process.mute = process.stuck = False
+                process.mute, process.stuck = False, process.hung
                 process.late_us = 0
             if process.frozen:
                 process.thaw()

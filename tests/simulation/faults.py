@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
+from schemas.heartbeats import At
 from schemas.topics import Partition
 from services.recovery.core.unit.schemes import SCHEMES
-from tests.simulation import midway, renewals, strangers
+from tests.simulation import losses, midway, renewals, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import HostProcess, WorkerProcess
 from tests.simulation.jobs import NAME, draw_growth
@@ -144,9 +145,35 @@ def _stall(cluster: Cluster, fault: Fault) -> None:
 def _set_stuck(stuck: bool) -> Callable[[Process], None]:
     def do(process: Process) -> None:
         assert isinstance(process, HostProcess)
-        process.stuck = stuck
+        process.stuck = stuck or process.hung
 
     return do
+
+
+def _hang(cluster: Cluster, fault: Fault) -> None:
+    for name in fault.target:
+        cluster.hang(name)
+
+
+def _deadly(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit, one in a history, whose work ends every worker from count batches on."""
+    reports = [
+        copy for process in cluster.workers() if process.alive and process.host for copy in process.host.copies()
+    ]
+    found = [copy for copy in reports if copy.unit.endswith(f"/{fault.detail}")]
+    if found and not cluster.deadly:
+        last = max(found, key=lambda copy: copy.batch)
+        cluster.deadly[last.unit] = last.batch + fault.count
+
+
+def _killed(cluster: Cluster, fault: Fault) -> None:
+    """While the loop was at some unit's batch: the count-th."""
+    process = cluster.processes[fault.target[0]]
+    if not isinstance(process, WorkerProcess) or not process.alive or process.host is None:
+        return
+    running = [copy for copy in process.host.copies() if copy.state == "running"]
+    at = tuple(At(copy.unit, copy.batch + 1) for copy in running[fault.count % max(1, len(running)) :][:1])
+    cluster.crash(process.name, fault.ms, notice=True, at=at)
 
 
 def _set_mute(mute: bool) -> Callable[[Process], None]:
@@ -344,6 +371,9 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "stall": _stall,
     "slow": _during(_slow, _fast),
     "stuck-loop": _during(_set_stuck(True), _set_stuck(False)),
+    "hung": _hang,
+    "deadly": _deadly,
+    "killed": _killed,
     "lost-heartbeats": _during(_set_mute(True), _set_mute(False)),
     "late-heartbeats": _during(_set_late(250_000), _set_late(0)),
     "cut": _cut,
@@ -365,8 +395,11 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "move": _move,
     "leave": _leave,
     "moving": midway.moving,
+    "left-behind": midway.left_behind,
     "replaced": renewals.replaced,
     "sink-gone": renewals.sink_gone,
+    "retention": losses.retention,
+    "unplaced": _crash,
 }
 
 
@@ -451,6 +484,9 @@ def _aimed(
 ) -> tuple[Drawn, ...]:
     """Kinds that meet what they wait for in a state of the history; drawn only where a profile names them."""
     return (
+        (0, "hung", lambda kind: of(kind, worker)),
+        (0, "deadly", lambda kind: of(kind, (), 0, random.choice(roles.units), random.randint(1, 5))),
+        (0, "killed", lambda kind: of(kind, worker, min(ms, 1_000), "", random.randint(0, 9))),
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
         (0, "half-pasted", lambda kind: of(kind, (), ms)),
@@ -481,6 +517,9 @@ def _aimed(
             lambda kind: of(kind, (), min(ms, 2_000), _draw_renewal(random, roles), random.choice((1, 2, 3))),
         ),
         (0, "sink-gone", lambda kind: of(kind, (), ms, random.choice(roles.sinks))),
+        (0, "unplaced", lambda kind: of(kind, worker, random.randint(7_000, 12_000), random.choice(("", "silent")))),
+        (0, "retention", lambda kind: of(kind, (), ms, random.choice(roles.topics))),
+        (0, "left-behind", lambda kind: of(kind, (), ms)),
         (0, "leave", lambda kind: of(kind, worker, ms)),
         (0, "moving", lambda kind: of(kind, (), ms, _draw_struck_move(random, roles))),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),

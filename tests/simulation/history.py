@@ -18,12 +18,13 @@ from unittest import mock
 
 import structlog
 
-from schemas import commands, plans
+from schemas import commands
 from schemas.plans import Plan
-from schemas.topics import Partition, generation
+from schemas.topics import generation
 from services.controller import drafting
 from services.kernel.logs.admitted import Admitted
 from services.recovery import replica
+from tests.simulation.broker import decisions
 from tests.simulation.checks import check
 from tests.simulation.cluster import Cluster
 from tests.simulation.coverage import observed
@@ -38,6 +39,8 @@ from tests.simulation.story import tell
 PROTECTED_WITHIN_MS = 12_000
 RENEWED_WITHIN_MS = 25_000
 ENDED_WITHIN_MS = 20_000
+QUARANTINED_WITHIN_MS = 30_000
+"""A batch may have to come first, which a job at rest has every four seconds."""
 LOOK_MS = 100
 
 
@@ -93,7 +96,11 @@ class History:
         cluster = self.cluster
         cluster.heal()
         cluster.story.tell("all faults end")
-        if not self._ended() and self._within(PROTECTED_WITHIN_MS, self._protected, "protected again"):
+        if cluster.deadly and not self._ended():
+            if self._within(QUARANTINED_WITHIN_MS, self._quarantined, "in quarantine"):
+                self._within(PROTECTED_WITHIN_MS, self._protected, "protected again")
+            cluster.submit({"command": "cancel", "job": NAME})
+        elif not self._ended() and self._within(PROTECTED_WITHIN_MS, self._protected, "protected again"):
             if not self._within(RENEWED_WITHIN_MS, lambda: not cluster.held, "done with what its user replaces"):
                 return
             self._lose_sources()
@@ -150,8 +157,7 @@ class History:
 
     def _admitted(self) -> tuple[Admitted, list[Plan]]:
         admitted, made = Admitted(), []
-        for message in self.cluster.broker.scan(Partition(TOPICS.plans, 0)):
-            decision = plans.decode(message.value() or b"")
+        for decision in decisions(self.cluster.broker.written):
             if admitted.read(decision) and isinstance(decision, Plan):
                 made.append(decision)
         return admitted, made
@@ -167,28 +173,35 @@ class History:
                 return False
             placed = one.core.assigned.units()
             wanted = {f"{plan.job}@{plan.generation}/{unit.name}" for plan in running for unit in plan.units}
-            if not wanted <= {unit for unit, change in placed.items() if change.copies}:
+            settled = {unit for unit, change in placed.items() if change.copies or change.deadly is not None}
+            if not wanted <= settled:
                 return False
         return True
+
+    def _quarantined(self) -> bool:
+        """The unit that ends its workers has no copies any more, whatever replica is asked."""
+        cores = [process.replica.core for process in self.cluster.replicas() if process.replica is not None]
+        last = [core.assigned.of(unit) for core in cores for unit in self.cluster.deadly]
+        return all(change is not None and change.deadly is not None for change in last)
 
     def _ended(self) -> bool:
         """Every job that was ever submitted is over; one that no controller has read is not, nor one on its way."""
         if self.cluster.asking:
             return False
         over = Admitted()
-        for message in self.cluster.broker.scan(Partition(TOPICS.plans, 0)):
-            over.read(plans.decode(message.value() or b""))
+        for decision in decisions(self.cluster.broker.written):
+            over.read(decision)
         return all(over.ended(g) or over.rejection(g) for g in self._submitted())
 
     def _submitted(self) -> Iterator[str]:
         """Generations."""
-        for message in self.cluster.broker.scan(Partition(TOPICS.submit, 0)):
-            value = message.value() or b""
-            if not isinstance(commands.decode(value), commands.Command):
-                yield generation(message.offset(), message.timestamp()[1], value)
+        for one in self.cluster.broker.written:
+            submitted = one.partition.topic == TOPICS.submit
+            if submitted and not isinstance(commands.decode(one.value), commands.Command):
+                yield generation(one.offset, one.time_ms, one.value)
 
 
-class _Clock:
+class simulated_clock:
     """Stands in for `time` where a process asks it for the time of day."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -199,7 +212,7 @@ class _Clock:
 
 
 @contextmanager
-def _seldom_collected() -> Iterator[None]:
+def seldom_collected() -> Iterator[None]:
     """Most of what a history makes is kept to its end: to look for garbage as often as usual takes a tenth of it."""
     before = gc.get_threshold()
     gc.set_threshold(200_000, 20, 100)
@@ -215,8 +228,8 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     started = time.process_time()
     history = History(scenario)
-    clock = mock.patch.object(replica, "time", _Clock(history.cluster))
-    with drawn_limits(scenario.seed), _seldom_collected():
+    clock = mock.patch.object(replica, "time", simulated_clock(history.cluster))
+    with drawn_limits(scenario.seed), seldom_collected():
         described = mock.patch.object(drafting, "Describer", return_value=describe)
         with observed() as taken, clock, described, mutation:
             history.run()

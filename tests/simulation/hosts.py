@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Protocol
 
-from schemas.heartbeats import Heartbeat, encode
+from schemas.heartbeats import At, Heartbeat, encode
 from schemas.topics import ClusterTopics, Partition
+from services.hosting.doing import Doing
 from services.hosting.heartbeats import Reporting
 from services.hosting.identity import Identity
+from services.hosting.traces import Traces
+from services.hosting.watchdog import Watchdog
 from services.kernel.logs.assigned import Assigned
 from services.kernel.state.image import MemoryImage
 from services.spark.host import HOSTS, Host
@@ -20,17 +24,47 @@ from tests.simulation.link import LinkBlocking
 from tests.simulation.processes import BEAT_US, MAX_IDLE_US, MIN_IDLE_US, VERSIONS, Failed, Process
 from tests.simulation.timeline import Timeline
 
+PATIENCE_S = 1.0
+"""Of a host with its loop."""
+
+
+class Dies(BaseException):
+    """User code ends the process that runs it."""
+
+    def __init__(self, at: At) -> None:
+        self.at = at
+        super().__init__(str(at))
+
+
+class DeadlyTraces(Traces):
+    """Dies where a unit's work is deadly. deadly: from which batch on, by unit. processes: whether a unit does here."""
+
+    def __init__(self, deadly: Mapping[str, int], processes: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._deadly, self._processes = deadly, processes
+
+    def runs(self, unit: str, batch: int) -> Traces:
+        if batch >= self._deadly.get(unit, batch + 1) and self._processes(unit):
+            raise Dies(At(unit, batch))
+        return super().runs(unit, batch)
+
 
 class Hosting(Reporting, Protocol):
     """A worker or a Spark driver."""
+
+    doing: Doing
 
     @property
     def leads(self) -> bool: ...
 
 
 class HostProcess(Process):
-    """What hosts copies. mute: its heartbeats are lost; late_us: they come so much later. stuck: its loop does not
-    turn. host: None as long as it has not reached the broker."""
+    """What hosts copies.
+
+    mute: its heartbeats are lost; late_us: they come so much later. stuck: its loop does not turn, and its watchdog
+    ends it after a while: `ends`. hung: and nothing can end it, not even the end of all faults. host: None as long as
+    it has not reached the broker.
+    """
 
     def __init__(
         self,
@@ -45,9 +79,9 @@ class HostProcess(Process):
     ) -> None:
         self._topics, self._zone = topics, zone
         self._idle_us = random.choice((10_000, 20_000, MAX_IDLE_US))
-        self.mute = self.stuck = False
+        self.mute = self.stuck = self.hung = False
+        self.ends: Callable[[], None] = lambda: None
         self.late_us = 0
-        self._beats = 0
         self.host: Hosting | None = None
         super().__init__(name, own, broker, timeline, random, failed)
 
@@ -56,7 +90,13 @@ class HostProcess(Process):
         self.host = host
         self.began(host.decided + 1, assigned)
         self._signs = self.link.appender("heartbeats")
+        states = lambda: {copy.state for copy in host.copies()}  # noqa: E731
+        self._watchdog = Watchdog(host.doing, PATIENCE_S, states, self._hangs, self.clock_ms)
         self.timeline.after(self.random.randint(0, BEAT_US), self._beat)
+
+    def _hangs(self, cause: str) -> None:
+        if not self.hung:
+            self.ends()
 
     @property
     def leaving(self) -> bool:
@@ -68,14 +108,15 @@ class HostProcess(Process):
         self.timeline.after(BEAT_US + self.random.randint(0, 2_000), self._beat)
         if self.frozen or self.mute or self.host is None:
             return
+        self._watchdog.look()
+        if not self.alive:
+            return
         self._signs.poll()
-        self._beats += 1
         record = encode(
             Heartbeat(
                 worker=self.name,
                 incarnation=self.own,
                 time_ms=self.time_ms(),
-                sequence=self._beats,
                 zone=self._zone,
                 slots=self.host.identity.slots,
                 decided=self.host.decided,
@@ -83,6 +124,7 @@ class HostProcess(Process):
                 copies=self.host.copies(),
                 hosts=self.host.identity.hosts,
                 leaving=self.host.leaving,
+                turn=self._watchdog.turn,
             )
         )
         partition = Partition(self._topics.heartbeats, 0)
@@ -104,8 +146,10 @@ class WorkerProcess(HostProcess):
         zone: str,
         slots: int,
         images: Images,
+        deadly: Mapping[str, int],
     ) -> None:
-        self._slots, self._images = slots, images
+        self._slots, self._images, self._deadly = slots, images, deadly
+        self.dies: Callable[[At], None] = lambda at: None
         self.worker: Worker | None = None
         super().__init__(name, own, broker, timeline, random, failed, topics, zone)
 
@@ -121,16 +165,26 @@ class WorkerProcess(HostProcess):
             deliveries=LinkBlocking(self.link),
             restores=LinkBlocking(self.link),
             watch=LinkBlocking(self.link),
+            doing=Doing(DeadlyTraces(self._deadly, self._processes)),
         )
         self.begin_beating(self.worker, self.worker._decisions.assigned)
 
     def turn(self) -> int:
         if self.worker is None or self.stuck:  # without a broker it has not begun
             return MAX_IDLE_US
-        self.worker.turn()
+        try:
+            self.worker.turn()
+        except Dies as death:
+            self.dies(death.at)
+            return MAX_IDLE_US
+        self.worker.doing.turned()
         self._images.look(self.own, self.worker)
         wait_us = (self.worker.next_deadline - self.clock_ms()) * 1000
         return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))
+
+    def _processes(self, unit: str) -> bool:
+        copy = None if self.worker is None else self.worker._copies.here.get(unit)
+        return copy is not None and copy.core.flags.process
 
 
 class DriverProcess(HostProcess):
@@ -168,5 +222,6 @@ class DriverProcess(HostProcess):
         if self.driver is None or self.stuck:
             return MAX_IDLE_US
         self.driver.turn()
+        self.driver.doing.turned()
         wait_us = (self.driver.next_deadline - self.clock_ms()) * 1000
         return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))

@@ -10,11 +10,17 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 from unittest import mock
 
+from services.controller import conductor
+from services.controller.core import goals
+from services.kernel.dataflow import merging
+from services.kernel.logs import cut_snapshots, jobs, snapshots
 from services.kernel.state import keyed as state
 from services.worker.checkpoint import applier, parts, unit_image
-from services.worker.core import cutting
+from services.worker.core import cut_trimming, cutting
 from services.worker.sinks import delivery
+from services.worker.sources import cut_trimmer
 from services.worker.unit import intake, outputs, receiving, trimmer
+from tests.simulation.names import profile_of
 
 
 @contextmanager
@@ -41,8 +47,20 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (intake, "SUSPENDED_INPUT_BYTES", (300, 4_000, 1024 * 1024)),
         (receiving, "RETURN_MS", (100, 1_000, 10_000)),
         (cutting, "MAX_LEAD_BYTES", (300, 3_000, 32 * 1024 * 1024)),
+        (cut_trimming, "FEWEST_RECORDS", (1, 5, 20)),
+        (cut_trimming, "RECORDS_A_TASK", (0, 2)),
+        (cut_trimming, "SHORTEST_MS", (20, 100, 500)),
+        (cut_trimmer, "LOOK_MS", (20, 100, 500)),
+        (cut_snapshots, "KEPT_CUTS", (3, 20, 1_024)),
+        (cut_snapshots, "MOST_KNOWN", (2, 5, 32)),
+        (snapshots, "TRIM_EVERY_US", (20_000, 200_000, 2_000_000)),
+        (goals, "RETIRE_AT", (1, 2)),
+        (goals, "RETIRE_MS", (50, 500)),
+        (jobs, "KEPT_OVER", (0, 1, 50)),
+        (conductor, "ROOT_MS", (20, 200)),
     )
+    aimed = [(merging, "MAX_AHEAD_BATCHES", (4, 4, 30, 4_096))] if profile_of(seed) == "unplaced" else []
     with ExitStack() as stack:
-        for module, name, values in drawn:
+        for module, name, values in (*drawn, *aimed):
             stack.enter_context(mock.patch.object(module, name, random.choice(values)))
         yield

@@ -13,6 +13,7 @@ from schemas.assignments import Change
 from services.recovery.core.unit.situation import Stance, stance
 from tests.simulation.hosts import WorkerProcess
 from tests.simulation.jobs import NAME
+from tests.simulation.names import kind_of
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -24,6 +25,8 @@ CANCELLED_MS = 700
 LOOK_US = 2_000
 MOVES_WITHIN_US = 1_000_000
 """A unit that is asked to move and is at rest does so soon."""
+TRIMMED_WITHIN_US, AWARE_US = 3_000_000, 100_000
+"""The cut log of a busy job is trimmed by then; a copy knows soon that its position is gone."""
 ANSWERS_WITHIN_US = 1_500_000
 """A worker that was silent for a while has answered by then, or is gone."""
 
@@ -147,6 +150,36 @@ def moving(cluster: Cluster, fault: Fault) -> None:
             STRUCK[what](cluster, fault, found)
         elif cluster.timeline.now_us < until_us:
             cluster.timeline.after(LOOK_US, look)
+
+    look()
+
+
+def left_behind(cluster: Cluster, fault: Fault) -> None:
+    """A standby does not read the cut log until it is trimmed past where the standby is; then its leader dies."""
+    changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
+    leading = {change.copies[0].worker for change in changes if change.copies}
+    pairs = {
+        change.unit: (change.copies[0].worker, change.copies[1].worker)
+        for change in changes
+        if len(change.copies) > 1 and change.copies[1].worker not in leading
+    }
+    if not pairs:
+        return
+    leader, standby = pairs[min(pairs)]
+    link, until_us = cluster.processes[standby].link, cluster.timeline.now_us + TRIMMED_WITHIN_US
+    logs = [one for one in cluster.broker.partitions() if kind_of(one.topic) == "cuts"]
+    at = cluster.broker.offsets(logs, "end")
+    link.lagging.add(("cuts", "in"))
+
+    def look() -> None:
+        passed = any(start > at[one] for one, start in cluster.broker.offsets(logs, "start").items())
+        if not passed and cluster.timeline.now_us < until_us:
+            cluster.timeline.after(LOOK_US, look)
+            return
+        link.catch_up("cuts", "in")
+        if passed:
+            cluster.story.tell(f"{standby} is left behind by the cut log, and {leader} dies")
+            cluster.timeline.after(AWARE_US, lambda: cluster.crash(leader, fault.ms, notice=True))
 
     look()
 

@@ -13,3 +13,14 @@ def kind_of(topic: str) -> str:
         return "sink" if topic.startswith("out-") else "source"
     words = topic.split(".")
     return "data" if "data" in words else words[-1]
+
+
+def replayed(topic: str) -> bool:
+    """Whether a replay reads it, of the topics of a job."""
+    own = topic.startswith(f"{TOPICS.prefix}.")
+    return own and (".commits." in topic or kind_of(topic) in ("cuts", "delivered", "progress", "dead-letters"))
+
+
+def profile_of(seed: str) -> str:
+    """Under which a history was drawn, by the name of its seed."""
+    return seed.partition("-")[2]

@@ -19,6 +19,8 @@ from services.kernel.errors import Retriable
 from services.kernel.logs.assigned import Assigned
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
+from services.log.jobs import feed_kept, positions, read_jobs
+from services.log.trimming import trim_due
 from services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.broker import Beginning, Broker
 from tests.simulation.link import Link
@@ -31,6 +33,9 @@ MIN_IDLE_US, MAX_IDLE_US = 100, 50_000
 RETRY_US = 200_000
 SNAPSHOT_EVERY = 3
 """Records of `assignments`: so that most histories have some, and processes that start late begin with one."""
+JOBS_EVERY = 2
+SAFE_S = (0.05, 0.3, 1.5)
+"""Ages at which replicas trim to a snapshot: some readers are caught below it, and scan again."""
 
 Failed = Callable[[str, Exception], None]
 """Called with a process that raised what it must not raise."""
@@ -158,7 +163,9 @@ class ReplicaProcess(Process):
         assigned, happened = Partition(self._topics.assignments, 0), Partition(self._topics.events, 0)
         standings = read_standings(self.link, assigned)
         self.began(standings.next, standings.assigned)
-        begins = self.link.offsets(kinds, "start") | {assigned: standings.next} | self.link.offsets([happened], "end")
+        jobs = read_jobs(self.link, self._topics)
+        begins = self.link.offsets(kinds[:1], "start") | positions(self.link, self._topics, jobs)
+        begins |= {assigned: standings.next} | self.link.offsets([happened], "end")
         backlog = Backlog.of(self.link, kinds, begins)
         self._reader = self.link.reader("replica")
         self._reader.assign(begins)
@@ -172,7 +179,9 @@ class ReplicaProcess(Process):
             begun=standings,
             snapshot_every=SNAPSHOT_EVERY,
             calm_ms=self._calm_ms,
+            safe_s=Random(f"{self.own}/safe").choice(SAFE_S),
         )
+        feed_kept(self._topics, jobs, self.replica.feed)
         self._proposed: dict[str, Change] = {}
         self.timeline.after(ECHO_MS * 1000, self._echo)
 
@@ -184,6 +193,7 @@ class ReplicaProcess(Process):
             for message in chunk.messages:
                 self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())
         self.replica.turn()
+        trim_due(self.link, self.replica.trims, self.clock_us())
         if changed or core._proposed != self._proposed:
             core.check_invariants()
             self._proposed = dict(core._proposed)
@@ -223,10 +233,17 @@ class ControllerProcess(Process):
 
     def start(self) -> None:
         self.core = Controller(self.own)
-        conductor = Conductor(
-            self.link, self._topics, self.core, self.time_ms, versions=VERSIONS, allow=["tests.simulation"]
+        self.conductor = Conductor(
+            self.link,
+            self._topics,
+            self.core,
+            self.time_ms,
+            versions=VERSIONS,
+            allow=["tests.simulation"],
+            snapshot_every=JOBS_EVERY,
+            safe_s=Random(f"{self.own}/safe").choice(SAFE_S),
         )
-        self._polling = Polling(conductor, self.link, self.time_ms)
+        self._polling = Polling(self.conductor, self.link, self.time_ms)
         self.began(self._polling.decided, self.core.goals.standings.assigned)
 
     def turn(self) -> int:

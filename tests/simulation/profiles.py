@@ -17,7 +17,9 @@ class Profile:
     idle_after_s: of every source; None: drawn.
     fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
     table. spark: every job has an operator on Spark drivers. controllers: at least so many. pause_ms: at least, between
-    two faults. calm_ms: how long all is calm before a unit moves for balance; None: none does.
+    two faults. calm_ms: how long all is calm before a unit moves for balance; None: none does. continues: records that
+    are gone before they were cut count as lost. trims: the cut log is trimmed while the job runs. patient: units wait
+    long for their worker to come back.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -33,9 +35,18 @@ class Profile:
     pause_ms: int = 0
     calm_ms: int | None = None
     spark: bool = False
+    continues: bool = False
+    trims: bool = False
+    patient: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
+
+_ANYTHING = (
+    "crash", "crash-at", "strike", "lag", "stall", "slow", "stuck-loop", "hung", "lost-heartbeats", "late-heartbeats",
+    "cut", "outage", "clock", "command", "resubmit", "stale",
+)  # fmt: skip
+"""What ordinary histories are drawn with."""
 
 
 PROFILES: Mapping[str, Profile] = {
@@ -78,11 +89,48 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "balance": Profile({"crash": 3, "leave": 6}, ("totals", "windows"), pause_ms=1_500, calm_ms=200),
     "renewed": Profile({"replaced": 30, "sink-gone": 15, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
+    "unplaced": Profile(
+        {"unplaced": 40} | dict.fromkeys(_ANYTHING, 0),
+        ("totals", "windows", "filter"),
+        schemes=("none",),
+        fresh=0.2,
+        pause_ms=2_500,
+        patient=True,
+    ),
+    "losses": Profile(
+        {"retention": 40, "crash": 2, "command": 0, "resubmit": 0, "outage": 0.2},
+        schemes=_REPLICATED,
+        pause_ms=800,
+        continues=True,
+    ),
     "spark": Profile(
         {"strike": 12, "crash": 2, "stall": 2},
         ("filter", "select", "totals", "windows"),
         strikes=("heavy dies", "heavy dies", "heavy stalls", "heavy deaf", "heavy cut", "heavy again"),
         spark=True,
+    ),
+    "hangs": Profile({"hung": 15, "stuck-loop": 40, "crash": 0.5}, pause_ms=500),
+    "deadly": Profile({"deadly": 40, "killed": 40, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
+    "trimmed": Profile(
+        {"strike": 4, "lag": 8, "stall": 4},
+        ("filter", "totals", "windows", "join"),
+        lags=("cuts in", "cuts in", "checkpoints in", "assignments in"),
+        trims=True,
+    ),
+    "outrun": Profile(
+        {"left-behind": 60, "crash": 0.2, "stall": 0.5},
+        ("filter", "totals"),
+        _REPLICATED,
+        pause_ms=500,
+        trims=True,
+    ),
+    "spark-trimmed": Profile(
+        {"strike": 12, "crash": 2, "stall": 2, "lag": 4},
+        ("filter", "select", "totals", "windows"),
+        strikes=("heavy dies", "heavy dies", "heavy stalls", "heavy deaf", "heavy cut", "heavy again"),
+        lags=("cuts in", "cuts in"),
+        spark=True,
+        trims=True,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

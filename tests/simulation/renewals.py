@@ -24,7 +24,7 @@ from services.audit import replaying
 from services.audit.computing import Taken
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.cuts import CutLog, of_plan
-from tests.simulation.broker import Broker
+from tests.simulation.broker import Broker, decisions
 from tests.simulation.cluster import Cluster
 from tests.simulation.jobs import NAME, Feed, draw_growth
 from tests.simulation.names import TOPICS
@@ -74,8 +74,7 @@ class Reading:
 
     def _planned(self) -> Plan | None:
         admitted = Admitted()
-        for message in self._broker.scan(Partition(TOPICS.plans, 0)):
-            decision = plans.decode(message.value() or b"")
+        for decision in decisions(self._broker.written):
             if admitted.read(decision) and isinstance(decision, Plan):
                 return decision
         return None

@@ -11,6 +11,7 @@ from tests.simulation.profiles import PROFILES
 
 FIRST_FAULT_MS = 300
 DRIVERS = ("d0", "d1")
+PATIENT_S = 60.0
 REBALANCE_S = 0.5
 """Where units move for balance: the same one again so soon, which shows whether it moves to and fro."""
 
@@ -42,6 +43,13 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     job = draw_job(random, Random(f"{seed_}/dedup"), drawn_under)
     if drawn_under.calm_ms is not None:
         job.spec["fault_tolerance"]["rebalance_period_s"] = REBALANCE_S
+    if drawn_under.continues:
+        for source in job.spec["sources"].values():
+            source["on_data_loss"] = "continue"
+    if drawn_under.trims:
+        job.spec.update(keep_cuts=False, replay_horizon_s=Random(f"{seed_}/horizon").choice((0, 0, 0.1, 1)))
+    if drawn_under.patient:
+        job.spec["fault_tolerance"]["fail_stop_timeout_s"] = PATIENT_S
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
     replicas, controllers = random.choice((1, 1, 2)), max(random.choice((1, 1, 2)), drawn_under.controllers)
     length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))

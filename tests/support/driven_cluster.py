@@ -73,7 +73,6 @@ class DrivenCluster(MemoryCluster):
         self.replicas: dict[str, HostedReplica] = {}
         self.frozen: dict[str, Worker] = {}
         self.unheard: set[str] = set()
-        self._sequence = 0
         self._append(Partition(self.cluster.submit, 0), b"the job, as far as this cluster is concerned")
         for number in range(1, workers + 1):
             self.start(f"w{number}")
@@ -159,13 +158,12 @@ class DrivenCluster(MemoryCluster):
         raise AssertionError("\n".join(shown))
 
     def _beat(self) -> None:
-        self._sequence += 1
         for worker in self.workers.values():
             who = worker.identity
             if who.worker in self.unheard:
                 continue
             beat = Heartbeat(
-                who.worker, who.incarnation, self.now_ms, self._sequence, zone=who.worker, slots=who.slots,
+                who.worker, who.incarnation, self.now_ms, zone=who.worker, slots=who.slots,
                 decided=worker.decided, versions=VERSIONS, copies=worker.copies(),
                 leaving=worker.leaving,
             )  # fmt: skip

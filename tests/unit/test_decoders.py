@@ -48,7 +48,6 @@ HEARTBEAT = heartbeats.encode(
         "w",
         "1",
         5,
-        1,
         versions={"polars": "1"},
         copies=(heartbeats.CopyState("j/1/u", 1, "running"),),
         costs=(Costs("j/1/u", {"a": (1, 2)}, {"b": 3}, cpu_ms=1.5, deploy_ms=2.0),),
@@ -259,6 +258,6 @@ def test_fields_that_are_gone_may_still_stand_in_old_records() -> None:
     marker = checkpoints.Marker(Id("a", 2), None, 1, 0, 5, b"", None, ["t"], {"u": 7}, [])
     old = msgspec.msgpack.decode(checkpoints.encode(marker)) | {"delivered": 5}
     assert checkpoints.decode(msgspec.msgpack.encode(old)) == marker
-    beat = heartbeats.Heartbeat("w1", "1", 0, 1)
-    before = msgspec.json.decode(heartbeats.encode(beat)) | {"loops": 9}
+    beat = heartbeats.Heartbeat("w1", "1", 0)
+    before = msgspec.json.decode(heartbeats.encode(beat)) | {"loops": 9, "sequence": 3}
     assert heartbeats.decode(msgspec.json.encode(before)) == beat

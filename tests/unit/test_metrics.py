@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import urllib.request
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
 from schemas.assignments import unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import CopyState
+from schemas.plans import Status
+from schemas.topics import Partition, TopicSpec
 from services.controller.core.controller import Controller
+from services.controller.core.job import Job
+from services.controller.core.life import Life, Phase
 from services.controller.meters import OF_CONTROLLER, of_jobs
+from services.hosting.lags import Taken, of_lags
 from services.hosting.metrics import OF_COPIES, of_copies
+from services.kernel.errors import Retriable
+from services.log.asking import Asking
+from services.log.memory import MemoryLog
 from services.log.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
 from services.log.metrics_server import registry_of, serve
 from services.node.metrics_ports import MetricsPorts
@@ -45,18 +57,31 @@ def test_the_page_lists_every_metric() -> None:
 
 
 def test_names_follow_the_rules_of_prometheus() -> None:
+    """Those that `promtool check metrics` looks at."""
     for metric in {metric for metrics in BY_PROCESS.values() for metric in metrics}:
-        assert metric.name.startswith("holdfast_")
+        words = metric.name.split("_")
+        assert re.fullmatch(r"holdfast(_[a-z]+)+", metric.name)
         assert metric.name.endswith("_total") == (metric.kind == "counter")
+        assert words[-1] not in ("count", "sum", "bucket"), "those belong to histograms"
+        assert not {"counter", "gauge", "histogram", "metric"} & set(words[1:-1])
+        assert not set(words) & {"ms", "s", "sec", "millis", "milliseconds", "kb", "mb", "kib", "mib", "pct", "percent"}
+        assert metric.about.strip()
+        assert not metric.about.endswith(".")
 
 
 def copies() -> tuple[CopyState, ...]:
     return (CopyState(UNIT, 1, "running", batch=7, durable=5),)
 
 
-def costs(units: Collection[str]) -> tuple[Costs, ...]:
+def costs(units: Collection[str], leads: bool = True) -> tuple[Costs, ...]:
     assert list(units) == [UNIT]
-    return (Costs(UNIT, {"flights": (5, 50)}, {"late.0": 4}, cpu_ms=1_500, state_keys=3, deploy_ms=250.0),)
+    return (
+        Costs(
+            UNIT, {"flights": (5, 50)}, {"late.0": 4}, cpu_ms=1_500, state_keys=3, deploy_ms=250.0, leads=leads,
+            records=9, late=1, dead=2, lost=3, transactions=4, transaction_ms=2_000, transaction_cpu_ms=500, aborted=1,
+            sink_bytes={"sink-out": 70}, restore_cpu_ms=125.0,
+        ),
+    )  # fmt: skip
 
 
 def scraped(port: int) -> list[str]:
@@ -79,10 +104,61 @@ def test_a_scrape_says_what_the_process_and_its_copies_do() -> None:
     assert f"holdfast_unit_phase_seconds{{{of_phase}}} 0.25" in lines
     assert not any("checkpoint_age" in line for line in lines), "not known yet"
     assert sum("holdfast_edge_records_total" in line for line in lines) == 2
+    for name, value in {
+        "job_records_total": 9, "job_late_rows_total": 1, "job_dead_letters_total": 2, "job_lost_records_total": 3,
+        "unit_transactions_total": 4, "unit_transaction_seconds_total": 2, "unit_transaction_cpu_seconds_total": 0.5,
+        "unit_aborted_transactions_total": 1, "unit_restore_cpu_seconds": 0.125,
+    }.items():  # fmt: skip
+        assert f"holdfast_{name}{{{of_unit}}} {float(value)}" in lines
+    assert 'holdfast_sink_bytes_total{generation="1-aaaaaa",job="flights",sink="sink-out",unit="late-0"} 70.0' in lines
 
 
-def test_a_controller_says_how_many_jobs_there_are() -> None:
-    assert list(of_jobs(Controller("c", 100))()) == []
+def test_only_the_leader_counts_for_its_job() -> None:
+    """A standby has counted the same records: a sum over the cluster would have them twice."""
+    names = {sample.metric.name for sample in of_copies(copies, partial(costs, leads=False))()}
+    assert "holdfast_unit_records_total" in names
+    assert not any(name.startswith("holdfast_job_") for name in names)
+
+
+def test_a_scrape_says_how_far_a_job_is_behind_the_end_of_its_topics() -> None:
+    log = MemoryLog(lambda: 0)
+    log.create([TopicSpec("flights", 2)])
+    for index in (0, 1, 1, 1):
+        log.appender("test").append(Partition("flights", index), b"{}")
+    taken = [Taken(UNIT, "flights", "flights", {0: 1, 1: 1}), Taken(UNIT, "gone", "no-such-topic", {0: 0})]
+    (lag,) = of_lags(log, lambda: taken)()
+    assert (lag.labels, lag.value) == (("flights", "1-aaaaaa", "late-0", "flights", "flights"), 2)
+
+
+def test_a_scrape_waits_no_longer_for_kafka_than_a_prometheus_does_for_it() -> None:
+    answers: Queue[int] = Queue()
+    asking = Asking(answers.get, wait_s=0.01)
+    for _ in range(3):
+        with pytest.raises(Retriable, match="not answered within"):
+            asking.get()
+    answers.put(7)
+    patient = Asking(lambda: 8, wait_s=60)
+    assert patient.get() == 8
+    assert sum(thread.name == "asking" for thread in threading.enumerate()) <= 1, "one question is under way at most"
+
+
+def test_a_controller_says_which_jobs_there_are_and_in_which_state() -> None:
+    core = Controller("c", 100)
+    assert list(of_jobs(core)()) == []
+    core.jobs["1-aaaaaa"] = Job("1-aaaaaa", "flights", units={UNIT: "late-0"}, life=Life("", Phase.RUNNING))
+    core.jobs["0-bbbbbb"] = Job("0-bbbbbb", "old", life=Life("", Phase.ENDED))
+    found = {(one.metric.name, *one.labels): one.value for one in of_jobs(core)()}
+    assert found == {
+        ("holdfast_jobs", "running"): 1,
+        ("holdfast_jobs", "ended"): 1,
+        ("holdfast_job_state", "flights", "1-aaaaaa", "running"): 1,
+        ("holdfast_job_units", "flights", "1-aaaaaa"): 1,
+        ("holdfast_job_units_running", "flights", "1-aaaaaa"): 0,
+    }
+    core.jobs["1-aaaaaa"].published = Status(job="flights", generation="1-aaaaaa", state="failed", time_ms=1)
+    assert ("holdfast_job_state", ("flights", "1-aaaaaa", "failed")) in {
+        (one.metric.name, one.labels) for one in of_jobs(core)()
+    }
 
 
 def test_a_port_that_is_taken_is_no_reason_to_stop() -> None:

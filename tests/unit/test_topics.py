@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.topics import ROLLS_PER_S, SEGMENT_BYTES, SHORTEST_ROLL_MS, ClusterTopics, Partition, TopicSpec
+from schemas.topics import (
+    CUT_SEGMENT_BYTES,
+    ROLLS_PER_S,
+    SEGMENT_BYTES,
+    SHORTEST_ROLL_MS,
+    ClusterTopics,
+    Partition,
+    TopicSpec,
+)
 
 JOB = ClusterTopics().job("j", "1-abcdef")
 
@@ -25,7 +33,7 @@ def test_what_is_trimmed_all_the_time_is_rolled_by_time_and_the_more_partitions_
         assert int(config["segment.bytes"]) == SEGMENT_BYTES, "many records make large segments, not many"
 
 
-@pytest.mark.parametrize("name", ["commits.s", "rows.s", "cuts"])
+@pytest.mark.parametrize("name", ["commits.s", "rows.s"])
 def test_what_is_seldom_trimmed_does_not_become_many_small_segments(name: str) -> None:
     assert "segment.ms" not in specs(4, 3)[name].config
 
@@ -33,6 +41,25 @@ def test_what_is_seldom_trimmed_does_not_become_many_small_segments(name: str) -
 @pytest.mark.parametrize("name", ["progress", "delivered"])
 def test_a_compacted_topic_does_not_wait_for_a_full_segment(name: str) -> None:
     assert int(specs(4, 3)[name].config["segment.ms"]) <= 60_000
+
+
+def test_a_trim_of_the_cut_log_frees_segments_while_a_job_is_young() -> None:
+    config = specs(4, 3)["cuts"].config
+    assert (int(config["segment.bytes"]), int(config["segment.ms"])) == (CUT_SEGMENT_BYTES, 600_000)
+
+
+def test_what_is_deleted_by_age_is_in_segments_of_an_eighth_of_it() -> None:
+    """Kafka deletes whole segments: ten minutes of heartbeats would else be kept as long as 16 MiB last."""
+    aged = {spec.name.rpartition(".")[2]: spec.config for spec in ClusterTopics().specs()}
+    assert int(aged["heartbeats"]["segment.ms"]) == 75_000
+    assert int(aged["events"]["segment.ms"]) == int(aged["events"]["retention.ms"]) // 8
+
+
+def test_dead_letters_are_bounded_in_time_and_bytes() -> None:
+    found = {spec.name: spec for spec in JOB.specs(1, {}, keep_letters_ms=90_000, keep_letters_bytes=16 * 2**20)}
+    config = found[JOB.dead_letters].config
+    assert (config["retention.ms"], config["retention.bytes"]) == ("90000", str(16 * 2**20))
+    assert int(config["segment.bytes"]) == 2 * 2**20
 
 
 def test_what_the_cluster_alone_writes_is_sealed() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas import events
 from schemas.assignments import Goal
 from schemas.decided import Id
-from schemas.plans import Decision, Plan, Status
+from schemas.plans import Decision, Plan, Retirement, Snapshot, Status
+from schemas.retired import Retired
+from schemas.topics import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,34 @@ class AppendGoal:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendRetired:
+    """State on `assignments` which generations have ended, so that their units are forgotten."""
+
+    retired: Retired
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRoot:
+    """Append to `jobs.plans` what keeps it short."""
+
+    record: Snapshot | Retirement
+
+
+@dataclass(frozen=True, slots=True)
+class TrimLogs:
+    """Delete the records of `jobs.plans` and `jobs.submit` below these offsets."""
+
+    upto: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetStatus:
+    """Delete the status of `<job>@<generation>`, which is retired."""
+
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class AppendControl:
     """Append pause, resume or drain to the cut log; for drain with the sources' end offsets as they are then, for
     resume, if it says where topics that were created again are read from, with those.
@@ -63,10 +94,27 @@ class FenceIds:
 
 
 @dataclass(frozen=True, slots=True)
+class FindRecords:
+    """Find out which records make up a batch that has ended its workers; answered by Found."""
+
+    plan: Plan
+    unit: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteTopics:
     """Delete the topics of the plan's generation."""
 
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteKept:
+    """Delete what has outlived its job for long enough. ended: generations that are over, beside those retired."""
+
+    ended: frozenset[str]
+    retired: Retired
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +132,8 @@ class PublishEvent:
 
 
 Action = (
-    Draft | AppendDecision | CreateTopics | AppendGoal | AppendControl | FenceIds | DeleteTopics | PublishStatus
-    | PublishEvent
+    Draft | AppendDecision | CreateTopics | AppendGoal | AppendRetired | AppendControl | FenceIds | FindRecords
+    | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot | TrimLogs | ForgetStatus
 )  # fmt: skip
 
 
@@ -98,9 +146,9 @@ def generation_of(action: Action) -> str | None:
             return action.decision.generation
         case AppendGoal():
             return action.goal.generation
-        case CreateTopics() | AppendControl() | FenceIds() | DeleteTopics():
+        case CreateTopics() | AppendControl() | FenceIds() | FindRecords() | DeleteTopics():
             return action.plan.generation
         case PublishStatus():
             return action.status.generation
-        case PublishEvent():
+        case PublishEvent() | AppendRetired() | DeleteKept() | AppendRoot() | TrimLogs() | ForgetStatus():
             return None

@@ -11,13 +11,16 @@ from __future__ import annotations
 from schemas.assignments import RUN, STOP, GoalKind
 from schemas.commands import Command
 from schemas.events import Event as Happened
-from schemas.plans import Decision, Plan, Rejection
+from schemas.plans import Decision, Plan, Rejection, Retirement
 from schemas.topics import generation
 from services.controller.core import commanding, reports, status, steps
 from services.controller.core.actions import (
     Action,
     AppendControl,
     AppendGoal,
+    AppendRetired,
+    FindRecords,
+    ForgetStatus,
     PublishEvent,
     PublishStatus,
     generation_of,
@@ -34,6 +37,7 @@ from services.controller.core.events import (
     Drafted,
     Event,
     Failed,
+    Found,
     ProgressRead,
     Refused,
     Submitted,
@@ -77,6 +81,7 @@ class Controller:
         self._admitted = Admitted()
         self._author = Author(name)
         self._commands: list[Asked] = []
+        self._submitted_upto = 0
         self._actions: list[Action] = []
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
@@ -115,11 +120,13 @@ class Controller:
             case ProgressRead():
                 return self._progressed(event)
             case CaughtUp():
-                self._begin()
+                self._begin(now_ms)
             case Drafted() | Refused():
                 self._drafted(event)
             case Counted():
                 self._counted(event)
+            case Found():
+                self._found(event, now_ms)
             case Done():
                 self._done(event.action)
             case Failed():
@@ -129,10 +136,12 @@ class Controller:
         return True
 
     def _submitted(self, event: Submitted, now_ms: int) -> None:
+        self._submitted_upto = max(self._submitted_upto, event.offset + 1)
         match parse(event.value):
             case NamedJob(name):
                 g = generation(event.offset, event.timestamp_ms, event.value)
-                self._job(g, name).value = event.value
+                if not self._admitted.retired.has(g):
+                    self._job(g, name).value = event.value
             case BadCommand(job, cause):
                 if self.acting:
                     self._publish_event(Happened(now_ms, "command-refused", job=job, detail=cause))
@@ -144,8 +153,11 @@ class Controller:
             self.jobs[g] = Job(g, name, life=Life(f"{name}@{g}"))
         return self.jobs[g]
 
-    def _decided(self, decision: Decision, now_ms: int) -> None:
+    def _decided(self, decision: Decision | Retirement, now_ms: int) -> None:
         if not self._admitted.read(decision):
+            return
+        if isinstance(decision, Retirement):
+            self._forget()
             return
         job = self._job(decision.generation, decision.job)
         if isinstance(decision, Plan):
@@ -160,6 +172,13 @@ class Controller:
         if self.acting and self._author.wrote(decision.id):
             self._publish_event(reports.decided(decision, now_ms))
 
+    def _forget(self) -> None:
+        """Jobs whose records have left `jobs.plans`."""
+        for job in [job for job in self.jobs.values() if job.over and self._admitted.retired.has(job.generation)]:
+            del self.jobs[job.generation]
+            if self.acting:
+                self._actions.append(ForgetStatus(job.label))
+
     def _progressed(self, event: ProgressRead) -> bool:
         """Only ends matter: a job that drains publishes its progress many times a second."""
         job, unit = self.jobs.get(event.generation), event.progress.unit
@@ -168,18 +187,19 @@ class Controller:
         job.ran_out.add(unit)
         return True
 
-    def _begin(self) -> None:
+    def _begin(self, now_ms: int) -> None:
         """All that was in the logs at the start is read: from now on the core acts."""
         self.acting = True
         self.fleet.begin()
         for job in self.jobs.values():
             job.was_up = self.goals.all_placed(job)
+            job.formerly_ms = now_ms + status.FORMERLY_MS
 
     # -- what became of actions ---------------------------------------------------------------------------------------
 
     def _drafted(self, event: Drafted | Refused) -> None:
-        job = self.jobs[event.plan.generation if isinstance(event, Drafted) else event.generation]
-        if job.life.phase is not Phase.DRAFTING:
+        job = self.jobs.get(event.plan.generation if isinstance(event, Drafted) else event.generation)
+        if job is None or job.life.phase is not Phase.DRAFTING:
             return
         holder = self._admitted.named(job.name)
         in_use = self.jobs[holder.generation] if holder is not None else None
@@ -191,15 +211,25 @@ class Controller:
 
     def _counted(self, event: Counted) -> None:
         """What the end says is decided."""
-        job = self.jobs[event.generation]
-        if not job.over:
+        job = self.jobs.get(event.generation)
+        if job is not None and not job.over:
             job.counts = event.counts
+
+    def _found(self, event: Found, now_ms: int) -> None:
+        job = self.jobs[event.generation]
+        job.records[event.unit] = event.records
+        change = self.goals.standings.assigned.of(event.unit)
+        if change is not None and change.deadly is not None:
+            cause = status.quarantine(job.units[event.unit], change.deadly, event.records)
+            self._publish_event(Happened(now_ms, "job-failed", job=job.name, unit=job.units[event.unit], detail=cause))
 
     def _done(self, action: Action) -> None:
         g = generation_of(action)
         if g is None:
             return
-        job = self.jobs[g]
+        job = self.jobs.get(g)
+        if job is None:
+            return
         if not isinstance(action, PublishStatus):
             job.trouble = ""
         if job.asked is action:
@@ -211,9 +241,13 @@ class Controller:
 
     def _failed(self, event: Failed, now_ms: int) -> None:
         action, g = event.action, generation_of(event.action)
+        if isinstance(action, AppendRetired):
+            self.goals.retiring = None
         if g is None:
             return
-        job = self.jobs[g]
+        job = self.jobs.get(g)
+        if job is None:
+            return
         if isinstance(action, PublishStatus):
             job.published, job.published_ms = None, now_ms
             return
@@ -224,6 +258,8 @@ class Controller:
             job.failed = action
         elif isinstance(action, AppendControl):
             job.control_asked = -1
+        elif isinstance(action, FindRecords):
+            del job.records[action.unit]
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -238,6 +274,14 @@ class Controller:
                     self._step(job, step)
                 self._keep_going(job, now_ms)
             self._publish(job, now_ms)
+        self._retire(now_ms)
+
+    def _retire(self, now_ms: int) -> None:
+        """Lets `assignments` forget the units of jobs that are over."""
+        retired = self.goals.to_retire(self.jobs.values(), self._submitted_upto, now_ms)
+        if retired is not None:
+            self.goals.retiring = retired
+            self._actions.append(AppendRetired(retired))
 
     def _again(self, job: Job) -> None:
         """Asks again for what failed, if it is still wanted."""
@@ -257,6 +301,7 @@ class Controller:
         """What a phase asks for over and over, until the logs have it."""
         if job.life.phase in PLACED:
             self._control(job)
+            self._find_records(job)
             self._drain_again(job, now_ms)
             self._state(job, RUN)
         elif job.life.phase is Phase.STOPPING:
@@ -275,6 +320,15 @@ class Controller:
             assert job.plan is not None, f"{job.label}: controlled without a plan"
             job.control_asked = job.control.offset
             self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset, job.control.start))
+
+    def _find_records(self, job: Job) -> None:
+        """Of each unit that is in quarantine, once."""
+        for unit in job.units:
+            change = self.goals.standings.assigned.of(unit)
+            if change is not None and change.deadly is not None and unit not in job.records:
+                assert job.plan is not None, f"{job.label}: a unit without a plan"
+                job.records[unit] = None
+                self._actions.append(FindRecords(job.plan, unit, change.deadly.batch))
 
     def _drain_again(self, job: Job, now_ms: int) -> None:
         """Once a unit has run out the drain was valid."""
@@ -307,6 +361,7 @@ class Controller:
         why = waiting(job, assigned, self.fleet) if job.life.phase in PLACED else ""
         new = status.status(job, assigned, self.fleet, why, now_ms)
         job.was_up |= new.state == "running"
+        job.stood = new.state, new.since_ms
         if status.due(new, job, now_ms):
             job.published, job.published_ms = new, now_ms
             self._actions.append(PublishStatus(new))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schemas.assignments import Assignment
 from schemas.heartbeats import HeartbeatRecord
-from schemas.plans import Counts, Decision, Plan, Problem
+from schemas.plans import Counts, Decision, Plan, Problem, Retirement
 from schemas.progress import Progress
 from services.controller.core.actions import Action
 from services.kernel.logs.standings import Standings
@@ -25,7 +25,7 @@ class Submitted:
 class DecisionRead:
     """A record of `jobs.plans`, valid or not."""
 
-    decision: Decision
+    decision: Decision | Retirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,15 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """Which records make up the batch of a unit in quarantine, for people."""
+
+    generation: str
+    unit: str
+    records: str
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The action was carried out; what was appended is acknowledged."""
 
@@ -106,7 +115,7 @@ class Failed:
     cause: str
 
 
-Outcome = Drafted | Refused | Counted | Done | Failed
+Outcome = Drafted | Refused | Counted | Found | Done | Failed
 Event = (
     Submitted | DecisionRead | AssignmentsBegun | AssignmentRead | BeatRead | ProgressRead | CaughtUp | Ticked | Outcome
 )

@@ -6,11 +6,18 @@ end. The first one counts, but for a `stop`, which is final; so a goal that two 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from schemas.assignments import RUN, STOP, Assignment, Goal, GoalKind
+from schemas.assignments import RUN, STOP, Assignment, Goal, GoalKind, generation_of
+from schemas.retired import Retired, submitted
 from services.controller.core.job import Job
 from services.kernel.logs.standings import Standings
+
+RETIRE_AT = 8
+"""Jobs that are over and of which `assignments` still has units: so many make one record that retires them."""
+RETIRE_MS = 1_000
+"""Between two looks for them."""
 
 
 @dataclass(slots=True)
@@ -19,10 +26,14 @@ class Goals:
 
     standings: Standings = field(default_factory=Standings)
     proposed: dict[str, Goal] = field(default_factory=dict)
+    retiring: Retired | None = None
+    _retire_ms: int = 0
 
     def read(self, record: Assignment, offset: int) -> None:
         """Takes one record; what it says of a job takes the place of what we stated and have not read back."""
         self.standings.read(offset, record)
+        if record.retired is not None:
+            self.retiring = None
         for goal in record.goals:
             mine = self.proposed.get(goal.job_key)
             if mine is not None and (goal.kind == STOP or mine.kind == RUN):
@@ -32,7 +43,7 @@ class Goals:
         """The goal to be stated now, or None: it stands in the log, or is on its way there."""
         standing, mine = self.standings.goal(job.label), self.proposed.get(job.label)
         known = [one.kind for one in (standing.goal if standing is not None else None, mine) if one is not None]
-        if STOP in known or kind in known:
+        if STOP in known or kind in known or self.standings.retired(job.generation):
             return None
         if kind == RUN:
             return Goal(job.name, job.generation, RUN)
@@ -45,6 +56,29 @@ class Goals:
         """It was not appended, as far as anybody knows."""
         if self.proposed.get(goal.job_key) == goal:
             del self.proposed[goal.job_key]
+
+    # -- what is over ------------------------------------------------------------------------------------------------
+
+    def to_retire(self, jobs: Collection[Job], upto: int, now_ms: int) -> Retired | None:
+        """What to state now of jobs that are over, so that their units are forgotten; None: nothing yet.
+
+        upto: all of `jobs.submit` is read below: a job that this replica does not know there has left `jobs.plans`.
+        """
+        if self.retiring is not None or now_ms - self._retire_ms < RETIRE_MS:
+            return None
+        self._retire_ms = now_ms
+        below = min((job.offset for job in jobs if job.undecided), default=upto)
+        live = {job.generation for job in jobs if not job.over}
+        over = [offset for g in self._unplaced() - live if (offset := submitted(g)) is not None and offset < below]
+        if len(over) < RETIRE_AT:
+            return None
+        kept = (job.generation for job in jobs if not job.over and job.offset < below)
+        return Retired(below, tuple(sorted(kept)))
+
+    def _unplaced(self) -> set[str]:
+        """Generations of which `assignments` knows something, and no unit has a copy."""
+        units = self.standings.assigned.units().items()
+        return self.standings.generations() - {generation_of(unit) for unit, change in units if change.copies}
 
     # -- where a job stands -------------------------------------------------------------------------------------------
 

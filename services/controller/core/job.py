@@ -33,8 +33,9 @@ class Job:
     value: its record on `jobs.submit`, None until it is read. units: unit by key, once a plan is valid; hosts: the kind
     of process that takes it.
     proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
-    was_up: all units served at some time. ran_out: units that have processed their end. counts: of its records, once no
-    copy is left.
+    was_up: all units served at some time. stood: its last state, and since when; 0: not known. formerly_ms: until then
+    a state is one from before this controller started. ran_out: units that have processed their end. counts: of its
+    records, once no copy is left. records: of the batch of each unit in quarantine, None until it is known.
     """
 
     generation: str
@@ -60,7 +61,10 @@ class Job:
     trouble: str = ""
     ran_out: set[str] = field(default_factory=set)
     counts: Counts = field(default_factory=Counts)
+    records: dict[str, str | None] = field(default_factory=dict)
     was_up: bool = False
+    stood: tuple[str, int] = ("", 0)
+    formerly_ms: int = 0
     published: Status | None = None
     published_ms: int = 0
 

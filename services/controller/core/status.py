@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import asdict
 
+from schemas.assignments import Deadly
 from schemas.plans import Status
 from services.controller.core.fleet import Fleet
 from services.controller.core.job import Job
@@ -36,6 +37,8 @@ STATES = {
     _P.REJECTED: "rejected",
 }
 
+FORMERLY_MS = 2_000
+"""After its start a controller hears the workers only: what they say was so before."""
 STOPPED = "stopped"
 """Until a person says how to continue."""
 WAITING = "waiting"
@@ -52,10 +55,12 @@ def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int
     available = sum(_up(unit, assigned, fleet) for unit in job.units) if live else 0
     failure = _failure(job, assigned, fleet) if live else ""
     stopped, waits = _halted(job, assigned, fleet) if live else ("", "")
+    state = _state(job, available, failure, stopped, waits, stopping)
     return Status(
         job=job.name,
         generation=job.generation,
-        state=_state(job, available, failure, stopped, waits, stopping),
+        state=state,
+        since_ms=_since_ms(job, state, now_ms),
         time_ms=now_ms,
         problems=job.problems,
         warnings=job.plan.warnings if job.plan is not None else (),
@@ -79,6 +84,12 @@ def due(new: Status, job: Job, now_ms: int) -> bool:
 
 def _apart_from_counts(one: Status) -> Status:
     return msgspec.structs.replace(one, available=0, time_ms=0)
+
+
+def _since_ms(job: Job, state: str, now_ms: int) -> int:
+    if job.stood[0] == state:
+        return job.stood[1]
+    return 0 if now_ms < job.formerly_ms else now_ms
 
 
 def _state(job: Job, available: int, failure: str, stopped: str, waits: str, stopping: bool) -> str:
@@ -120,9 +131,17 @@ def _halted(job: Job, assigned: Assigned, fleet: Fleet) -> tuple[str, str]:
     return next((copy.stopped for copy in reports if copy.stopped), ""), waits
 
 
+def quarantine(unit: str, deadly: Deadly, records: str | None) -> str:
+    """Why a job has failed of which a unit ends its workers."""
+    return f"{unit} is in quarantine: {deadly}" + (f"; its records: {records}" if records else "")
+
+
 def _failure(job: Job, assigned: Assigned, fleet: Fleet) -> str:
-    """The cause of the first unit that has failed where it is placed now."""
+    """The cause of the first unit that has failed where it is placed now, or is in quarantine."""
     for unit, name in job.units.items():
+        change = assigned.of(unit)
+        if change is not None and change.deadly is not None:
+            return quarantine(name, change.deadly, job.records.get(unit))
         epoch = assigned.epoch(unit)
         for worker, copy in fleet.reports(unit):
             if copy.state == "failed" and copy.epoch == epoch:

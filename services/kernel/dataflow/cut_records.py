@@ -58,6 +58,10 @@ class Records:
     keys: Keys
 
 
+NO_RECORDS = Records((), (), (), {})
+"""Those of a range that is lost."""
+
+
 @dataclass(slots=True)
 class Read:
     """Records of a user's topic, decoded. ranges: theirs, each with the newest event time of its partition up to there.
@@ -73,6 +77,8 @@ class Read:
 
 class TopicCuts:
     """Cuts of a user's topic: the records of a batch are those from start to stop of every range, and no others.
+
+    Of a range with lost records there are none, whoever may still hold some: the reader of its cut gives NO_RECORDS.
 
     Args:
         task: with its source share. params: of the source, from the job file.
@@ -98,7 +104,7 @@ class TopicCuts:
         times = decoded.rows[TIME].to_numpy()
         at = np.searchsorted(decoded.kept, bounds)
         read = tuple(
-            Range(r.partition, r.start, r.stop, _newest(newest_us.get(r.partition), times[at[i] : at[i + 1]]))
+            Range(r.partition, r.start, r.stop, _newest(newest_us.get(r.partition), times[at[i] : at[i + 1]]), r.lost)
             for i, r in enumerate(ranges)
         )
         found = zip(ranges, records, strict=True) if decoded.refused else ()

@@ -24,6 +24,7 @@ class Inputs:
     Args:
         layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
         refuse: called with what is no frame. gaps: by partition's name, the offset up to which frames are lost.
+        strict: two different frames of one batch stop the copy; else the first one counts.
 
     edges: from other units, by name, each with a slot of a task that it feeds; it may feed several.
     """
@@ -35,6 +36,7 @@ class Inputs:
         marker: Marker | None,
         refuse: Callable[[Partition, int, str], None],
         gaps: Mapping[str, int] | None = None,
+        strict: bool = True,
     ) -> None:
         known = {} if marker is None else {Partition(p.topic, p.partition): p for p in marker.positions}
         batch = 0 if marker is None else marker.b
@@ -62,6 +64,7 @@ class Inputs:
                         refuse=partial(refuse, partition),
                         fits=codec.check,
                         gap=(gaps or {}).get(str(partition), -1),
+                        strict=strict,
                     )
 
     def __contains__(self, partition: Partition) -> bool:
@@ -108,6 +111,15 @@ class Inputs:
     def positions(self) -> list[Position]:
         """For a marker: after the last batch taken."""
         return [Position(p.topic, p.index, one.position(), one.ended) for p, one in self._partitions.items()]
+
+    def rewind(self) -> dict[Partition, int]:
+        """From where to read partitions again of which frames were dropped, for want of room."""
+        found = ((name, partition.rewind()) for name, partition in self._partitions.items())
+        return {name: offset for name, offset in found if offset is not None}
+
+    def ahead(self, partition: Partition) -> int:
+        """Batches of which all is here, and that wait for another partition."""
+        return self._partitions[partition].ahead
 
     def kept_bytes(self) -> Iterator[tuple[Partition, int]]:
         """Of the frames that wait, by partition."""

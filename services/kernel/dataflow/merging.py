@@ -16,6 +16,9 @@ from schemas.frames import FLAG_END, Header, unpack
 from services.kernel.codecs.frames import payload_of
 from services.kernel.errors import Divergence, FramesMissing
 
+MAX_AHEAD_BATCHES, MAX_AHEAD_BYTES = 4_096, 96 * 1024 * 1024
+"""So much is kept of what comes before the frames of a writer that is away. More is dropped, and read again later."""
+
 FOREVER = 2**62
 """A batch number after all others: an ended writer has received everything."""
 
@@ -33,8 +36,9 @@ def _nothing(*_: object) -> None:
 class _Writer:
     """The frames of one writer. received: last complete batch; parts: payloads of the incomplete batch.
 
-    count: how many parts it has. ahead: (batch, part, parts) of the last frame that left one out; gap: offset of the
-    first such frame.
+    count: how many parts it has. bytes: of what is held. dropping: its next batch was dropped, with all that follow,
+    for want of room. ahead: (batch, part, parts) of the last frame that left one out; gap: offset of the first such
+    frame.
     """
 
     received: int
@@ -45,6 +49,8 @@ class _Writer:
     parts: list[memoryview] = field(default_factory=list)
     batches: dict[int, tuple[int, list[memoryview]]] = field(default_factory=dict)
     ended: bool = False
+    bytes: int = 0
+    dropping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +92,9 @@ class InputPartition:
         refuse: Refuse = _nothing,
         fits: Fits = _nothing,
         gap: int = -1,
+        strict: bool = True,
     ) -> None:
-        self._name, self._gap = name, gap
+        self._name, self._gap, self._strict = name, gap, strict
         self._refuse, self._fits = refuse, fits
         self._generation = generation
         self._writers = {number: _Writer(received=batch, ended=number in ended) for number in sorted(writers)}
@@ -95,6 +102,7 @@ class InputPartition:
         self._next_offset = offset
         self._firsts: dict[int, int] = {}
         self._hashes: dict[tuple[int, int, int], int] = {}
+        self._dropped: int | None = None
         self.bytes = 0
 
     def offer(self, offset: int, frame: bytes) -> bool:
@@ -122,6 +130,9 @@ class InputPartition:
         if self._is_duplicate(writer, header):
             self._compare(header, offset, frame)
             return False
+        if writer.dropping or self._full(writer, header):
+            self._drop(writer, offset)
+            return False
         payload = payload_of(frame, header)
         if len(payload):
             self._fits(header, payload)
@@ -132,6 +143,46 @@ class InputPartition:
             raise ValueError(f"part {header.part} of {header.parts} in a batch of {writer.count}")
         self._take(writer, header, offset, payload)
         return True
+
+    # -- what there is no room for ------------------------------------------------------------------------------------
+
+    def _full(self, writer: _Writer, header: Header) -> bool:
+        """Whether there is no room for the writer's next batch, which is not the next one to be taken."""
+        if header.batch != writer.received + 1 or header.part or writer.parts or header.batch <= self._done + 1:
+            return False
+        return header.batch > self._done + MAX_AHEAD_BATCHES or writer.bytes >= self._share
+
+    @property
+    def _share(self) -> int:
+        """Each writer has its own: those that come first in the log must leave room for the one that is waited for."""
+        return MAX_AHEAD_BYTES // len(self._writers)
+
+    def _drop(self, writer: _Writer, offset: int) -> None:
+        writer.dropping = True
+        self._dropped = offset if self._dropped is None else min(offset, self._dropped)
+
+    def rewind(self) -> int | None:
+        """From where to read again, once there is room for what was dropped; None: from nowhere.
+
+        At the first frame that was dropped of any writer. What is held of others comes as duplicates.
+        """
+        if self._dropped is None or not any(w.dropping and self._has_room(w) for w in self._writers.values()):
+            return None
+        offset, self._dropped = self._dropped, None
+        self._next_offset = offset
+        for writer in self._writers.values():
+            writer.dropping = False
+        return offset
+
+    def _has_room(self, writer: _Writer) -> bool:
+        """For a good part of what it may hold; or there is nothing else to do."""
+        near = writer.received <= self._done + MAX_AHEAD_BATCHES // 2
+        return writer.received <= self._done or (near and writer.bytes <= self._share // 2)
+
+    @property
+    def ahead(self) -> int:
+        """Batches that are here in full and not taken."""
+        return self.newest - self._done if self.newest < FOREVER else 0
 
     def _look_ahead(self, writer: _Writer, header: Header, offset: int) -> None:
         """Frames are missing before this one; or it is none of the writer's, whose next one then fits.
@@ -163,16 +214,18 @@ class InputPartition:
             payload = payload_of(frame, header)
             if len(payload):
                 self._fits(header, payload)
-            raise Divergence(
+            text = (
                 f"{self._name} offset {offset}: writer {header.writer} sent batch {header.batch} part {header.part} "
                 f"twice, with different rows: an operator above is not a pure function of its input"
             )
+            raise Divergence(text) if self._strict else ValueError(f"{text}; the first frame counts")
 
     def _take(self, writer: _Writer, header: Header, offset: int, payload: memoryview) -> None:
         self._firsts.setdefault(header.batch, offset)
         self._hashes[header.writer, header.batch, header.part] = header.payload_hash
         writer.making, writer.count, writer.ahead = header.batch, header.parts, None
         writer.parts.append(payload)
+        writer.bytes += len(payload)
         self.bytes += len(payload)
         if len(writer.parts) < header.parts:
             return
@@ -206,6 +259,7 @@ class InputPartition:
         for writer in self._writers.values():
             at, parts = writer.batches.pop(batch, (END_WATERMARK, []))
             watermark = min(watermark, at)
+            writer.bytes -= sum(map(len, parts))
             payloads += parts
         self._done = batch
         self._firsts.pop(batch, None)
@@ -223,10 +277,12 @@ class InputPartition:
             writer.ended = writer.ended or number in ended
         self._done = max(self._done, batch)
         self._next_offset = max(self._next_offset, offset)
+        self._dropped = None if self._dropped is None else max(self._dropped, offset)
         self._firsts = {held: first for held, first in self._firsts.items() if held > batch}
-        kept = (parts for writer in self._writers.values() for _, parts in writer.batches.values())
-        making = sum(len(part) for writer in self._writers.values() for part in writer.parts)
-        self.bytes = making + sum(len(part) for parts in kept for part in parts)
+        for writer in self._writers.values():
+            held = (writer.parts, *(taken for _, taken in writer.batches.values()))
+            writer.bytes = sum(len(part) for parts in held for part in parts)
+        self.bytes = sum(writer.bytes for writer in self._writers.values())
         self.forget_hashes(batch)
 
     @property
@@ -237,7 +293,8 @@ class InputPartition:
 
     def position(self) -> int:
         """Where to read from after the last batch taken: at the first frame, of any writer, of a later one."""
-        return min(self._firsts.values(), default=self._next_offset)
+        known = [*self._firsts.values(), *(() if self._dropped is None else (self._dropped,))]
+        return min(known, default=self._next_offset)
 
     def forget_hashes(self, batch: int) -> None:
         """A valid marker for `batch` has made earlier duplicates impossible to need."""

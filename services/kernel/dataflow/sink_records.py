@@ -45,26 +45,25 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     return SinkRecords(values, partitions=[turn] * len(values))
 
 
-def sink_headers(job: str, generation: str, query: str, batch: int) -> list[tuple[str, bytes]]:
-    """What each record of a batch carries: readers of a topic with several writers tell by it whose the record is."""
-    return [
-        ("batch", str(batch).encode()),
-        ("status", b"final"),
-        ("query", query.encode()),
-        ("job", f"{job}@{generation}".encode()),
-    ]
+class RowsOf:
+    """The records that a query of one generation writes, known by their headers: others may write to its topic, too."""
 
+    def __init__(self, job: str, generation: str, query: str) -> None:
+        self._job, self._query = f"{job}@{generation}".encode(), query.encode()
 
-def batch_of(headers: Sequence[tuple[str, bytes]] | None, job: str, generation: str, query: str) -> int | None:
-    """The batch of a record that the query of this generation wrote; None of any other record.
+    def headers(self, batch: int) -> list[tuple[str, bytes]]:
+        """Of each record of a batch."""
+        return [("batch", str(batch).encode()), ("status", b"final"), ("query", self._query), ("job", self._job)]
 
-    Records without the header `job` are of a former version, and count by their query.
-    """
-    found = dict(headers or ())
-    batch = found.get("batch", b"")
-    if found.get("query") != query.encode() or found.get("status") != b"final" or not batch.isdigit():
-        return None
-    return int(batch) if found.get("job", owner := f"{job}@{generation}".encode()) == owner else None
+    def batch(self, headers: Sequence[tuple[str, bytes]] | None) -> int | None:
+        """The batch that the record belongs to; None of any other record.
+
+        Records without the header `job` are of a former version, and count by their query.
+        """
+        found = dict(headers or ())
+        batch = found.get("batch", b"")
+        ours = found.get("query") == self._query and found.get("job", self._job) == self._job
+        return int(batch) if ours and found.get("status") == b"final" and batch.isdigit() else None
 
 
 def for_spark(operator: OperatorPlan) -> bool:

@@ -106,7 +106,7 @@ class _Rules:
             node = {"Function": node["Function"] | {"input": [_cast(node["Function"]["input"][0], pl.Int128())]}}
         elif isinstance(function, dict) and "Pow" in function and self.type_of(node).is_integer():
             base, exponent = node["Function"]["input"]
-            node = _replaced(_replaced(_POWER, {"Column": "_base"}, base), {"Column": "_exponent"}, exponent)
+            node = _filled(_POWER, _base=base, _exponent=exponent)
         return self.usual(node)
 
     def _binary(self, node: Node) -> Node:
@@ -121,13 +121,13 @@ class _Rules:
             left, right = (_cast(one, pl.Int128()) for one in (left, right))
         if operation not in _DIVISIONS:
             return rebuilt(left, right)
-        divided = rebuilt(left, _filled(_NULL_IF_ZERO, right, left))
+        divided = rebuilt(left, _filled(_NULL_IF_ZERO, _divisor=right, _dividend=left))
         kind = self.type_of(divided)
         if kind.is_integer() and operation not in _REMAINDERS:
-            return rebuilt(left, _filled(_NULL_IF_NO_QUOTIENT, right, left))
+            return rebuilt(left, _filled(_NULL_IF_NO_QUOTIENT, _divisor=right, _dividend=left))
         if not kind.is_float():
             return divided
-        return rebuilt(left, _filled(_NULL_IF_ZERO_IN_EVERY_ROW, right, left))
+        return rebuilt(left, _filled(_NULL_IF_ZERO_IN_EVERY_ROW, _divisor=right, _dividend=left))
 
     def _comparable(self, node: Node, other: Node) -> Node:
         """A text beside a time is a time."""
@@ -210,7 +210,7 @@ def _text(node: Node) -> str | None:
 
 
 def _cast(node: Node, kind: pl.DataType) -> Node:
-    return _replaced(_tree(pl.col("_value").cast(kind, strict=False)), {"Column": "_value"}, node)
+    return _filled(_tree(pl.col("_value").cast(kind, strict=False)), _value=node)
 
 
 _NULL_IF_ZERO = _tree(pl.sql_expr("NULLIF(_divisor, 0)"))
@@ -229,16 +229,13 @@ _POWER = _tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
 """Of integers: exact while it has 64 bits, or a few more; null below 0, where polars raises, and far beyond."""
 
 
-def _filled(template: Node, divisor: Node, dividend: Node) -> Node:
-    return _replaced(_replaced(template, {"Column": "_divisor"}, divisor), {"Column": "_dividend"}, dividend)
-
-
-def _replaced(node: Node, old: Node, new: Node) -> Node:
-    if node == old:
-        return new
-    if isinstance(node, dict):
-        return {name: _replaced(value, old, new) for name, value in node.items()}
-    return [_replaced(item, old, new) for item in node] if isinstance(node, list) else node
+def _filled(template: Node, **parts: Node) -> Node:
+    """The template with these parts in place of the columns of their names."""
+    if isinstance(template, dict):
+        if (name := template.get("Column")) in parts:
+            return parts[name]
+        return {name: _filled(value, **parts) for name, value in template.items()}
+    return [_filled(item, **parts) for item in template] if isinstance(template, list) else template
 
 
 def _lenient_parse(node: Node) -> Node:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
+from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
 from services.kernel.liveness.attention import Attention
 
 MIN_GRACE_US = 30_000
@@ -57,7 +57,7 @@ class Pulse:
     beat: its last heartbeat, None before the first. heard_us: when, in attentive time. fresh: heard since this replica
     began to act. row: offsets of `assignments` that its last heartbeats in a row carried. late_us, spread_us: how late
     its heartbeats are, and how unevenly. accused: its silence made another copy take over. overheard: heartbeats since
-    of an older incarnation elsewhere.
+    of an older incarnation elsewhere. turn: of its loop, which hangs.
     """
 
     worker: str
@@ -74,6 +74,7 @@ class Pulse:
     wary_until_us: int = 0
     accused: bool = False
     overheard: int = 0
+    turn: Turn | None = None
 
 
 class Detector:
@@ -138,6 +139,10 @@ class Detector:
             pulse.accused = True
 
     def _hear(self, pulse: Pulse, beat: Heartbeat) -> None:
+        """What a loop that hangs could say, it said before."""
+        pulse.turn = beat.turn if beat.stuck else None
+        if beat.stuck:
+            return
         gap_us = self._now_us - pulse.heard_us
         missed = self._misses(pulse)
         if missed >= ALIVE_MISSES:
@@ -186,6 +191,11 @@ class Detector:
         """For how long no incarnation of the worker was heard."""
         pulse = self._pulses.get(worker)
         return 0 if pulse is None else self._silent_us(pulse)
+
+    def turn(self, worker: str, incarnation: str) -> Turn | None:
+        """The turn in which its loop hangs, as its last heartbeat says; None: the loop turns, or nobody is heard."""
+        pulse = self._of(worker, incarnation)
+        return None if pulse is None else pulse.turn
 
     def gone(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
         """Whether it ended, or is silent past the fail-stop time-out."""
@@ -250,6 +260,10 @@ class Detector:
 
     def zones(self) -> dict[str, str]:
         return {worker: pulse.beat.zone for worker, pulse in self._pulses.items() if pulse.beat is not None}
+
+    def hosts(self) -> dict[str, str]:
+        """The machine of each worker."""
+        return {worker: pulse.beat.machine for worker, pulse in self._pulses.items() if pulse.beat is not None}
 
     def wait_us(self, worker: str, incarnation: str, fail_stop_us: int) -> int | None:
         """Attentive time until its next heartbeat counts as missed, or it as gone; None once it is gone."""

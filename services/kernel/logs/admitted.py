@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import msgspec
 
 from schemas import plans
-from schemas.plans import Decision, Ended, Plan, Rejection, Skip
+from schemas.plans import Ended, Plan, Record, Rejection, Retirement, Skip, Snapshot
+from schemas.retired import Retired
 from schemas.topics import Partition
 from services.kernel.logs.decided import LastValid
 from services.kernel.plans.soundness import unsound
@@ -20,31 +21,36 @@ Skipped = Mapping[Partition, frozenset[int]]
 """Offsets of records that a person has decided to pass over, by partition."""
 
 
-def decode(value: bytes) -> Decision | Skip:
-    """A decision that can be acted on. Raises msgspec.DecodeError on anything else."""
+def decode(value: bytes) -> Record:
+    """A record that can be acted on. Raises msgspec.DecodeError on anything else."""
     decision = plans.decode_any(value)
-    if problem := unsound(decision):
+    if not isinstance(decision, Retirement | Snapshot) and (problem := unsound(decision)):
         raise msgspec.ValidationError(problem)
     return decision
 
 
 class Admitted:
-    """The decisions by generation."""
+    """The decisions by generation. retired: of generations whose records have left `jobs.plans`, none is valid."""
 
-    def __init__(self) -> None:
+    def __init__(self, retired: Retired = Retired()) -> None:  # noqa: B008
+        self.retired = retired
         self._last = LastValid()
         self._plans: dict[str, Plan] = {}
         self._rejections: dict[str, Rejection] = {}
         self._ended: dict[str, Ended] = {}
         self._skipped: dict[str, dict[Partition, frozenset[int]]] = {}
 
-    def read(self, decision: Decision | Skip) -> bool:
-        """False if the record is invalid and changes nothing."""
+    def read(self, decision: Record) -> bool:
+        """False if the record is invalid, or a snapshot, and changes nothing."""
+        if isinstance(decision, Retirement):
+            return self._retire(decision.retired)
+        if isinstance(decision, Snapshot):
+            return False
         if isinstance(decision, Skip):
             return self._skip(decision)
         g = decision.generation
         follows = isinstance(decision, Ended) == (g in self._plans) and g not in {**self._rejections, **self._ended}
-        if not follows or not self._last.fits(g, decision.prev) or unsound(decision):
+        if self.retired.has(g) or not follows or not self._last.fits(g, decision.prev) or unsound(decision):
             return False
         self._last.accept(g, decision.id)
         if isinstance(decision, Plan):
@@ -54,6 +60,14 @@ class Admitted:
         else:
             self._ended[g] = decision
         return True
+
+    def _retire(self, retired: Retired) -> bool:
+        before, self.retired = self.retired, self.retired.joined(retired, self._plans.keys() - self._ended.keys())
+        for known in (self._plans, self._rejections, self._ended, self._skipped):
+            for g in [g for g in known if self.retired.has(g)]:
+                del known[g]
+        self._last.forget(self.retired.has)
+        return self.retired != before
 
     def _skip(self, skip: Skip) -> bool:
         plan, at = self._plans.get(skip.generation), Partition(skip.topic, skip.partition)
@@ -70,6 +84,10 @@ class Admitted:
 
     def plan(self, generation: str) -> Plan | None:
         return self._plans.get(generation)
+
+    def plans(self) -> dict[str, Plan]:
+        """Also of jobs that have ended, by generation."""
+        return dict(self._plans)
 
     def rejection(self, generation: str) -> Rejection | None:
         return self._rejections.get(generation)

@@ -10,10 +10,22 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from schemas.checkpoints import CutsSnapshot, TaskCuts
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Control, Cut, CutRecord, Range, Replaced
+from schemas.cuts import (
+    LOADED_WATERMARK,
+    NO_WATERMARK,
+    Control,
+    Cut,
+    CutRecord,
+    CutsSnapshot,
+    Known,
+    Range,
+    Replaced,
+    Snapshot,
+    TaskCuts,
+)
 from schemas.decided import Id
 from schemas.plans import Plan
+from services.kernel.logs.cut_snapshots import Snapshots
 from services.kernel.logs.decided import LastValid
 from services.kernel.plans.layout import commit_logs, task_name
 
@@ -39,28 +51,37 @@ def beginning(first: Mapping[str, Mapping[int, int]], topics: Mapping[str, str] 
 
 
 def of_plan(
-    plan: Plan, known: CutsSnapshot | None = None, own: Collection[str] = (), skipped: Collection[int] = ()
+    plan: Plan,
+    known: CutsSnapshot | None = None,
+    own: Collection[str] = (),
+    skipped: Collection[int] = (),
+    base: CutsSnapshot | None = None,
 ) -> CutLog:
     """The cut log of a job.
 
     Args:
-        known: its state as of some offset; default: before its first record.
+        known: its state as of some offset; default: with which it begins.
         own: tasks whose state is known for sure. skipped: offsets of records that are passed over; of the other tasks
             a state behind one of them is forgotten, and the log read once more.
+        base: with which the log begins; None: it is not trimmed.
     """
-    first = {
-        task_name(source.operator, index): {partition: source.first[partition] for partition in owned}
-        for source in plan.sources
-        for index, owned in enumerate(source.owners)
-    }
-    topics = {source.operator: source.topic_id for source in plan.sources if source.topic_id}
-    start = beginning(first, topics)
-    if known is not None and any(offset < known.upto for offset in skipped):
+    start = base or beginning_of(plan)
+    if known is not None and any(start.upto <= offset < known.upto for offset in skipped):
         tasks = {task: known.tasks[task] for task in own if task in known.tasks}
         start = structs.replace(start, tasks=start.tasks | tasks)
     elif known is not None:
         start = known
     return CutLog(start, shares(plan))
+
+
+def beginning_of(plan: Plan) -> CutsSnapshot:
+    """How the cut log of a job stands before its first record."""
+    first = {
+        task_name(source.operator, index): {partition: source.first[partition] for partition in owned}
+        for source in plan.sources
+        for index, owned in enumerate(source.owners)
+    }
+    return beginning(first, {source.operator: source.topic_id for source in plan.sources if source.topic_id})
 
 
 def shares(plan: Plan) -> dict[str, Share]:
@@ -135,6 +156,7 @@ class CutLog:
         self.replaced = dict(start.replaced)
         self._last = LastValid({task: cuts.last for task, cuts in start.tasks.items()})
         self._loaded = {task: cuts.batch for task, cuts in start.tasks.items() if _is_loaded(cuts)}
+        self._snapshots = Snapshots(start)
         self._control_offset = start.control_offset
         self.paused = start.paused
         self.ends = start.ends
@@ -184,10 +206,26 @@ class CutLog:
         """Takes the record at `offset`; False if it is invalid (or was folded already) and so changes nothing."""
         if offset < self.upto:
             return False
+        if isinstance(record, Snapshot):
+            valid = self._snapshots.read(record, self.snapshot())
+            self.upto = offset + 1
+            return valid
         self.upto = offset + 1
         if isinstance(record, Cut):
-            return self._cut(record)
-        return self._control(record) if isinstance(record, Control) else self._replace(record)
+            before = self._tasks.get(record.task)
+            valid = self._cut(record)
+            if valid and before is not None:
+                self._snapshots.cut(offset, record.task, before)
+            return valid
+        valid = self._control(record) if isinstance(record, Control) else self._replace(record)
+        if valid:
+            self._snapshots.turned(offset)
+        return valid
+
+    @property
+    def snapshots(self) -> tuple[Known, ...]:
+        """The newest snapshots in the log that are known to be valid, in order."""
+        return self._snapshots.known
 
     def snapshot(self) -> CutsSnapshot:
         """The state after all records below `upto`: a reader may start from it."""
@@ -199,6 +237,7 @@ class CutLog:
             ends=self.ends,
             topics=dict(self._topics),
             replaced=dict(self.replaced),
+            snapshots=self._snapshots.known,
         )
 
     def _cut(self, cut: Cut) -> bool:

@@ -6,7 +6,7 @@ local condition of its type. An author acts only on what it reads back as valid.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from schemas.decided import Id
 
@@ -25,6 +25,10 @@ class LastValid:
 
     def accept(self, key: str, id: Id) -> None:
         self._last[key] = id
+
+    def forget(self, over: Callable[[str], bool]) -> None:
+        """Keys of which no proposal is valid any more."""
+        self._last = {key: id for key, id in self._last.items() if not over(key)}
 
 
 class Author:

@@ -1,21 +1,24 @@
 """The state of every unit and every goal, folded so that a snapshot can be written, checked and started from.
 
-Source: PROTOCOL 1: a snapshot `{upto, state}` states the state after all records below `upto`; a late reader starts
-there and applies the records from there. It is a fact: any process may write it, and a reader never
-believes one that differs from what the log gives.
+Source: PROTOCOL 1 and 8. Reading, writing and trimming to snapshots: services/kernel/logs/snapshots.py.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from schemas.assignments import STOP, Assignment, Change, Goal, GoalStanding, Snapshot, Standing
+from schemas.assignments import STOP, Assignment, Change, Goal, GoalStanding, Snapshot, Standing, generation_of
+from schemas.retired import Retired
 from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.past import Past
 
-KEPT_CHANGES = 1_000
-"""Valid changes and goals that can be taken back: a snapshot says how units stood a little before it is read."""
+EVERY, MANY = 2_000, 500
+"""Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
+
+State = Standing | GoalStanding | Retired
+_RETIRED = ""
+"""The key, beside those of units and jobs, of what is retired."""
 
 
 @dataclass(slots=True)
@@ -30,57 +33,68 @@ class Standings:
     next: int = 0
     since: int = 0
     snapshotted: int = 0
-    _offsets: dict[str, int] = field(default_factory=dict)
-    _goals: dict[str, GoalStanding] = field(default_factory=dict)
-    _before: deque[tuple[int, str, Standing | GoalStanding | None]] = field(
-        default_factory=lambda: deque(maxlen=KEPT_CHANGES)
-    )
+    _past: Past[State] = field(default_factory=Past)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Standings:
         """The state in a snapshot."""
-        offsets = {one.change.unit: one.offset for one in snapshot.units}
-        assigned = Assigned(one.change for one in snapshot.units)
-        goals = {one.goal.job_key: one for one in snapshot.goals}
-        return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, offsets, goals)
+        assigned = Assigned((one.change for one in snapshot.units), snapshot.retired)
+        states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
+        states |= {one.goal.job_key: one for one in snapshot.goals}
+        past = Past({**states, _RETIRED: snapshot.retired}, snapshot.upto)
+        return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._past)
 
     def read(self, offset: int, record: Assignment) -> list[Change]:
         """Takes the record at an offset; the changes in it that are valid. What was read before changes nothing."""
         if offset < self.next:
             return []
         self.next = offset + 1
-        before = {change.unit: self.of_unit(change.unit) for change in record.changes}
-        valid = self.assigned.read(record)
-        for change in valid:
-            self._before.append((offset, change.unit, before[change.unit]))
-            before[change.unit] = Standing(offset, change)
-            self._offsets[change.unit] = offset
         for goal in record.goals:
             self._read_goal(offset, goal)
+        valid = self.assigned.read(record)
+        for change in valid:
+            self._past.put(offset, change.unit, Standing(offset, change))
+        if record.retired is not None:
+            self._forget(offset)
         return valid
 
     def _read_goal(self, offset: int, goal: Goal) -> None:
-        """The first goal of a job counts until the first stop, which is final."""
-        last = self._goals.get(goal.job_key)
-        if goal.well_formed and (last is None or (last.goal.kind != STOP and goal.kind == STOP)):
-            self._before.append((offset, goal.job_key, last))
-            self._goals[goal.job_key] = GoalStanding(offset, goal)
+        """The first goal of a job counts until the first stop, which is final; none does of a retired generation."""
+        last = self.goal(goal.job_key)
+        follows = last is None or (last.goal.kind != STOP and goal.kind == STOP)
+        if goal.well_formed and follows and not self.retired(goal.generation):
+            self._past.put(offset, goal.job_key, GoalStanding(offset, goal))
+
+    def _forget(self, offset: int) -> None:
+        """What is retired leaves the state."""
+        self._past.put(offset, _RETIRED, self.assigned.retired)
+        for key in self._past:
+            if key != _RETIRED and self.retired(generation_of(key)):
+                self._past.put(offset, key, None)
+
+    def retired(self, generation: str) -> bool:
+        """Nothing that is said of this generation counts any more: its end was decided."""
+        return self.assigned.retired.has(generation)
+
+    def generations(self) -> set[str]:
+        """Those of which anything is known here."""
+        return {generation_of(key) for key in self._past if key != _RETIRED}
 
     def goal(self, job_key: str) -> GoalStanding | None:
         """What is wanted of `<job>@<generation>`; None: nobody has said."""
-        return self._goals.get(job_key)
+        found = self._past.get(job_key)
+        return found if isinstance(found, GoalStanding) else None
 
     def of_unit(self, unit: str) -> Standing | None:
-        change = self.assigned.of(unit)
-        return None if change is None else Standing(self._offsets[unit], change)
+        found = self._past.get(unit)
+        return found if isinstance(found, Standing) else None
 
     def snapshot(self) -> Snapshot:
         """After all that is folded."""
-        units = _sorted(Standing(self._offsets[u], c) for u, c in self.assigned.units().items())
-        return Snapshot(self.next, units, _sorted_goals(self._goals.values()))
+        return _snapshot(self.next, self._past.now().values())
 
     def check(self, offset: int, snapshot: Snapshot) -> bool | None:
         """Whether the one at this offset, up to which all is folded, says what the log gives.
@@ -93,23 +107,8 @@ class Standings:
         return agrees
 
     def _agrees(self, snapshot: Snapshot) -> bool | None:
-        if snapshot.upto < max(self.since, self._lowest):
-            return None
-        standing: dict[str, Standing | GoalStanding | None] = {u: self.of_unit(u) for u in self.assigned.units()}
-        standing |= self._goals
-        for offset, key, before in reversed(self._before):
-            if offset < snapshot.upto:
-                break
-            standing[key] = before
-        known = list(standing.values())
-        units = _sorted(one for one in known if isinstance(one, Standing))
-        goals = _sorted_goals(one for one in known if isinstance(one, GoalStanding))
-        return (units, goals) == (snapshot.units, snapshot.goals)
-
-    @property
-    def _lowest(self) -> int:
-        """The lowest offset as of which the state is known."""
-        return self._before[0][0] + 1 if len(self._before) == KEPT_CHANGES else self.since
+        then = self._past.as_of(snapshot.upto)
+        return None if then is None else _snapshot(snapshot.upto, then.values()) == snapshot
 
 
 def plausible(snapshot: Snapshot, offset: int) -> bool:
@@ -118,39 +117,16 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
     return (
         0 <= snapshot.upto <= offset
         and len(keys) == len(set(keys))
+        and not any(snapshot.retired.has(generation_of(key)) for key in keys)
         and all(0 <= one.offset < snapshot.upto for one in snapshot.units)
         and all(one.change.epoch > 0 and one.change.well_formed for one in snapshot.units)
         and all(0 <= one.offset < snapshot.upto and one.goal.well_formed for one in snapshot.goals)
     )
 
 
-def begun(records: Iterable[tuple[int, Assignment]], base: Snapshot) -> Standings | None:
-    """Folds the records of a log from a snapshot on; None if one among them differs: then none is to be believed.
-
-    Args:
-        records: by offset, all from the snapshot's `upto` on.
-    """
-    standings = Standings.of(base)
-    for offset, record in records:
-        if record.snapshot is not None and standings.check(offset, record.snapshot) is False:
-            return None
-        standings.read(offset, record)
-    return standings
-
-
-def base_of(found: Sequence[tuple[int, Snapshot]], start: int) -> Snapshot | None:
-    """The snapshot to begin with, of those found by offset where all records from `start` on are known.
-
-    The last but one, where there are two: the last is compared with what the records behind it give, so that a single
-    one that is forged or mistaken is found out.
-    """
-    usable = [snapshot for offset, snapshot in found if snapshot.upto >= start and plausible(snapshot, offset)]
-    return usable[max(len(usable) - 2, 0)] if usable else None
-
-
-def _sorted(units: Iterable[Standing]) -> tuple[Standing, ...]:
-    return tuple(sorted(units, key=lambda one: one.change.unit))
-
-
-def _sorted_goals(goals: Iterable[GoalStanding]) -> tuple[GoalStanding, ...]:
-    return tuple(sorted(goals, key=lambda one: one.goal.job_key))
+def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
+    known = list(states)
+    units = sorted((one for one in known if isinstance(one, Standing)), key=lambda one: one.change.unit)
+    goals = sorted((one for one in known if isinstance(one, GoalStanding)), key=lambda one: one.goal.job_key)
+    retired = next((one for one in known if isinstance(one, Retired)), Retired())
+    return Snapshot(upto, tuple(units), tuple(goals), retired)

@@ -111,6 +111,34 @@ def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
     return {partition: tuple(units) for partition, units in sorted(found.items())}
 
 
+def below(layouts: Mapping[str, UnitLayout]) -> dict[str, frozenset[str]]:
+    """By unit, all units that take in what comes of it, directly or through others."""
+    reading: dict[Partition, set[str]] = defaultdict(set)
+    for name, layout in layouts.items():
+        for source in (source for task in layout.tasks for source in task.inputs if isinstance(source, RemoteInput)):
+            reading[source.partition].add(name)
+    direct = {
+        name: {
+            reader
+            for task in layout.tasks
+            for output in task.outputs
+            for target in output.targets
+            for reader in reading[Partition(output.topic, target)]
+        }
+        for name, layout in layouts.items()
+    }
+    return {name: frozenset(_reached(name, direct)) for name in layouts}
+
+
+def _reached(name: str, direct: Mapping[str, set[str]]) -> set[str]:
+    found, left = set[str](), [name]
+    while left:
+        new = direct[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
 def data_topics(plan: Plan) -> dict[str, int]:
     """Partitions of each topic between operators: as many as the reading operator has tasks."""
     operators = {operator.name: operator for operator in plan.operators}

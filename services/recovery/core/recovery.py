@@ -13,7 +13,7 @@ from functools import partial
 
 from schemas.assignments import Assignment, Change, Copy, Standing
 from schemas.heartbeats import Heartbeat, HeartbeatRecord
-from schemas.plans import Decision, Ended, Plan
+from schemas.plans import Decision, Ended, Plan, Retirement
 from services.kernel.liveness.attention import LOOP_US, Attention
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
@@ -23,6 +23,7 @@ from services.recovery.core.placement.balancing import Host, Placement, Relief, 
 from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import Covering
+from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.schemes import SCHEMES
 from services.recovery.core.unit.situation import Situation, unexplained
 from services.recovery.core.unit.terms import Asked, AskedMove, Terms, terms
@@ -68,7 +69,7 @@ class AssignmentRead:
 class DecisionRead:
     """A record of `jobs.plans`."""
 
-    decision: Decision
+    decision: Decision | Retirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class Recovery:
         self._relieved_us: dict[str, int] = {}
         self._relief: Relief | None = None
         self._calm_us, self._stirred_us, self._balanced_us = calm_us, 0, 0
-        self._covering = Covering()
+        self._covering, self._crashes = Covering(), Crashes()
         self._proposed: dict[str, Change] = {}
         self._now_us = 0
         self._swept_us = 0
@@ -209,8 +210,9 @@ class Recovery:
         return []
 
     def _beat(self, record: HeartbeatRecord) -> list[Change]:
+        blamed = self._crashes.read(record, self._now_us)
         self.detector.read(record)
-        named = self._units_on(record.worker)
+        named = [*self._units_on(record.worker), *blamed]
         if isinstance(record, Heartbeat):
             for report in record.copies:
                 change = self.assigned.of(report.unit)
@@ -253,8 +255,8 @@ class Recovery:
             if _run_of(after.committer) != was:
                 self.detector.accuse(*was)
 
-    def _decided(self, decision: Decision) -> list[str]:
-        if not self._admitted.read(decision):
+    def _decided(self, decision: Decision | Retirement) -> list[str]:
+        if not self._admitted.read(decision) or isinstance(decision, Retirement):
             return []
         if isinstance(decision, Plan):
             made = terms(decision)
@@ -269,6 +271,7 @@ class Recovery:
                 return []
             self._wants.end(plan)
             for unit in terms(plan):
+                self._crashes.forget(unit)
                 for known in (
                     self._terms, self._asked, self._changed_us, self._proposed, self._moves, self._relieved_us,
                 ):  # fmt: skip
@@ -326,7 +329,7 @@ class Recovery:
         if known is None:
             return None
         standing = self.standings.of_unit(unit) or Standing(-1, Change(unit, 0))
-        move, relief = self._moves.get(unit), self._relief
+        move, relief, crash = self._moves.get(unit), self._relief, self._crashes.of(unit)
         return Situation(
             standing.change,
             offset=standing.offset,
@@ -339,7 +342,14 @@ class Recovery:
             asked_move_age_us=0 if move is None else self._now_us - move.since_us,
             relief=relief.worker if relief is not None and relief.unit == unit else "",
             want=self._wants.of(unit, self.standings),
+            crash=crash,
+            crash_age_us=0 if crash is None else self._now_us - crash.since_us,
+            others_safe=partial(self._others_safe, unit),
         )
+
+    def _others_safe(self, suspect: str) -> bool:
+        """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
+        return all(unit == suspect or self._crashes.of(unit) is not None for unit in self.unprotected())
 
     def _room(self, terms: Terms, rooms: dict[object, Room]) -> Room:
         """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold.
@@ -350,7 +360,7 @@ class Recovery:
         if kind not in rooms:
             hosts = [b for b in self.detector.alive() if b.hosts == terms.host and not b.leaving]
             fitting = [beat for beat in hosts if terms.fits(beat.versions)]
-            rooms[kind] = Room((_candidate(beat) for beat in fitting), self.detector.zones())
+            rooms[kind] = Room(map(_candidate, fitting), self.detector.zones(), self.detector.hosts())
             for change in {**self.assigned.units(), **self._proposed}.values():
                 _enter(rooms[kind], change)
         return rooms[kind]
@@ -380,7 +390,8 @@ class Recovery:
 
     def _fleet(self) -> list[Host]:
         """Those that take units of the kernel; a Spark unit that moves is a takeover."""
-        return [Host(b.worker, b.zone, max(b.slots, 1)) for b in self.detector.alive() if not b.hosts and not b.leaving]
+        alive = (b for b in self.detector.alive() if not b.hosts and not b.leaving)
+        return [Host(b.worker, b.zone, max(b.slots, 1), b.machine) for b in alive]
 
     def _placements(self) -> list[Placement]:
         """What every worker holds. Units of Spark and what has ended stay where they are."""
@@ -395,7 +406,7 @@ class Recovery:
         since_us = self._now_us - self._relieved_us.get(unit, -situation.terms.rebalance_us)
         fits = frozenset(beat.worker for beat in beats if situation.terms.fits(beat.versions))
         rested = since_us >= situation.terms.rebalance_us
-        return Placement(unit, copies[0], tuple(copies[1:]), fits if rested else frozenset())
+        return Placement(unit, copies[0], tuple(copies[1:]), fits if rested else frozenset(), situation.terms.spread)
 
     def _all_units(self) -> list[str]:
         """Those first that are not as their jobs want them, in the order in which they go."""
@@ -424,7 +435,7 @@ def _run_of(copy: Copy | None) -> tuple[str, str] | None:
 
 
 def _candidate(beat: Heartbeat) -> Candidate:
-    return Candidate(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1))
+    return Candidate(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine)
 
 
 def _enter(room: Room, change: Change) -> None:

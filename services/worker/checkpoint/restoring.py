@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import msgspec
 
 from schemas.checkpoints import KEYS, CheckpointRecord, Marker, Part, decode, unpack
+from schemas.cuts import CutsSnapshot
 from schemas.topics import Partition
+from services.hosting.blocking import further
 from services.kernel.errors import StateCorrupted
 from services.kernel.logs.checkpoint_log import CheckpointLog, restore
 from services.kernel.state.image import Image
@@ -23,7 +25,8 @@ from services.log.protocol import Log
 class Rebuilt:
     """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log.
 
-    entries, bytes: that were applied.
+    entries, bytes: that were applied. cpu_ms: CPU time that it took. cuts_base: with which the cut log begins, if it is
+    to be read from there.
     """
 
     log: CheckpointLog
@@ -33,6 +36,8 @@ class Rebuilt:
     entries: int
     cuts_end: int = 0
     bytes: int = 0
+    cpu_ms: float = 0.0
+    cuts_base: CutsSnapshot | None = None
 
     @property
     def tables(self) -> Sequence[str]:
@@ -58,6 +63,8 @@ def rebuild(
     skipped: Collection[int] = (),
     exists: Callable[[int], bool] = lambda batch: True,
     cuts: Partition | None = None,
+    cpu_ms: Callable[[], float] = lambda: 0.0,
+    cuts_base: CutsSnapshot | None = None,
 ) -> Rebuilt:
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
@@ -68,12 +75,13 @@ def rebuild(
         acked: the unit's batch of which `progress` said, before this call, that its marker is there.
         skipped: offsets of records that are passed over.
         exists: whether a batch was ever cut: a forged record may claim to have acknowledged another.
-        cuts: the cut log of a unit that reads sources.
+        cuts: the cut log of a unit that reads sources. cuts_base: see Rebuilt.
+        cpu_ms: CPU time of the thread that asks.
 
     Raises:
         StateCorrupted: the log was trimmed under the scan, or lacks that marker: try again.
     """
-    reading = _Reading(log, partition, skipped)
+    began_ms, reading = cpu_ms(), _Reading(log, partition, skipped)
     folded, runs = restore(reading.records())
     if folded.last_b < acked and exists(acked):
         raise StateCorrupted(f"{partition} ends at batch {folded.last_b}, but batch {acked} was acknowledged")
@@ -85,7 +93,8 @@ def rebuild(
         if len(newer) <= FEW_RUNS:
             break
     cuts_end = 0 if cuts is None else log.offsets([cuts], "end")[cuts]
-    return Rebuilt(folded, image, folded.last, reading.next_offset, applied.entries, cuts_end, applied.bytes)
+    at, took_ms = reading.next_offset, cpu_ms() - began_ms
+    return Rebuilt(folded, image, folded.last, at, applied.entries, cuts_end, applied.bytes, took_ms, cuts_base)
 
 
 class _Reading:
@@ -102,6 +111,7 @@ class _Reading:
     def records(self) -> Iterator[tuple[int, CheckpointRecord]]:
         for message in self._log.scan(self._partition, self._start):
             self._start = message.offset() + 1
+            further()
             if message.offset() in self._skipped:
                 continue
             with suppress(msgspec.DecodeError):  # what cannot be read is as invalid as a run that does not fit
@@ -119,5 +129,6 @@ class _Applied:
         for part in parts:
             entries = unpack(part.entries)
             self._image.apply(entries)
+            further()
             self.entries += len(entries)
             self.bytes += len(part.entries)

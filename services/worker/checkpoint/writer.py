@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from schemas.checkpoints import CutsSnapshot, Marker, Position, encode
+from schemas.checkpoints import Marker, Position, encode
+from schemas.cuts import CutsSnapshot
 from schemas.decided import Id
 from schemas.topics import Partition
 from services.kernel.logs.checkpoint_log import CheckpointLog

@@ -147,10 +147,11 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.SUSPENDED, Finished, None): (_S.ENDED, _STOP),
     # What was in flight is unknown: only the delivered position shows it, and the rows behind it are at hand.
     (_S.RUNNING, OutputIndefinite, None): (_S.RUNNING, (_A.KEEP_ROWS, _A.CLOSE_OUTPUTS, _A.OUTPUTS)),
-    (_S.RUNNING, InputBroken, None): (_S.RESTORING, _REBUILD),
     (_S.SUSPENDED, InputBroken, None): (_S.RESTORING, _REBUILD),
     (_S.RESTORING, InputBroken, None): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
-    # No blind re-init: a fenced copy first learns whether it still holds commit.
+    # No blind re-init: whose inputs broke or whose outputs are fenced may have been replaced, and first learns whether
+    # it still holds commit.
+    (_S.RUNNING, InputBroken, None): (_S.FENCED_LOST, (*_FORGET, _A.READ_DECISIONS, _A.REPORT)),
     (_S.RUNNING, OutputFenced, None): (_S.FENCED, (_A.READ_DECISIONS, _A.REPORT)),
     (_S.FENCED, StillCommits, None): (_S.RESTORING, _REBUILD),
     # What it reads was trimmed while it stood still: the reader says so once, and gives nothing more.

@@ -5,7 +5,7 @@ Source: PROTOCOL 3 and 6. A marker with later cuts would lose the records betwee
 
 from __future__ import annotations
 
-from schemas.checkpoints import CutsSnapshot
+from schemas.cuts import CutsSnapshot
 
 
 class Restarts:

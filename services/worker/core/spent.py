@@ -57,6 +57,12 @@ class Spent:
     receive_ms: float | None = None
     send_ms: float | None = None
     open_ms: float | None = None
+    restore_cpu_ms: float | None = None
+    transactions: int = 0
+    transaction_ms: float = 0.0
+    transaction_cpu_ms: float = 0.0
+    aborted: int = 0
+    sink_bytes: dict[str, int] = field(default_factory=dict)
     marked_ms: float | None = None
     entry: MeanSize = field(default_factory=MeanSize)
     edges: EdgeCounts = field(default_factory=EdgeCounts)
@@ -65,9 +71,9 @@ class Spent:
         self.captures += 1
         self.run_bytes = 0
 
-    def restored(self, entries: int, size: int, took_ms: float) -> None:
-        """An image was rebuilt from so many entries."""
-        self.restore_ms, self.restore_bytes = took_ms, size
+    def restored(self, entries: int, size: int, took_ms: float, cpu_ms: float = 0.0) -> None:
+        """An image was rebuilt from so many entries. cpu_ms: of the thread that did it."""
+        self.restore_ms, self.restore_bytes, self.restore_cpu_ms = took_ms, size, cpu_ms
         self.entry = MeanSize(entries, size)
 
     def appended(self, size: int) -> None:

@@ -11,23 +11,30 @@ from schemas.assignments import unit_key
 from schemas.plans import Plan, SourcePlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
+from services.kernel.errors import TooManyDeadLetters
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
-from services.kernel.plans.layout import UnitLayout, readers, unit_layouts
+from services.kernel.plans.layout import UnitLayout, below, readers, unit_layouts
 from services.log.protocol import Chunk
+from services.worker.core.counting import Counting
 from services.worker.core.cutting import Rhythm
 from services.worker.core.trimming import later
+from services.worker.host.presence import Presence
 
 TAKEN_BACK_BATCHES = 1_024
 """A unit that reports to be this far behind its own progress: that progress was forged, or this report is a zombie's.
 The next report, at most 100 ms later, shows which; meanwhile the lower one holds back nothing but the sources."""
+
+FIRST_RECORDS = 1_000
+"""A share of dead letters is judged by at least so many records, so that a few early ones do not end a job."""
 
 
 @dataclass(slots=True)
 class JobView:
     """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what.
 
-    skipped: records of its own topics that somebody has decided to pass over.
+    skipped: records of its own topics that somebody has decided to pass over. counting: whose progress holds its
+    sources back.
 
     number: of the generation, in its frames. rhythm, checkpoint_interval_ms: as the plan says.
     """
@@ -42,19 +49,22 @@ class JobView:
     checkpoint_interval_ms: int
     progress: dict[str, Progress] = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
+    counting: Counting = field(default_factory=lambda: Counting({}))
 
     @classmethod
     def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
         topics = cluster.job(plan.job, plan.generation)
+        layouts = unit_layouts(plan, topics)
         return cls(
             plan,
             topics,
-            unit_layouts(plan, topics),
+            layouts,
             readers(plan, topics),
             assigned,
             generation_number(plan.generation),
             _rhythm(plan),
             _checkpoint_interval_ms(plan),
+            counting=Counting(below(layouts)),
         )
 
     def key(self, unit: str) -> str:
@@ -98,11 +108,39 @@ class JobView:
         else:
             self.read_progress(record)
 
+    def check_dead_letters(self) -> None:
+        """Raises TooManyDeadLetters if they are a larger share of the job's records than it allows."""
+        share = self.plan.spec.get("dead_letter_share", 1.0)
+        if share >= 1:
+            return
+        dead, records = (sum(getattr(one, what) for one in self.progress.values()) for what in ("dead", "records"))
+        if dead > share * max(records, FIRST_RECORDS):
+            raise TooManyDeadLetters(
+                f"{dead} dead letters of {records} records, more than dead_letter_share {share:g} allows: `holdfast "
+                f"dead-letters {self.plan.job}` shows them; correct the job or the records, and submit it again"
+            )
+
     @property
-    def slowest(self) -> int:
-        """The lowest batch that a unit of the job has processed; ended units do not count."""
-        known = [self.progress.get(unit) for unit in self.layouts]
-        return min((0 if p is None else p.processed for p in known if p is None or not p.ended), default=0)
+    def cutting_units(self) -> tuple[str, ...]:
+        """The units that have source tasks, in the order of the plan."""
+        cutting = {name for name, layout in self.layouts.items() if any(task.source for task in layout.tasks)}
+        return tuple(unit.name for unit in self.plan.units if unit.name in cutting)
+
+    @property
+    def most_mb(self) -> int | None:
+        """Of the state of each unit."""
+        limit = self.plan.spec.get("memory_limit_mb")
+        return None if limit is None else int(limit)
+
+    def slowest(self, own: str, newest: int, now_ms: float, presence: Presence) -> int:
+        """The lowest batch that a unit of the job has processed; ended units do not count, nor those without a place.
+
+        Args:
+            own: the unit that asks. newest: the highest batch that any source task has cut.
+        """
+        known = {unit: self.progress.get(unit) for unit in self.layouts}
+        processed = {unit: 0 if p is None else p.processed for unit, p in known.items() if p is None or not p.ended}
+        return self.counting.slowest(own, processed, newest, now_ms, lambda unit: presence.runs(self.key(unit), now_ms))
 
 
 def _rhythm(plan: Plan) -> Rhythm:

@@ -16,8 +16,11 @@ from schemas.topics import ClusterTopics, Partition
 from services.hosting.blocking import Blocking, Inline
 from services.hosting.copies import Copies
 from services.hosting.decisions import Decisions
+from services.hosting.doing import Doing
 from services.hosting.identity import Identity
+from services.hosting.lags import Taken
 from services.hosting.publishing import EventPublisher
+from services.kernel.errors import WorkerUnfit
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.decided import Author
 from services.kernel.logs.refusals import Refusals
@@ -26,6 +29,7 @@ from services.log.protocol import Chunk, Log
 from services.worker.checkpoint.scheduler import Scheduler
 from services.worker.core.lifecycle import State
 from services.worker.host.job import JobView
+from services.worker.host.presence import Presence
 from services.worker.host.surroundings import Surroundings
 from services.worker.host.topic_watch import TopicWatch
 from services.worker.process.listeners import Herald, Ignored, ProgressReader
@@ -50,6 +54,7 @@ class Worker:
         clock_ms: monotonic. time_ms: time of day. cpu_ms: CPU time of the thread that turns.
         versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
+        doing: what the loop is at, for its parent.
         watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
 
     Raises Retriable, and has opened nothing then.
@@ -69,6 +74,7 @@ class Worker:
         restores: Blocking,
         watch: Blocking | None = None,
         cpu_ms: Callable[[], float] | None = None,
+        doing: Doing | None = None,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
@@ -78,10 +84,14 @@ class Worker:
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
         self._blocking = (deliveries, restores)
         self._watch = TopicWatch(log, asks := watch or Inline())
+        heartbeats = Partition(cluster.heartbeats, 0)
+        self._presence = Presence(log, asks, self._control, heartbeats, self._decisions.assigned)
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)
+        self.doing = doing or Doing()
         self._around = Surroundings(
             log=log,
+            doing=self.doing,
             appender=self._appender,
             deliveries=deliveries,
             restores=restores,
@@ -96,6 +106,7 @@ class Worker:
             data=self._data,
             control=self._control,
             topics=self._watch,
+            presence=self._presence,
             read_decisions=self._read_decisions,
             happened=publish,
             refusals=self.refusals,
@@ -131,8 +142,13 @@ class Worker:
             came |= blocking.poll()
         now, due = self._clock_ms(), math.inf
         self._watch.turn(now)
-        for copy in list(self._copies.here.values()):
-            came |= copy.step(now)
+        self._presence.turn(now)
+        for key, copy in list(self._copies.here.items()):
+            with self.doing.of(key):
+                worked = copy.step(now)
+            if worked:
+                self.doing.warmed(key)
+                came = True
             due = min(due, copy.next_deadline)
         self.next_deadline = due
         return came
@@ -142,6 +158,11 @@ class Worker:
         return tuple(copy.report() for copy in list(self._copies.here.values()))
 
     @property
+    def caught_up(self) -> bool:
+        """Everything that was decided before its start was read."""
+        return self._decisions.caught_up
+
+    @property
     def decided(self) -> int:
         """Offset of the last assignment that was read."""
         return self._decisions.decided
@@ -149,6 +170,11 @@ class Worker:
     def costs(self, units: Collection[str]) -> tuple[Costs, ...]:
         """For heartbeats and metrics: of the copies here of these units."""
         return tuple(copy.costs() for key, copy in list(self._copies.here.items()) if key in units)
+
+    def taken(self) -> list[Taken]:
+        """For metrics, from any thread: how far the copies that lead here are in the users' topics."""
+        leaders = [(copy.key, copy.running) for copy in list(self._copies.here.values()) if copy.core.flags.commit]
+        return [Taken(key, *one) for key, run in leaders if run is not None for one in run.intake.cutter.done()]
 
     @property
     def records(self) -> int:
@@ -164,6 +190,10 @@ class Worker:
     def stops(self, cause: str) -> None:
         """Publishes why it can hold copies no longer, before it is closed."""
         self._around.happened(Event(time_ms=self._around.time_ms(), kind="worker-stops", detail=cause))
+
+    def gives_up(self, cause: str) -> None:
+        """Publishes that a call beside the loop hangs."""
+        self._around.happened(Event(time_ms=self._around.time_ms(), kind="call-given-up", detail=cause))
 
     def close(self) -> None:
         """Leaves every copy as it is: a restart finds all in the log."""
@@ -210,7 +240,8 @@ class Worker:
         self._report_decisions()
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
-        raise RuntimeError(f"jobs.plans or assignments can no longer be read: {cause}")
+        """Decisions that it has not read were trimmed: only a snapshot says now what is to be here."""
+        raise WorkerUnfit(f"jobs.plans or assignments were trimmed before they were read: {cause}")
 
     def _reconcile(self) -> None:
         """Makes the copies here those that the assignments name."""

@@ -9,11 +9,13 @@ import sys
 import time
 
 from services.hosting.blocking import BlockingThreads
+from services.hosting.doing import Doing
 from services.hosting.ending import Ending
 from services.hosting.identity import Identity
 from services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from services.kernel.operators.python import restrict
 from services.kernel.versions import library_versions
+from services.log.private import keep_private
 from services.log.service_log import open_service_log
 from services.worker.process.collector import Collector
 from services.worker.process.lifeline import hold
@@ -35,9 +37,9 @@ def main() -> int:
     SIGTERM: its units move to other workers first. SIGINT, or a second SIGTERM: it ends at once, as when the whole
     cluster stops.
     """
-    hold()
+    doing = Doing(hold())
     settings = WorkerSettings()
-    open_service_log(settings.log_level)
+    open_service_log(settings.log_level, settings.log_format, worker=settings.worker)
     restrict(settings.allow)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
@@ -46,8 +48,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings, f"worker-{settings.worker}")
+    keep_private()
     root = settings.state_dir / settings.worker / settings.incarnation
     shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
+    pools = deliveries, restores, asks = [
+        BlockingThreads("deliveries", patience_s=settings.call_patience_s),
+        BlockingThreads("restores", patience_s=settings.call_patience_s),
+        BlockingThreads("asks", 1, settings.call_patience_s),
+    ]
     worker = Worker(
         Identity(settings.worker, settings.incarnation, settings.zone, settings.slots),
         log,
@@ -56,9 +64,12 @@ def main() -> int:
         time_ms=time_ms,
         versions=library_versions(),
         image=lambda name: RocksImage(root / name.replace("/", "_")),
-        deliveries=BlockingThreads("deliveries"),
-        restores=BlockingThreads("restores"),
-        watch=BlockingThreads("asks", 1),
+        deliveries=deliveries,
+        restores=restores,
+        watch=asks,
         cpu_ms=_thread_cpu_ms,
+        doing=doing,
     )
-    return serve(worker, lambda: collector.turned(worker.turn()), settings, log, ending, worker.costs)
+    for pool in pools:
+        pool.gave_up = worker.gives_up
+    return serve(worker, lambda: collector.turned(worker.turn()), settings, log, ending, worker.costs, worker.taken)

@@ -23,6 +23,7 @@ class SharedReader:
         self._next: dict[Partition, int] = {}
         self._ends: dict[Partition, Chunk] = {}
         self._held: dict[Partition, set[int]] = {}
+        self._connected: dict[Partition, list[Subscriber]] = {}
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -42,19 +43,46 @@ class SharedReader:
         for end in [self._ends[partition] for partition in positions if partition in self._ends]:
             subscriber.offer(end)
 
+    def connect(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
+        """Of those that nobody reads: assigned and paused."""
+        new = {}
+        for partition, offset in positions.items():
+            connected = self._connected.setdefault(partition, [])
+            if not connected and partition not in self._subscribers:
+                new[partition] = offset
+            if all(one is not subscriber for one in connected):
+                connected.append(subscriber)
+        self._pause_at(new)
+
+    def disconnect(self, subscriber: Subscriber) -> None:
+        left = [partition for partition, connected in self._connected.items() if subscriber in connected]
+        for partition in left:
+            self._connected[partition].remove(subscriber)
+            if not self._connected[partition]:
+                del self._connected[partition]
+        self._reader.unassign(p for p in left if p not in self._connected and p not in self._subscribers)
+
+    def _pause_at(self, positions: Mapping[Partition, int]) -> None:
+        self._reader.assign(positions)
+        self._reader.pause(list(positions))
+
     def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:
-        gone = []
+        gone, kept = [], {}
         for partition in list(self._subscribers) if partitions is None else partitions:
             subscribers = self._subscribers.get(partition, [])
             if subscriber in subscribers:
                 subscribers.remove(subscriber)
             if not subscribers and partition in self._subscribers:
                 del self._subscribers[partition]
-                self._next.pop(partition, None)
+                at = self._next.pop(partition, None)
                 self._ends.pop(partition, None)
-                gone.append(partition)
+                if partition in self._connected and at is not None:
+                    kept[partition] = at
+                else:
+                    gone.append(partition)
         self._reader.unassign(gone)
-        self._forget_held(gone)
+        self._forget_held([*gone, *kept])
+        self._pause_at(kept)
 
     def hold(self, holder: object, partition: Partition, held: bool) -> None:
         before = self._held.pop(partition, set())

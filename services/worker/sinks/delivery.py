@@ -18,15 +18,20 @@ from schemas.delivered import Delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
 from services.hosting.blocking import Blocking, Call, Done
-from services.kernel.dataflow.sink_records import for_spark, sink_headers, sink_records
+from services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
 from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
+from services.worker.sinks.meter import Meter
 from services.worker.sinks.position import Positions
 from services.worker.sinks.too_large import split_large
 
 MAX_WAITING_BATCHES = 64
 MAX_BATCHES_A_TRANSACTION = 16
+MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
+"""What waits at most for the time of the next transaction; then it goes earlier."""
+MAX_TRANSACTION_BYTES = 8 * 1024 * 1024
+"""About, where rows gather: a transaction has five seconds."""
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
 """Between two looks whether a topic that is gone is back."""
 _GONE = (
@@ -52,7 +57,9 @@ class Delivery:
         unit: whose position record this is. partition: of the delivered topic.
         positions: where it is read how far the unit has delivered.
         failed: called with Fenced, Indefinite, Retriable or another error.
+        meter: of what transactions cost.
         dead_letters: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
+        interval_ms: rows gather for so long between two transactions; 0: not at all.
     """
 
     def __init__(
@@ -64,7 +71,10 @@ class Delivery:
         partition: int,
         positions: Positions,
         failed: Callable[[Exception], None],
+        meter: Meter,
         dead_letters: bool = True,
+        interval_ms: int = 0,
+        clock_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._log = log
         self._blocking = blocking
@@ -73,9 +83,12 @@ class Delivery:
         self._position = Partition(topics.delivered, partition)
         self._positions = positions
         self._failed = failed
+        self._meter = meter
         self._dead_letters = dead_letters
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None
+        self._interval_ms, self._clock_ms = interval_ms, clock_ms
+        self._began_ms, self._bytes, self._upto, self._hurried = -math.inf, 0, 0, False
         self._waiting: deque[Batch] = deque()
         self._under_way: list[Batch] = []
         self._closed = self._looking = False
@@ -97,8 +110,22 @@ class Delivery:
 
     def deliver(self, *batches: Batch) -> None:
         """Queues the rows of batches; nothing to do for a batch without rows, or one delivered already."""
-        self._waiting += [one for one in batches if one.number > self.delivered and (one.sinks or one.dead)]
+        new = [one for one in batches if one.number > self.delivered and (one.sinks or one.dead)]
+        self._waiting += new
+        if self._interval_ms:
+            self._bytes += sum(map(_size, new))
         self._next()
+
+    def look(self, now_ms: float) -> None:
+        """Commits what has gathered, if it is time to."""
+        if now_ms >= self.due_ms:
+            self._next()
+
+    def hurry(self) -> None:
+        """No more rows will come: those that wait go at once."""
+        if not self._hurried:
+            self._hurried = True
+            self._next()
 
     def committed(self, processed: int) -> int:
         """The last batch up to which every row is committed."""
@@ -106,8 +133,21 @@ class Delivery:
         return processed if first is None else first.number - 1
 
     @property
+    def due_ms(self) -> float:
+        """When the rows that gather are to go, in milliseconds of the clock."""
+        waits = self._interval_ms and self._waiting and not self._under_way and self._transactor is not None
+        return self._began_ms + self._interval_ms if waits else math.inf
+
+    @property
     def full(self) -> bool:
-        return len(self._waiting) >= MAX_WAITING_BATCHES
+        if not self._interval_ms:
+            return len(self._waiting) >= MAX_WAITING_BATCHES
+        return self._gathered and bool(self._under_way)
+
+    @property
+    def _gathered(self) -> bool:
+        """So much waits that it goes before its time."""
+        return len(self._waiting) >= MAX_GATHERED_BATCHES or self._bytes >= MAX_GATHERED_BYTES
 
     def close(self) -> None:
         self._closed = True
@@ -160,19 +200,45 @@ class Delivery:
             opened(self.delivered)
 
     def _next(self) -> None:
-        if self._under_way or not self._waiting or self._transactor is None:
+        if self._under_way or not self._waiting or self._transactor is None or not self._due():
             return
-        count = min(len(self._waiting), MAX_BATCHES_A_TRANSACTION)
-        self._under_way = [self._waiting.popleft() for _ in range(count)]
+        self._under_way = [self._waiting.popleft() for _ in range(self._count())]
         self._run(self._commit, self._committed)
+
+    def _due(self) -> bool:
+        """Whether the first batch that waits may go. With it go all that have waited until then."""
+        if not self._interval_ms or self._hurried or self._waiting[0].number <= self._upto:
+            return True
+        now_ms = self._clock_ms()
+        if now_ms < self._began_ms + self._interval_ms and not self._gathered:
+            return False
+        self._began_ms, self._upto = now_ms, self._waiting[-1].number
+        return True
+
+    def _count(self) -> int:
+        """How many batches go in one transaction."""
+        if not self._interval_ms:
+            return min(len(self._waiting), MAX_BATCHES_A_TRANSACTION)
+        taken = count = 0
+        for batch in self._waiting:
+            if count and (taken >= MAX_TRANSACTION_BYTES or not (self._hurried or batch.number <= self._upto)):
+                break
+            count, taken = count + 1, taken + _size(batch)
+        self._bytes -= taken
+        return count
 
     def _commit(self) -> tuple[int, int]:
         """The number of rows that were delivered, and of those that were dead-lettered."""
+        with self._meter.transaction():
+            return self._measured_commit()
+
+    def _measured_commit(self) -> tuple[int, int]:
         assert self._transactor is not None
         rows, too_large = [one for batch in self._under_way for one in self._rows(batch)], 0
         try:
             self._transactor.commit([*rows, self._position_rows(too_large)])
         except InvalidRecord as error:
+            self._meter.again()
             rows, too_large = self._fitting(error)
             self._transactor.commit([*rows, self._position_rows(too_large)])
         except Retriable as error:
@@ -263,7 +329,8 @@ class Delivery:
 
     def _sink_rows(self, sink: SinkRows, batch: int) -> Rows:
         params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
-        headers = sink_headers(self._topics.job, self._topics.generation, params["query"], batch)
+        self._meter.wrote(sink.task.operator.name, found.values)
+        headers = RowsOf(self._topics.job, self._topics.generation, params["query"]).headers(batch)
         if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
             headers.append(("watermark", str(sink.watermark).encode()))
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
@@ -273,3 +340,8 @@ class Delivery:
         batch = self._under_way[-1].number
         record = encode_delivered(Delivered(self._unit, batch, self.epoch, self.too_large + too_large))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])
+
+
+def _size(batch: Batch) -> int:
+    """Bytes, about."""
+    return sum(int(sink.rows.estimated_size()) for sink in batch.sinks) + 1_000 * len(batch.dead)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from schemas import cuts, delivered
-from schemas.cuts import Cut
+from schemas.cuts import Cut, Snapshot
 from schemas.decided import Id
 from schemas.delivered import Delivered
 from schemas.topics import Partition
+from services.kernel.logs.cut_snapshots import newest_in
 from services.log.protocol import Log, Message
 from services.worker.core.cutting import MAX_LEAD_BATCHES
 
@@ -79,20 +80,21 @@ class Positions:
 def newest_cut(log: Log, cut_log: Partition) -> int:
     """The highest batch of a cut that follows on another, found by reading ever larger stretches from the end.
 
-    No unit has processed, acknowledged or delivered a later one.
+    No unit has processed, acknowledged or delivered a later one. Of a log that is trimmed up to its last cuts, the
+    snapshot with which it begins says so.
     """
     first, end = log.offsets([cut_log], "start")[cut_log], log.offsets([cut_log], "end")[cut_log]
     stretch = FIRST_STRETCH
     while True:
         begin = max(first, end - stretch)
-        newest = _newest_of(log, cut_log, begin)
+        newest = _newest_of(log, cut_log, begin, trimmed=begin == first > 0)
         if newest or begin == first:
             return newest
         stretch *= 4
 
 
-def _newest_of(log: Log, partition: Partition, begin: int) -> int:
-    """0: none."""
+def _newest_of(log: Log, partition: Partition, begin: int, *, trimmed: bool) -> int:
+    """0: none. trimmed: the log begins there."""
     batches: dict[Id, int] = {}
     newest = 0
     for message in log.scan(partition, begin):
@@ -104,4 +106,6 @@ def _newest_of(log: Log, partition: Partition, begin: int) -> int:
             batches[record.id] = record.batch
             follows = record.batch == 1 if record.prev is None else batches.get(record.prev) == record.batch - 1
             newest = max(newest, record.batch) if follows else newest
+        elif isinstance(record, Snapshot) and trimmed and begin <= record.state.upto <= message.offset():
+            newest, trimmed = max(newest, newest_in(record.state)), False
     return newest

@@ -12,15 +12,15 @@ from functools import partial
 import msgspec
 
 from schemas import cuts
-from schemas.checkpoints import CutsSnapshot, Marker
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, Range, Replaced
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, CutsSnapshot, Range, Replaced, Snapshot
 from schemas.events import Event
 from schemas.topics import Partition
 from services.kernel.dataflow.closing import closing_us
 from services.kernel.dataflow.watermark import followed
-from services.kernel.errors import TopicChanged
+from services.kernel.errors import TopicChanged, Unreachable
 from services.kernel.logs.cuts import of_plan
 from services.kernel.plans.layout import UnitLayout
+from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.core.cutting import REST_AFTER_MS, Lead, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
 from services.worker.core.restarts import Restarts
@@ -28,6 +28,7 @@ from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sources.feed import Feed
 from services.worker.sources.feeds import feed_of, table_tasks
+from services.worker.sources.missing import lost
 from services.worker.sources.replaced import TopicGuard, gone, stopped
 from services.worker.sources.rows import RowsFeed
 from services.worker.sources.user_topic import SourceFeed
@@ -41,34 +42,32 @@ _GROWN_TABLE = (
 class Cutter:
     """The cut log as this copy reads it, and the feeds of its source tasks.
 
-    Args:
-        until: the end of the cut log before anything was read of the sources. What is read before all that is known may
-            be of a topic that was created again.
+    What is read of the sources before all is known that the cut log held when the copy began may be of a topic that was
+    created again.
 
-    rewired: what a feed reads has changed since it was last set to False.
+    log: the cut log, as far as it is read. rewired: what a feed reads has changed since it was last set to False.
     """
 
-    def __init__(
-        self, job: JobView, layout: UnitLayout, marker: Marker | None, around: Surroundings, until: int = 0
-    ) -> None:
-        self._job, self._around = job, around
+    def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: Surroundings) -> None:
+        self._job, self._unit, self._around = job, layout.unit.name, around
+        marker, base = rebuilt.marker, rebuilt.cuts_base
         self._partition = Partition(job.topics.cuts, 0)
         known = None if marker is None else marker.cuts
         own = [task.name for task in layout.tasks if task.source is not None]
-        self._log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()))
-        self._until = until
+        self.log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()), base)
+        self._until = rebuilt.cuts_end
         self.rewired = False
         self._tables = frozenset(table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
-            task.name: feed_of(job, task, self._log.task(task.name), batch, around)
+            task.name: feed_of(job, task, self.log.task(task.name), batch, around)
             for task in layout.tasks
             if task.source is not None
         }
         self._users = {name: feed for name, feed in self.feeds.items() if isinstance(feed, SourceFeed)}
         self._guard = TopicGuard({_source(feed): _topic(feed) for feed in self._users.values()})
         for feed in self._users.values():
-            if _source(feed) in self._log.replaced:
+            if _source(feed) in self.log.replaced:
                 feed.stop(keep=False)
         self._restarts = Restarts()
         self._leads = {name: Lead() for name in self.feeds}
@@ -79,10 +78,14 @@ class Cutter:
 
     def positions(self) -> dict[Partition, int]:
         """The cut log, for units that cut."""
-        return {self._partition: self._log.upto} if self.feeds else {}
+        return {self._partition: self.log.upto} if self.feeds else {}
 
     def reads(self, partition: Partition) -> bool:
         return partition == self._partition
+
+    def done(self) -> list[tuple[str, str, dict[int, int]]]:
+        """(source, topic, behind the last record processed by partition) of each users' topic, from any thread."""
+        return [(_source(feed), _topic(feed), feed.done()) for feed in self._users.values()]
 
     @property
     def deciding(self) -> bool:
@@ -92,12 +95,12 @@ class Cutter:
     @property
     def caught_up(self) -> bool:
         """All that the cut log held when the copy began is read."""
-        return not self.feeds or self._log.upto >= self._until
+        return not self.feeds or self.log.upto >= self._until
 
     @property
     def stopped(self) -> str:
         """Why no cut is valid though nobody has paused the job; or empty."""
-        return stopped(self._job.plan.job, self._log.replaced, self._log.tasks)
+        return stopped(self._job.plan.job, self.log.replaced, self.log.tasks)
 
     @property
     def waits(self) -> str:
@@ -106,7 +109,7 @@ class Cutter:
 
     def is_read(self, topic: str, id: str) -> bool:
         """Whether this is the topic that the job reads under that name, as far as anybody knows."""
-        known = [self._log.known(_source(feed)) for feed in self._users.values() if _topic(feed) == topic]
+        known = [self.log.known(_source(feed)) for feed in self._users.values() if _topic(feed) == topic]
         return all(not ids or ids[-1] == id for ids in known)
 
     def read(self, offset: int, value: bytes, done: int) -> None:
@@ -122,17 +125,17 @@ class Cutter:
             return
         feed = self.feeds.get(record.task) if isinstance(record, Cut) else None
         if feed is None or not isinstance(record, Cut):
-            before = set(self._log.replaced)
-            valid = self._log.read(offset, record)
+            before = set(self.log.replaced)
+            valid = self.log.read(offset, record)
             self._look(record, valid)
             if valid and isinstance(record, Replaced):
                 self._stop(record.operator, keep=offset >= self._until)
             elif valid:
-                self._begin(before - self._log.replaced.keys())
+                self._begin(before - self.log.replaced.keys())
             return
         if record.batch > done:
-            self._restarts.cut(record.batch, self._log.snapshot())
-        valid = self._log.read(offset, record)
+            self._restarts.cut(record.batch, self.log.snapshot())
+        valid = self.log.read(offset, record)
         self._look(record, valid)
         if valid:
             self.rewired |= any(r.partition not in feed.positions() for r in record.ranges)
@@ -155,13 +158,13 @@ class Cutter:
 
     def as_of(self, batch: int) -> CutsSnapshot | None:
         """The cut log from which a restart reads on; None for a unit without sources."""
-        return self._restarts.as_of(batch, self._log.snapshot()) if self.feeds else None
+        return self._restarts.as_of(batch, self.log.snapshot()) if self.feeds else None
 
     def propose(self, now_ms: float) -> None:
         """Appends every cut that is due; none once a topic is found to be another one."""
-        for record in self._guard.look(self._log, self._around.topics, now_ms):
+        for record in self._guard.look(self.log, self._around.topics, now_ms):
             self._around.appender.append(self._partition, cuts.encode(record))
-            self._publish(record)
+            self._publish("topic-replaced", stopped(self._job.plan.job, {record.operator: record}, self.log.tasks))
         for name, feed in self.feeds.items():
             self._ask(name, feed, now_ms)
             if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
@@ -172,10 +175,8 @@ class Cutter:
         rhythm = self._job.rhythm
         return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=math.inf)
 
-    def _publish(self, record: Replaced) -> None:
-        detail = stopped(self._job.plan.job, {record.operator: record}, self._log.tasks)
-        now_ms = self._around.time_ms()
-        self._around.happened(Event(time_ms=now_ms, kind="topic-replaced", job=self._job.plan.job, detail=detail))
+    def _publish(self, kind: str, detail: str) -> None:
+        self._around.happened(Event(time_ms=self._around.time_ms(), kind=kind, job=self._job.plan.job, detail=detail))
 
     def _held(self, name: str) -> bool:
         """Whether a source task must not bring anything to its next batch yet: a table of the job is not all there.
@@ -184,15 +185,16 @@ class Cutter:
         """
         if not self._tables or name in self._tables:
             return False
-        since = self._log.loaded(self._tables)
-        return since is None or self._log.task(name).batch + 1 < since
+        since = self.log.loaded(self._tables)
+        return since is None or self.log.task(name).batch + 1 < since
 
     def _sight(self, feed: Feed, now_ms: float) -> Sight:
-        state, ends, held = self._log.task(feed.task.name), self._ends(feed), self._held(feed.task.name)
+        state, ends, held = self.log.task(feed.task.name), self._ends(feed), self._held(feed.task.name)
+        slowest = self._job.slowest(self._unit, self.log.newest_batch, now_ms, self._around.presence)
         return Sight(
             batch=state.batch,
-            newest=self._log.newest_batch,
-            slowest=self._job.slowest,
+            newest=self.log.newest_batch,
+            slowest=slowest,
             records=0 if held else feed.records,
             bytes=0 if held else feed.bytes,
             last_ms=feed.last_cut_ms,
@@ -200,11 +202,11 @@ class Cutter:
             stirred_ms=self._stirred_ms,
             settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._settled(feed, now_ms),
             deciding=feed.task.name in self._deciding,
-            paused=self._log.stopped or self._guard.proposed(feed.task.operator.name),
+            paused=self.log.stopped or self._guard.proposed(feed.task.operator.name),
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
             grown=not held and bool(self._joining(feed, ends, now_ms)),
-            lead=self._leads[feed.task.name].behind(self._job.slowest),
+            lead=self._leads[feed.task.name].behind(slowest),
         )
 
     def _joining(self, feed: Feed, ends: Mapping[int, int] | None, now_ms: float) -> tuple[Range, ...]:
@@ -216,14 +218,14 @@ class Cutter:
         if source is None or name not in self._users:
             return ()
         if ends is not None:
-            return self._log.joining(name, max(ends, default=-1) + 1)
+            return self.log.joining(name, max(ends, default=-1) + 1)
         topic = self._around.topics.of(source.topic, now_ms)
         if topic is None or not self.is_read(source.topic, topic.id):
             return ()
-        planned = self._log.partitions(feed.task.operator.name)
+        planned = self.log.partitions(feed.task.operator.name)
         if name in self._tables and topic.partitions > planned:
             raise TopicChanged(_GROWN_TABLE.format(topic=source.topic, now=topic.partitions, planned=planned))
-        return self._log.joining(name, topic.partitions)
+        return self.log.joining(name, topic.partitions)
 
     def _stop(self, source: str, keep: bool) -> None:
         """The topic of a source was replaced: while the job drains, the source ends there."""
@@ -232,7 +234,7 @@ class Cutter:
         for feed in self._users.values():
             if _source(feed) == source:
                 feed.stop(keep)
-        if self._log.ends is not None:
+        if self.log.ends is not None:
             self._begin({source})
 
     def _begin(self, sources: Collection[str]) -> None:
@@ -240,28 +242,31 @@ class Cutter:
         for name, feed in self._users.items():
             if _source(feed) in sources:
                 self.rewired = True
-                feed.begin(self._log.task(name), self._log.ends is None, self._around.clock_ms())
+                feed.begin(self.log.task(name), self.log.ends is None, self._around.clock_ms())
                 self._deciding.discard(name)
 
     def _look(self, record: CutRecord, valid: bool) -> None:
         """What a record of the log says of how soon the next empty cut is needed."""
-        if valid and (not isinstance(record, Cut) or any(r.stop > r.start for r in record.ranges)):
+        empty = isinstance(record, Cut) and not any(r.stop > r.start for r in record.ranges)
+        if valid and not empty and not isinstance(record, Snapshot):
             self._stirred_ms = self._around.clock_ms()
             for feed in self.feeds.values() if isinstance(record, Cut) else ():
                 if feed.idling is not None:
                     feed.idling.stirred(self._stirred_ms)
 
     def _ends(self, feed: Feed) -> dict[int, int] | None:
-        return None if self._log.ends is None else self._log.ends.get(feed.task.name, {})
+        return None if self.log.ends is None else self.log.ends.get(feed.task.name, {})
 
     def _append(self, name: str, feed: Feed, now_ms: float) -> None:
-        rhythm, before, joining = self._job.rhythm, self._log.task(name), tuple[Range, ...]()
+        rhythm, before, joining = self._job.rhythm, self.log.task(name), tuple[Range, ...]()
         if self._held(name):
             ranges, final = tuple(Range(r.partition, r.stop, r.stop, r.newest_us) for r in before.ranges), False
         else:
             ends = self._ends(feed)
             joining = self._joining(feed, ends, now_ms)
             ranges, final = feed.propose(before.batch + 1, rhythm.max_records, rhythm.max_bytes, ends)
+        if (what := lost(feed.task.source, ranges)) and not feed.continues:
+            raise Unreachable(f"{what}. Submit the job again; with `on_data_loss: continue` they count as lost")
         cut = Cut(
             task=name,
             batch=before.batch + 1,
@@ -275,6 +280,8 @@ class Cutter:
         )
         self._deciding.add(name)
         self._around.appender.append(self._partition, cuts.encode(cut), done=partial(self._appended, name))
+        if what:
+            self._publish("records-lost", f"{what}: they count as lost")
 
     def _appended(self, name: str, error: Exception | None, _: int) -> None:
         """A proposal that Kafka may have lost is never read back: it is made again. If the first one is in the log
@@ -287,12 +294,12 @@ class Cutter:
 
     def _settled(self, feed: Feed, now_ms: float) -> bool:
         """Whether time alone moves nothing: no table is being loaded, and no watermark waits for a silence to pass."""
-        if self._log.loaded(self._tables) is None:
+        if self.log.loaded(self._tables) is None:
             return False
         if feed.idling is None:
             return not isinstance(feed, RowsFeed)  # its lanes become idle by the clock
         name, standings = feed.task.name, feed.standings()
-        if feed.idling.watermark(standings) > self._log.task(name).watermark:
+        if feed.idling.watermark(standings) > self.log.task(name).watermark:
             return False
         return not feed.idling.waits(standings, *self._levels(name, feed.idling), now_ms)
 
@@ -320,7 +327,7 @@ class Cutter:
 
     def _levels(self, name: str, idling: Idling) -> tuple[int, int]:
         """(what the task follows when it is idle, what would close everything that is open)."""
-        tasks = self._log.tasks
+        tasks = self.log.tasks
         others = followed(state for task, state in tasks.items() if task != name)
         if idling.close_after_ms is None:
             return others, NO_WATERMARK

@@ -8,8 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from schemas.checkpoints import TaskCuts
-from schemas.cuts import Cut, Range
+from schemas.cuts import Cut, Range, TaskCuts
 from schemas.topics import Partition
 from services.kernel.dataflow.cut_records import Brought
 from services.kernel.plans.layout import TaskLayout
@@ -26,10 +25,12 @@ class Feed(ABC):
         batch: the last batch that is done.
 
     ended: the last cut done was final. lives: grows when it is to be read from elsewhere. idling: when its partitions
-    are idle; None: never, whatever feeds it says how far time is.
+    are idle; None: never, whatever feeds it says how far time is. continues: records that are gone before they were cut
+    count as lost; else they end the job.
     """
 
     idling: Idling | None = None
+    continues = True
 
     def __init__(self, task: TaskLayout, state: TaskCuts, batch: int) -> None:
         self.task, self.batch, self.ended = task, batch, state.final
@@ -124,6 +125,10 @@ class Feed(ABC):
     def missing(self, batch: int) -> Mapping[Partition, int]:
         """Up to where a batch is cut whose records are not here, by partition of a user's topic."""
         return {}
+
+    def gone(self, batch: int) -> str:
+        """Why records of a batch that is cut will never be here; empty if they may."""
+        return ""
 
     def _pass(self, cut: Cut) -> None:
         self._drop(cut)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from schemas.checkpoints import TaskCuts
+from schemas.cuts import TaskCuts
 from schemas.plans import REAL_TIME
 from schemas.topics import Partition
 from services.kernel.plans.layout import TaskLayout, spark_plan, task_name

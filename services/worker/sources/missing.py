@@ -7,11 +7,13 @@ reading them; or the partition has lost its tail. Only a person can say what cou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from schemas.cuts import Range
 from schemas.topics import Partition
 from services.hosting.blocking import Blocking
 from services.kernel.errors import Unreachable
+from services.kernel.plans.layout import SourceShare
 from services.log.protocol import Log
 
 PATIENCE_MS = 10_000.0
@@ -67,3 +69,10 @@ class Missing:
                     f"has written these records, or the partition has lost its tail. `holdfast repair {self._job} "
                     f"--list` names the cut; it can be skipped"
                 )
+
+
+def lost(source: SourceShare | None, ranges: Iterable[Range]) -> str:
+    """Which records of a cut are gone, for people; or empty."""
+    topic = "" if source is None else source.topic
+    found = [f"offsets {r.start} to {r.stop - 1} of {Partition(topic, r.partition)}" for r in ranges if r.lost]
+    return f"retention has deleted records before they were read, {', '.join(found)}" if found else ""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schemas.checkpoints import TaskCuts
-from schemas.cuts import NO_WATERMARK, Cut, Range
+from schemas.cuts import NO_WATERMARK, Cut, Range, TaskCuts
 from services.kernel.dataflow.cut_records import Brought, CommitCuts
 from services.kernel.logs.commits import Refuse
 from services.kernel.logs.recut import MicroBatch, Recut

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schemas.checkpoints import TaskCuts
-from schemas.cuts import Replaced
+from schemas.cuts import Replaced, TaskCuts
 from services.kernel.logs.cuts import CutLog
 from services.worker.host.topic_watch import TopicWatch
 

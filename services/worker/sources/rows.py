@@ -11,8 +11,7 @@ from functools import partial
 
 import polars as pl
 
-from schemas.checkpoints import TaskCuts
-from schemas.cuts import Cut, Range
+from schemas.cuts import Cut, Range, TaskCuts
 from schemas.plans import SparkPlan
 from services.kernel.codecs.marked import AT, REACHED, Refuse, RowReader
 from services.kernel.dataflow import watermark

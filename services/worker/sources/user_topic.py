@@ -12,15 +12,19 @@ from typing import Any
 
 from msgspec import structs
 
-from schemas.checkpoints import TaskCuts
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range, TaskCuts
 from schemas.topics import Partition
-from services.kernel.dataflow.cut_records import Brought, Read, TopicCuts
+from services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
 from services.kernel.plans.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
 from services.worker.sources.feed import Feed
 from services.worker.sources.waiting import Waiting, size
+
+_GONE = (
+    "batch {batch} was cut before retention deleted offsets {first} to {last} of {partition}, and no checkpoint holds "
+    "it: what it brought can not be computed again. Submit the job again, with a longer retention.ms of the topic"
+)
 
 
 class SourceFeed(Feed):
@@ -43,10 +47,11 @@ class SourceFeed(Feed):
         self.idling = None if self._table else Idling(*after_ms, now_ms)
         self._prepared: dict[int, Read] = {}
         self._reads, self._gives_up, self._sealed = True, False, 0
+        self.continues = params.get("on_data_loss") == "continue"
 
     @property
     def records(self) -> int:
-        return sum(waiting.uncut for waiting in self._waiting.values())
+        return sum(waiting.uncut + len(waiting.gone) for waiting in self._waiting.values())
 
     @property
     def bytes(self) -> int:
@@ -58,6 +63,10 @@ class SourceFeed(Feed):
             return {}
         return {partition: w.fetched for partition, w in self._waiting.items()}
 
+    def done(self) -> dict[int, int]:
+        """Behind the last record of each partition that the last batch took, from any thread."""
+        return {partition: waiting.position for partition, waiting in list(self._waiting.items())}
+
     def offer(self, chunk: Chunk, now_ms: float) -> None:
         if not self._reads or chunk.partition.index not in self._waiting:
             return
@@ -67,6 +76,28 @@ class SourceFeed(Feed):
 
     def backlog(self, partition: int) -> int:
         return len(self._waiting[partition].offsets)
+
+    # -- records that are gone ----------------------------------------------------------------------------------------
+
+    def lose(self, partition: int, start: int) -> bool:
+        """The log of a partition begins at `start`; False if that is no news, and so no reason to read from there."""
+        waiting = self._waiting.get(partition)
+        if waiting is None or (start <= waiting.fetched and not waiting.jumped):
+            return False
+        waiting.lose(start)
+        waiting.jumped = False
+        self.lives += 1
+        return True
+
+    def gone(self, batch: int) -> str:
+        cut, source = self._cuts.get(batch), self.task.source
+        for r in () if cut is None or batch <= self._sealed else cut.ranges:
+            missing = next((one for one in self._waiting[r.partition].gone if one[0] < r.stop and not r.lost), None)
+            if missing is not None and source is not None:
+                return _GONE.format(
+                    batch=batch, partition=Partition(source.topic, r.partition), first=missing[0], last=missing[1] - 1
+                )
+        return ""
 
     # -- topics that were replaced ------------------------------------------------------------------------------------
 
@@ -100,7 +131,7 @@ class SourceFeed(Feed):
         self._waiting = {partition: Waiting(at, at, at, self._table) for partition, at in positions}
 
     def _holds(self, cut: Cut) -> bool:
-        return all(self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
+        return all(r.lost > 0 or self._waiting[r.partition].holds(r.stop) for r in cut.ranges)
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
 
@@ -122,22 +153,28 @@ class SourceFeed(Feed):
         A partition that a drain does not name joined after it, and nothing more is read of it.
         """
         share = max(1, max_records // max(1, len(self._waiting)))
-        spans = [
-            (
-                partition,
-                waiting.cut,
-                self._stop(waiting, share, max_bytes, None if ends is None else ends.get(partition, 0)),
-            )
+        ranges = [
+            self._range(partition, waiting, share, max_bytes, None if ends is None else ends.get(partition, 0))
             for partition, waiting in sorted(self._waiting.items())
         ]
-        read = self._decode([Range(partition, start, stop) for partition, start, stop in spans])
+        read = self._decode(ranges)
         self._prepared[batch] = read
         final = ends is not None and all(r.stop >= ends.get(r.partition, 0) for r in read.ranges)
         return read.ranges, final
 
-    def _stop(self, waiting: Waiting, share: int, max_bytes: int, end: int | None) -> int:
+    def _range(self, partition: int, waiting: Waiting, share: int, max_bytes: int, end: int | None) -> Range:
+        """What is gone is cut by itself: such a range brings no records, whoever may still hold some."""
+        if (stop := waiting.lost) > waiting.cut:
+            return Range(partition, waiting.cut, stop, lost=stop - waiting.cut)
+        if waiting.gone:
+            held, end = bisect_left(waiting.offsets, waiting.gone[0][0]), None
+        else:
+            held = len(waiting.offsets)
+        return Range(partition, waiting.cut, self._stop(waiting, held, share, max_bytes, end))
+
+    def _stop(self, waiting: Waiting, held: int, share: int, max_bytes: int, end: int | None) -> int:
         offsets, first = waiting.offsets, bisect_left(waiting.offsets, waiting.cut)
-        last = min(len(offsets), first + share)
+        last = min(held, first + share)
         while last - first > 1 and waiting.bytes > max_bytes and size(waiting.values[first:last]) > max_bytes:
             last = first + (last - first) // 2
         stop = offsets[last - 1] + 1 if last > first else waiting.cut
@@ -149,7 +186,7 @@ class SourceFeed(Feed):
 
     def standings(self) -> dict[int, Standing]:
         return {
-            partition: Standing(w.at_end and not w.uncut, max(w.end, w.fetched), self._level(self._newest[partition]))
+            partition: Standing(w.rests, max(w.end, w.fetched), self._level(self._newest[partition]))
             for partition, w in self._waiting.items()
         }
 
@@ -180,6 +217,8 @@ class SourceFeed(Feed):
             if r.partition not in self._waiting:
                 self._waiting[r.partition] = Waiting(r.start, r.start, r.start, self._table)
             self._waiting[r.partition].cut = r.stop
+            if r.lost:
+                self._waiting[r.partition].found_lost(r.start, r.stop)
             self._newest[r.partition] = r.newest_us
             if self.idling is not None and r.stop > r.start:
                 self.idling.heard(r.partition, now_ms)
@@ -198,7 +237,7 @@ class SourceFeed(Feed):
         cut, source = self._cuts.get(batch), self.task.source
         if cut is None or source is None or batch <= self._sealed:
             return {}
-        lacking = (r for r in cut.ranges if not self._waiting[r.partition].holds(r.stop))
+        lacking = (r for r in cut.ranges if not r.lost and not self._waiting[r.partition].holds(r.stop))
         return {Partition(source.topic, r.partition): r.stop for r in lacking}
 
     def _bring(self, cut: Cut) -> Brought:
@@ -217,7 +256,7 @@ class SourceFeed(Feed):
                 self._waiting[r.partition].drop(r.stop)
 
     def _decode(self, ranges: Sequence[Range]) -> Read:
-        records = [self._waiting[r.partition].records(r.start, r.stop) for r in ranges]
+        records = [NO_RECORDS if r.lost else self._waiting[r.partition].records(r.start, r.stop) for r in ranges]
         return self._reading.read(ranges, records, self._newest)
 
 

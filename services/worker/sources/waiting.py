@@ -20,6 +20,8 @@ class Waiting:
 
     offsets, values, stamps: of the records, side by side. keys: of deletions in a table, by offset. end, met: the last
     and the first end of the partition that the reader came to. bytes: about, so that it costs nothing to keep.
+    gone: stretches that the log no longer held when they were to be fetched, which no cut names as lost yet. jumped:
+    what a cut names as lost was passed without being read.
     """
 
     position: int
@@ -33,6 +35,8 @@ class Waiting:
     stamps: list[int] = field(default_factory=list)
     keys: dict[int, Key] = field(default_factory=dict)
     bytes: int = 0
+    gone: list[tuple[int, int]] = field(default_factory=list)
+    jumped: bool = False
 
     def offer(self, chunk: Chunk) -> None:
         offsets = [message.offset() for message in chunk.messages]
@@ -57,13 +61,39 @@ class Waiting:
         return self.end >= self.fetched
 
     @property
+    def rests(self) -> bool:
+        """All that there is has been cut."""
+        return self.at_end and not self.uncut and not self.gone
+
+    @property
     def uncut(self) -> int:
         """Records that no cut names yet."""
         return len(self.offsets) - bisect_left(self.offsets, self.cut)
 
     def holds(self, stop: int) -> bool:
         """Whether every record below `stop` is here."""
-        return self.fetched >= stop or self.end >= stop
+        return (self.fetched >= stop or self.end >= stop) and not any(start < stop for start, _ in self.gone)
+
+    def lose(self, start: int) -> None:
+        """The log begins at `start` now: what lies between there and what is here is gone."""
+        if start > self.fetched:
+            self.gone.append((self.fetched, start))
+            self.fetched = start
+
+    @property
+    def lost(self) -> int:
+        """Up to where all is gone from the first offset that no cut names; that offset where nothing is."""
+        if not self.gone:
+            return self.cut
+        start, stop = self.gone[0]
+        here = bisect_left(self.offsets, start) - bisect_left(self.offsets, self.cut)
+        return self.cut if here > 0 else stop
+
+    def found_lost(self, start: int, stop: int) -> None:
+        """A cut says so: nobody looks for these records any more."""
+        pieces = ((first, min(last, start), max(first, stop), last) for first, last in self.gone)
+        both = (piece for first, until, since, last in pieces for piece in ((first, until), (since, last)))
+        self.gone = [(first, last) for first, last in both if first < last]
 
     def loaded(self, stop: int) -> bool:
         """Whether the records below `stop` are all that there were when the reader first came to an end.
@@ -95,6 +125,8 @@ class Waiting:
         if self.keys:
             self.keys = {offset: key for offset, key in self.keys.items() if offset >= stop}
         self.position = stop
+        self.gone = [(max(start, stop), last) for start, last in self.gone if last > stop]
+        self.jumped |= self.fetched < stop
         self.fetched = max(self.fetched, stop)
 
 

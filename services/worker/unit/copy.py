@@ -30,6 +30,7 @@ from services.kernel.errors import (
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.image import Image
 from services.kernel.versions import differences
+from services.log.cut_logs import cuts_base
 from services.log.protocol import Chunk
 from services.worker.checkpoint.restoring import Rebuilt, rebuild
 from services.worker.core import lifecycle
@@ -65,12 +66,10 @@ class UnitCopy:
         self._spent = Spent()
         self._receiving = Receiving(self, around.data, self._spent, around.clock_ms)
         self._opening = Opening(job, layout, around, self._reached, self._delivery_failed, self._spent)
-        self._attempt = 0
-        self._rebuilds = self._restored_batch = 0
-        self._restored_from_ms = -math.inf
+        self._attempt = self._rebuilds = self._restored_batch = 0
+        self._restored_from_ms = self._missing_ms = -math.inf
         self._takeover: Takeover | None = None
         self._gaps: dict[str, int] = {}
-        self._missing_ms = -math.inf
 
     # -- events from outside ------------------------------------------------------------------------------------------
 
@@ -78,7 +77,7 @@ class UnitCopy:
         if not flags.commit:
             self._takeover = None
         elif self.core.state is State.NEW or not self.core.flags.commit:
-            self._takeover = Takeover(self._around.clock_ms())
+            self._takeover = Takeover(self._around.clock_ms(), self._reached())
         self._handle(lifecycle.Placed(epoch, flags))
 
     def unplace(self) -> None:
@@ -96,7 +95,8 @@ class UnitCopy:
         if self.running is not None:
             running, cpu_ms = self.running, self._around.cpu_ms()
             self._receiving.answered(chunk.partition)
-            self._guard(lambda: running.offer(self._job.passed_over(chunk)))
+            with self._around.doing.of(self.key):
+                self._guard(lambda: running.offer(self._job.passed_over(chunk)))
             self._spent.cpu_ms += self._around.cpu_ms() - cpu_ms
 
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
@@ -151,7 +151,7 @@ class UnitCopy:
         return state_of(self.key, self.core, self.running)
 
     def costs(self) -> Costs:
-        return costs_of(self.key, self._spent, self.running, self._around.clock_ms())
+        return costs_of(self.key, self._spent, self.running, self._around.clock_ms(), self.core.flags.commit)
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -175,30 +175,30 @@ class UnitCopy:
             self._spent.deploy_ms = self._around.clock_ms() - began_ms
             self._handle(lifecycle.Deployed())
 
-        self._run(lambda: warm_up(self._layout), deployed)
+        self._run(lambda: warm_up(self._layout), deployed, "loading")
 
     def _restore(self) -> None:
         self._attempt += 1  # of two restores the later one counts
+        name, image = self._layout.unit.name, self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
         partition = Partition(self._job.topics.checkpoints, self._layout.unit.partition)
-        image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
-        known = self._job.progress.get(self._layout.unit.name)
-        acked = 0 if known is None else known.acked
+        acked = 0 if (known := self._job.progress.get(name)) is None else known.acked
         self._restored_from_ms = self._around.clock_ms()
-        skipped = self._job.skipped.get(partition, frozenset())
-        log, cut_log = self._around.log, Partition(self._job.topics.cuts, 0)
-        reads = any(task.source is not None for task in self._layout.tasks)
+        log, cpu_ms, cut_log = self._around.log, self._around.cpu_ms, Partition(self._job.topics.cuts, 0)
+        cuts, skipped = cut_log if name in self._job.cutting_units else None, self._job.skipped.get(partition, ())
 
         def exists(batch: int) -> bool:
             return batch <= newest_cut(log, cut_log)
 
         def restore() -> Rebuilt:
-            return rebuild(log, partition, image, acked, skipped, exists, cut_log if reads else None)
+            base = cuts_base(log, self._job.plan, cuts) if cuts and cuts in self._job.skipped else None
+            return rebuild(log, partition, image, acked, skipped, exists, cuts, cpu_ms, base)
 
-        self._run(restore, self._restored)
+        self._run(restore, self._restored, "restoring")
 
     def _restored(self, rebuilt: Rebuilt) -> None:
         self._rebuilt, self._image = rebuilt, rebuilt.image
-        self._spent.restored(rebuilt.entries, rebuilt.bytes, self._around.clock_ms() - self._restored_from_ms)
+        took_ms = self._around.clock_ms() - self._restored_from_ms
+        self._spent.restored(rebuilt.entries, rebuilt.bytes, took_ms, rebuilt.cpu_ms)
         batch = 0 if rebuilt.marker is None else rebuilt.marker.b
         if batch > self._restored_batch:  # a suspended copy advances by the markers of another copy alone
             self._rebuilds, self._restored_batch = 0, batch
@@ -272,7 +272,7 @@ class UnitCopy:
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
-    def _run(self, call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _run(self, call: Callable[[], Any], done: Callable[[Any], None], what: str) -> None:
         """Beside the loop; an outcome that comes after the copy was rebuilt or closed is dropped."""
         attempt = self._attempt
 
@@ -284,7 +284,7 @@ class UnitCopy:
             else:
                 done(outcome)
 
-        self._around.restores.run(call, finish, self.key)
+        self._around.restores.run(self._around.doing.traces.beside(self.key, what, call), finish, self.key)
 
     def _guard(self, call: Callable[[], Any]) -> Any:
         try:

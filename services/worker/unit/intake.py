@@ -11,7 +11,7 @@ from schemas.checkpoints import Marker
 from schemas.topics import Partition
 from services.kernel.dataflow import walk
 from services.kernel.dataflow.inputs import Inputs
-from services.kernel.errors import StateCorrupted
+from services.kernel.errors import StateCorrupted, Unreachable
 from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Chunk
 from services.worker.checkpoint.restoring import Rebuilt
@@ -19,8 +19,9 @@ from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sources.cutter import Cutter
 from services.worker.sources.feed import Feed
+from services.worker.sources.user_topic import SourceFeed
 
-MAX_INPUT_BYTES = 64 * 1024 * 1024
+MAX_INPUT_BYTES, MAX_INPUT_BATCHES = 64 * 1024 * 1024, 2_048
 SUSPENDED_INPUT_BYTES = 1024 * 1024
 
 
@@ -30,6 +31,8 @@ class Intake:
     Args:
         refuse: called with partition, offset and cause of what is no frame.
         gaps: by partition's name, the offset up to which frames are known to be lost.
+
+    answers: how often Kafka has said where a partition begins.
     """
 
     def __init__(
@@ -42,13 +45,16 @@ class Intake:
         gaps: Mapping[str, int],
     ) -> None:
         self._job, self._around = job, around
-        self.inputs = Inputs(layout, job.number, rebuilt.marker, refuse, gaps)
-        self.cutter = Cutter(job, layout, rebuilt.marker, around, rebuilt.cuts_end)
+        strict = job.plan.spec.get("on_divergence") != "continue"
+        self.inputs = Inputs(layout, job.number, rebuilt.marker, refuse, gaps, strict)
+        self.cutter = Cutter(job, layout, rebuilt, around)
         self.feeds = self.cutter.feeds
         self._fed = _by_partition(self.feeds.values())
         self._feeding = _lives(self._fed)
         self._stale: set[Partition] = set()
         self._doubted: dict[Partition, tuple[str, int]] = {}
+        self._beginnings: dict[Partition, tuple[str, dict[Partition, int] | Exception | None]] = {}
+        self.answers = 0
         self._held: set[Partition] = set()
 
     # -- where it reads -----------------------------------------------------------------------------------------------
@@ -64,9 +70,13 @@ class Intake:
         return positions
 
     def rewired(self) -> tuple[set[Partition], dict[Partition, int]]:
-        """The users' partitions that are no longer to be read, and those that are, from where, since the last call."""
+        """The users' partitions that are no longer to be read, and those that are, from where, since the last call.
+
+        And those of other units that are to be read again from an earlier place.
+        """
+        again = self.inputs.rewind()
         if not self.cutter.rewired:
-            return set(), {}
+            return set(), again
         self.cutter.rewired = False
         self._stale.clear()
         positions, before, self._feeding = self.positions(), self._feeding, _lives(self._fed)
@@ -75,14 +85,14 @@ class Intake:
         self._held -= left
         for partition in left:
             self._doubted.pop(partition, None)
-        return left, {partition: positions[partition] for partition in changed}
+        return left, {partition: positions[partition] for partition in changed} | again
 
     # -- topics that may be others ------------------------------------------------------------------------------------
 
     @property
     def doubtful(self) -> bool:
-        """Whether a topic is the same is yet to be seen."""
-        return bool(self._doubted)
+        """Whether a topic is the same, or where it begins, is yet to be seen."""
+        return bool(self._doubted or self._beginnings)
 
     def doubts(self, partition: Partition, cause: str) -> bool:
         """A position of a user's topic is gone: whether it is to be seen first that the topic is the same."""
@@ -94,14 +104,44 @@ class Intake:
         return True
 
     def settle_doubts(self, now_ms: float) -> None:
-        """Raises StateCorrupted once the topic is known to be the same: then its records are gone."""
+        """Once the topic is known to be the same, its records are gone. Raises StateCorrupted: it has lost its tail."""
+        for partition, (cause, offsets) in list(self._beginnings.items()):
+            if offsets is not None:
+                del self._beginnings[partition]
+                self._lose(partition, cause, offsets)
         for partition, (cause, request) in list(self._doubted.items()):
             topic = self._around.topics.of(partition.topic, now_ms)
             known = self._around.topics.answered >= request and self.cutter.caught_up
             if partition not in self._fed:
                 del self._doubted[partition]
             elif known and topic is not None and self.cutter.is_read(partition.topic, topic.id):
-                raise StateCorrupted(cause)
+                del self._doubted[partition]
+                self._ask_beginning(partition, cause)
+
+    # -- records that are gone ----------------------------------------------------------------------------------------
+
+    def _ask_beginning(self, partition: Partition, cause: str) -> None:
+        """Asks Kafka, beside the loop, where the partition begins."""
+
+        def answered(offsets: dict[Partition, int] | Exception) -> None:
+            self.answers += 1
+            self._beginnings[partition] = (cause, offsets)
+
+        self._beginnings[partition] = (cause, None)
+        self._around.asks.run(lambda: self._around.log.offsets([partition], "start"), answered)
+
+    def _lose(self, partition: Partition, cause: str, offsets: dict[Partition, int] | Exception) -> None:
+        """Reads on where the partition begins; the leader cuts what lies before as lost, or ends the job.
+
+        Raises StateCorrupted if it does not begin behind what was read.
+        """
+        if isinstance(offsets, Exception):
+            self._ask_beginning(partition, cause)
+            return
+        feeds = [feed for feed in self._fed.get(partition, ()) if isinstance(feed, SourceFeed)]
+        if feeds and not any([feed.lose(partition.index, offsets[partition]) for feed in feeds]):
+            raise StateCorrupted(cause)
+        self.cutter.rewired = True
 
     # -- what comes ---------------------------------------------------------------------------------------------------
 
@@ -130,8 +170,15 @@ class Intake:
             return False
         return walk.ready(batch, self.feeds, self.inputs)
 
-    def lacking(self, batch: int) -> dict[Partition, int]:
-        """Up to where the batch is cut and its records are not here."""
+    def lacking(self, batch: int, leads: bool) -> dict[Partition, int]:
+        """Up to where the batch is cut and its records are not here.
+
+        Raises what ends the wait for records that are gone: a copy that leads is the only one that could have them,
+        another one may find a newer checkpoint.
+        """
+        for feed in self.feeds.values():
+            if cause := feed.gone(batch):
+                raise Unreachable(cause) if leads else StateCorrupted(cause)
         found = (feed.missing(batch).items() for feed in self.feeds.values())
         return {partition: stop for items in found for partition, stop in items}
 
@@ -160,8 +207,10 @@ class Intake:
                 self._hold_one(partition, backlog > limit, backlog < limit // 2)
         for partition, kept in self.inputs.kept_bytes():
             waited_for = self.inputs.waits_for(partition, batch)
-            full = kept > MAX_INPUT_BYTES and not waited_for
-            self._hold_one(partition, full, kept < MAX_INPUT_BYTES // 2 or waited_for)
+            ahead = self.inputs.ahead(partition)
+            full = (kept > MAX_INPUT_BYTES or ahead > MAX_INPUT_BATCHES) and not waited_for
+            few = kept < MAX_INPUT_BYTES // 2 and ahead < MAX_INPUT_BATCHES // 2
+            self._hold_one(partition, full, few or waited_for)
 
     def overfed(self) -> set[Partition]:
         """What a suspended copy beside a busy input need not be offered any more.

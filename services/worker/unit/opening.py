@@ -13,6 +13,7 @@ from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
+from services.worker.sinks.meter import Meter
 from services.worker.sinks.position import Positions
 
 
@@ -35,6 +36,7 @@ class Opening:
         spent: Spent,
     ) -> None:
         self._spent = spent
+        self._layout = layout
         self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
         self.delivery: Delivery | None = None
         self._holds = False
@@ -77,7 +79,10 @@ class Opening:
             self._unit.partition,
             self._positions(),
             self._failed,
+            Meter(self._spent, self._around.clock_ms, self._around.cpu_ms),
             dead_letters=self._job.plan.spec.get("on_error") != "fail",
+            interval_ms=commit_interval_ms(self._layout),
+            clock_ms=self._around.clock_ms,
         )
 
     def _positions(self) -> Positions:
@@ -91,3 +96,9 @@ class Opening:
             self._done,
             lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
         )
+
+
+def commit_interval_ms(layout: UnitLayout) -> int:
+    """Between two transactions: the smallest of the unit's queries; 0 where rows do not wait."""
+    sinks = (task.operator for task in layout.tasks if task.operator.kind == "sink")
+    return min((int(sink.params.get("commit_interval_ms") or 0) for sink in sinks), default=0)

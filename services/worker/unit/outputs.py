@@ -112,12 +112,6 @@ class Outputs:
         return self._outbox.done, 0 if self._delivery is None else self._delivery.transactions
 
     @property
-    def out(self) -> int:
-        """What has left so far: transactions committed, or else batches whose frames are acknowledged."""
-        done, transactions = self.answers
-        return transactions if self._delivers else done
-
-    @property
     def error(self) -> Exception | None:
         """The first frame that could not be delivered; it ends the copy."""
         return self._outbox.error
@@ -146,10 +140,16 @@ class Outputs:
 
     @property
     def look_ms(self) -> float:
-        """When to look whether it is back."""
-        return math.inf if self._delivery is None else self._delivery.again_ms
+        """When to look whether it is back, or to deliver what has waited for its time."""
+        return math.inf if self._delivery is None else min(self._delivery.again_ms, self._delivery.due_ms)
 
     def look(self, now_ms: float) -> None:
-        """Looks whether it is back, if it is time to."""
+        """Looks whether it is back, and delivers, if it is time to."""
         if self._delivery is not None:
             self._delivery.look_again(now_ms)
+            self._delivery.look(now_ms)
+
+    def hurry(self) -> None:
+        """No more rows will come: those that wait need not wait longer."""
+        if self._delivery is not None:
+            self._delivery.hurry()

@@ -10,6 +10,7 @@ from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.topics import edge as edge_of
 from services.kernel.dataflow.unit import Unit
 from services.kernel.dataflow.walk import Walked, walk
+from services.kernel.errors import TooLarge
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.worker.core.edges import without_edges
@@ -17,6 +18,7 @@ from services.worker.core.spent import Spent
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
 
+MIB = 1024 * 1024
 DROPPED = "dropped/"
 """Begins the names of counts of rows dropped as late; the name of kernel/plans/late_counts.py follows."""
 
@@ -26,7 +28,7 @@ class Processing:
 
     Args:
         marker: that of the image; None: the image is empty.
-        spent: by the copy so far.
+        spent: by the copy so far. limit_mb: of the state, MiB; None: no limit.
 
     batch: the last one done. counts: of records and rows up to that batch, as markers hold them.
     """
@@ -39,7 +41,9 @@ class Processing:
         intake: Intake,
         outputs: Outputs,
         spent: Spent,
+        limit_mb: int | None = None,
     ) -> None:
+        self._limit_mb = limit_mb
         self._layout, self._store, self._intake, self._outputs = layout, store, intake, outputs
         self._spent = spent
         spent.edges.restore(marker.counts if marker else {})
@@ -54,7 +58,11 @@ class Processing:
         return not self.ended and self._intake.ready(self.batch + 1) and not self._outputs.full
 
     def do_next(self, send: bool) -> bool:
-        """Does the next batch, which is ready; True if it brought rows, made any, or changed the state."""
+        """Does the next batch, which is ready; True if it brought rows, made any, or changed the state.
+
+        Raises TooLarge.
+        """
+        self._check_size()
         if self._unit is None:
             self._unit = Unit(self._layout, self._store, self._watermarks)
         batch = self.batch + 1
@@ -64,6 +72,18 @@ class Processing:
         self._count_edges(walked)
         self._outputs.take(batch, walked.produced, walked.dead, send)
         return bool(walked.rows or walked.dead or self._store.changed)
+
+    def _check_size(self) -> None:
+        """By the mean size of an entry, known since the first checkpoint: no batch is slower for it."""
+        if self._limit_mb is None:
+            return
+        size = self._spent.entry.of(self._store.keys)
+        if size > self._limit_mb * MIB:
+            raise TooLarge(
+                f"the state of unit {self._layout.unit.name} takes {size / MIB:.1f} MiB ({self._store.keys} keys), "
+                f"more than memory_limit_mb {self._limit_mb} allows: give the job a higher limit, or a smaller state "
+                "by shorter windows or more tasks, and submit it again"
+            )
 
     def _count(self, walked: Walked) -> None:
         self.counts["records"] += walked.records

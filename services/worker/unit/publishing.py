@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from schemas.checkpoints import Marker, Position
 from schemas.progress import Progress, encode
 from schemas.topics import Partition
 from services.worker.host.job import JobView
@@ -34,6 +35,7 @@ class ProgressPublisher:
         steps: Steps,
     ) -> None:
         self._unit, self._partition, self._appender = unit, Partition(job.topics.progress, 0), around.appender
+        self._cut_log = job.topics.cuts
         self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
         self._last_ms = around.clock_ms()
         self._batch = -1
@@ -63,7 +65,7 @@ class ProgressPublisher:
             unit=self._unit,
             processed=done.batch,
             acked=0 if marker is None else marker.b,
-            positions=() if marker is None else tuple(marker.positions),
+            positions=() if marker is None else self._needed(marker),
             watermark=done.watermark,
             records=done.counts["records"],
             late=done.counts["late"],
@@ -74,6 +76,11 @@ class ProgressPublisher:
             ended=self._checkpoints.finished,
             late_dropped=done.late_dropped,
         )
+
+    def _needed(self, marker: Marker) -> tuple[Position, ...]:
+        """Where a copy that begins with the marker reads on: its inputs and, with source tasks, the cut log."""
+        cuts = () if marker.cuts is None else (Position(self._cut_log, 0, marker.cuts.upto),)
+        return (*marker.positions, *cuts)
 
     def _append(self, progress: Progress) -> None:
         self._appender.append(self._partition, encode(progress), key=self._unit.encode())

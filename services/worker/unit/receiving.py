@@ -35,14 +35,19 @@ class Receiving:
         self.return_ms = math.inf
 
     def place(self, running: Running, receive: bool) -> None:
-        """Reads the inputs if the flags say so; they count from where the image stands."""
+        """Reads the inputs if the flags say so; they count from where the image stands. Else it connects to them.
+
+        A topic that a consumer has never read costs it a request or two first (MECHANISMS H2, PROTOCOL 5).
+        """
         before, self._on = self._on, receive
         if before and not receive:
             running.intake.let_go()
             self._data.remove(self._subscriber)
             self._silent.clear()
             self._stay()
-        elif receive and not before:
+        if not receive:
+            self._data.connect(self._subscriber, running.intake.positions())
+        elif not before:
             positions = running.intake.positions()
             self._silent, self._began_ms = set(positions), self._clock_ms()
             self._data.add(self._subscriber, positions)
@@ -75,6 +80,7 @@ class Receiving:
     def close(self) -> None:
         """The copy reads nothing any more."""
         self._data.remove(self._subscriber)
+        self._data.disconnect(self._subscriber)
         self._silent.clear()
         self._on = False
         self._stay()
@@ -85,7 +91,7 @@ class Receiving:
             self._data.remove(self._subscriber, left)
             self._left -= left
         if joined:  # nothing joins in nearly every turn
-            self._data.add(self._subscriber, joined)
+            self._data.add(self._subscriber, {p: at for p, at in joined.items() if p not in self._left})
 
     def _leave(self, overfed: set[Partition], now_ms: float) -> None:
         """A suspended copy stops reading them: it resumes from the newest marker, or after a while."""

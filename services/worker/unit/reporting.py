@@ -28,10 +28,11 @@ def state_of(unit: str, core: Lifecycle, running: Running | None) -> CopyState:
     )
 
 
-def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float) -> Costs:
-    """Of metrics, too; from any thread."""
+def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, leads: bool) -> Costs:
+    """Of metrics, too; from any thread. leads: it commits for the unit."""
     keys = 0 if running is None else running.store.keys
     marker, edges = None if running is None else running.marker, spent.edges
+    counts = {} if running is None or not leads else running.counts
     return Costs(
         unit=unit,
         inputs=dict(edges.inputs),
@@ -56,6 +57,17 @@ def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float) ->
         receive_ms=_rounded(spent.receive_ms),
         send_ms=_rounded(spent.send_ms),
         open_ms=_rounded(spent.open_ms),
+        leads=leads,
+        records=counts.get("records", 0),
+        late=counts.get("late", 0),
+        dead=counts.get("dead", 0) + (running.outputs.too_large if running is not None and leads else 0),
+        lost=counts.get("lost", 0),
+        transactions=spent.transactions,
+        transaction_ms=round(spent.transaction_ms, 3),
+        transaction_cpu_ms=round(spent.transaction_cpu_ms, 3),
+        aborted=spent.aborted,
+        sink_bytes=dict(spent.sink_bytes),
+        restore_cpu_ms=_rounded(spent.restore_cpu_ms),
     )
 
 

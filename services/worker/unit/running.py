@@ -22,6 +22,7 @@ from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
+from services.worker.sources.cut_trimmer import CutTrimmer
 from services.worker.sources.missing import Missing
 from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.intake import Intake
@@ -35,7 +36,7 @@ SLICE_MS = 5.0
 
 
 class Running:
-    """One copy from a restored image on. Raises what ends it: StateCorrupted, Divergence, InvalidRecord."""
+    """One copy from a restored image on, that of batch `began`. Raises what ends it: StateCorrupted, Divergence, ..."""
 
     def __init__(
         self,
@@ -48,22 +49,19 @@ class Running:
         gaps: Mapping[str, int],
         spent: Spent,
     ) -> None:
-        marker = rebuilt.marker
         self.job, self.layout, self._flags, self._around = job, layout, flags, around
-        self._spent = spent
+        self._spent, self._key = spent, job.key(layout.unit.name)
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.outputs = Outputs(layout, job.number, epoch, around.appender, spent, around.clock_ms)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
-        self._processing = Processing(layout, self.store, marker, self.intake, self.outputs, spent)
-        now = around.clock_ms()
-        self.checkpoints = Checkpoints(
-            self, job, layout, rebuilt, self.store, around, self._refuse_checkpoint, now, spent
-        )
+        self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job.most_mb)
+        unit, done = layout.unit.name, self._processing
+        self.began, now, refuse = self.batch, around.clock_ms(), self._refuse_checkpoint
+        self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
+        self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self._commits)
         self._missing = Missing(around.log, around.restores, job.plan.job)
-        self._steps = Steps(around.clock_ms, around.cpu_ms)
-        self._publisher = ProgressPublisher(
-            job, layout.unit.name, around, self._processing, self.checkpoints, self.outputs, self._steps
-        )
+        steps = self._steps = Steps(around.clock_ms, around.cpu_ms)
+        self._publisher = ProgressPublisher(job, unit, around, done, self.checkpoints, self.outputs, steps)
         self.turns = Turns(self._tasks(), self._watched())
 
     # -- its turns ----------------------------------------------------------------------------------------------------
@@ -72,12 +70,13 @@ class Running:
         """All that a copy does, in the order of a turn."""
         return (
             Task("see whether a topic in doubt is the same", never, self.intake.settle_doubts),
-            Task("look whether a sink's topic is back", lambda _: self.outputs.look_ms, self.outputs.look),
+            Task("deliver what has waited long enough", lambda _: self.outputs.look_ms, self.outputs.look),
             Task("process", self._process_due, self._process),
             Task("ask for records that are cut and do not come", self._missing_due, self._look_for_missing),
             Task("cut", self._cut_due, self._cut),
             Task("checkpoint", self._checkpoint_due, self._checkpoint),
             Task("trim", self._trim_due, self._trim),
+            Task("trim the cut log", self._cut_trimmer.due_ms, self._cut_trimmer.look),
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
             Task("hold what comes too fast", never, self._hold),
             Task("publish progress", self._progress_due, self._publish_progress),
@@ -89,13 +88,14 @@ class Running:
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
             Watched("a frame refused", lambda: True, lambda: self.outputs.error),
-            Watched("users' topics", self._awaits_topics, lambda: self._around.topics.answered),
+            Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
         )
 
     def step(self, now_ms: float) -> bool:
         """One turn: does what can be done now; True if a batch was processed."""
         self._worked = False
-        self.turns.take(now_ms)
+        with self._around.doing.traces.runs(self._key, self.batch + 1):
+            self.turns.take(now_ms)
         return self._worked
 
     def _awaits_answers(self) -> bool:
@@ -223,8 +223,8 @@ class Running:
 
     @property
     def out(self) -> int:
-        """What has left it so far: transactions committed, or else batches whose frames are acknowledged."""
-        return self.outputs.out
+        """The last batch of which all that it brings has left; 0 before its outputs are open."""
+        return self.outputs.acknowledged(self.batch) if self.outputs.open else 0
 
     @property
     def busy(self) -> bool:
@@ -244,13 +244,15 @@ class Running:
     def _process(self, now_ms: float) -> None:
         done_ms = now_ms
         while self.data_wait:
-            changed = self._processing.do_next(self._flags.send)
-            self.checkpoints.batch_done(still=not changed)
+            self.checkpoints.batch_done(still=not self._processing.do_next(self._flags.send))
             self.job.read_progress(self._publisher.progress())
             self._worked = True
             done_ms = self._around.clock_ms()
             if done_ms - now_ms > SLICE_MS:
                 break
+            self._around.doing.traces.runs(self._key, self.batch + 1)
+        if self.ended:
+            self.outputs.hurry()
         self._spent.process_ms += done_ms - now_ms
 
     # -- cuts ---------------------------------------------------------------------------------------------------------
@@ -264,13 +266,14 @@ class Running:
 
     def _look_for_missing(self, now_ms: float) -> None:
         if self._cuts_here:
-            self._missing.look(self.batch + 1, lambda: self.intake.lacking(self.batch + 1), now_ms)
+            self._missing.look(self.batch + 1, lambda: self.intake.lacking(self.batch + 1, self._commits), now_ms)
 
     def _cut_due(self, now_ms: float) -> float:
         return now_ms + self.intake.cutter.wait_ms(now_ms) if self._flags.commit else math.inf
 
     def _cut(self, now_ms: float) -> None:
         if self._flags.commit:  # also while the outputs are being opened: the cut log decides, not they
+            self.job.check_dead_letters()
             self.intake.cutter.propose(now_ms)
 
     # -- checkpoints and acks -----------------------------------------------------------------------------------------

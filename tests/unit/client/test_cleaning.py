@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.topics import ClusterTopics, Partition, TopicSpec
-from services.client.cleaning import clean, owned
+from services.client.cleaning import clean, clean_over, owned
 from services.kernel.errors import CommandFailed
 from services.log.memory import MemoryLog
 from services.view.door import Door, Whereabouts
@@ -48,3 +48,14 @@ def test_a_cluster_whose_heartbeats_come_in_keeps_its_topics(log: MemoryLog) -> 
     with pytest.raises(CommandFailed, match="runs"):
         clean(door(log), sleep=lambda _: log.appender("worker").append(beat, b"{}"))
     assert log.topics() == before
+
+
+def test_dead_letters_of_a_job_that_is_gone_are_listed_with_their_end_and_deleted_after_it(log: MemoryLog) -> None:
+    week_ms = 7 * 24 * 3_600_000
+    other = TOPICS.job("ships", "9-abcdef")
+    log.create([spec for spec in other.specs(1, {}) if spec.name == other.dead_letters])
+    log.put(Partition(other.dead_letters, 0), b"{}", None, None, timestamp_ms=5_000)
+    until = {line.topic: line.kept_until_ms for line in owned(door(log))}
+    assert (until[other.dead_letters], until[JOB.dead_letters]) == (5_000 + week_ms, None)
+    assert [line.topic for line in clean_over(door(log))] == [other.dead_letters]
+    assert JOB.dead_letters in log.topics()

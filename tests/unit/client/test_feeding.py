@@ -110,6 +110,30 @@ def test_csv_quotes_hold_commas_and_line_ends(tmp_path: Path) -> None:
     assert rows(path) == [{"a": 1, "b\nc": 'x, "y"\nz'}, {"a": 2, "b\nc": "1234"}]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "found", "blank"),
+    [
+        ("a.ndjson", b'\n{"n":1}\n\n  \n{"n":2}\r\n\r\n', [{"n": 1}, {"n": 2}], 4),
+        ("a.csv", b"\nn,m\n1,a\n\n \t\n2,b\n\n", [{"n": 1, "m": "a"}, {"n": 2, "m": "b"}], 4),
+        ("a.csv", b'n,m\n1,"a\n\nb"\n\n2,"c"\n ', [{"n": 1, "m": "a\n\nb"}, {"n": 2, "m": "c"}], 2),
+        ("a.csv", b"n\n1\n\n2\n", [{"n": 1}, {"n": 2}], 1),
+        ("a.csv", b"n,m\n1,a\n2,b", [{"n": 1, "m": "a"}, {"n": 2, "m": "b"}], 0),
+        ("a.ndjson", b"\n\n", [], 2),
+    ],
+)
+def test_blank_lines_are_no_rows_and_are_counted(
+    tmp_path: Path, name: str, content: bytes, found: list[Any], blank: int
+) -> None:
+    feed = Feed(write(tmp_path / name, content))
+    assert [json.loads(value) for block in feed.blocks() for value in block] == found
+    assert feed.blank == blank
+
+
+def test_raw_csv_has_no_blank_lines_either(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", b"a,b\n\n1,2\n\n3,4\n")
+    assert lines(path, raw=True) == lines(path, raw=True, columns=["a", "b"]) == [b"1,2", b"3,4"]
+
+
 def test_raw_csv_is_its_lines_without_the_header(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.csv.gz", b'a,"b\nc"\r\n1,"x\ny"\r\n\r\n2,NA\r\n')
     assert lines(path, raw=True) == [b'1,"x\ny"', b"2,NA"]

@@ -8,13 +8,15 @@ from typing import cast
 import pytest
 
 from schemas import plans
-from schemas.plans import Status
+from schemas.decided import Id
+from schemas.plans import Ended, Status
 from schemas.topics import ClusterTopics, Partition, generation
-from services.client.submitting import on_spark, patience_s, submit
+from services.client.submitting import command, on_spark, patience_s, submit
 from services.kernel.errors import CommandFailed
 from services.log.memory import MemoryLog
 from services.log.protocol import Message
 from services.planning.loading import interpret
+from services.view.cluster import JobLine
 from services.view.door import Door
 from services.view.reading import Watch
 
@@ -87,3 +89,16 @@ def test_an_operator_on_spark_may_take_its_time(operators: dict[str, object], se
     queries = {"q": {"input": list(operators)[-1], "sink": {"topic": "u"}}}
     spec = interpret({"name": "job", "sources": sources, "operators": operators, "queries": queries})
     assert patience_s(on_spark(spec)) == seconds
+
+
+def test_a_job_that_has_failed_can_be_cancelled_and_cannot_be_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its status says so again while it is being cancelled."""
+    line = JobLine("job", "0-abcdef", "failed", 2, 0)
+    failed = Status("job", "0-abcdef", "failed", 0, error="division by zero")
+    ended = Ended(job="job", generation="0-abcdef", id=Id("c", 1), prev=Id("c", 0), reason="cancelled", records=7)
+    monkeypatch.setattr(Watch, "records", lambda self, timeout_s: iter([failed, ended]))
+    log = Answering()
+    assert command(door(log), "cancel", line, 30).records == 7
+    with pytest.raises(CommandFailed, match="job job failed: division by zero") as refused:
+        command(door(log), "drain", line, 30)
+    assert refused.value.hint == "`holdfast cancel job` ends it"

@@ -27,6 +27,7 @@ from services.controller.core.events import Failed, Outcome
 from services.controller.polling import Polling
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.jobs import EVERY
 from services.log.memory import MemoryLog
 from services.recovery.polling import Polling as Recovery
 
@@ -59,7 +60,10 @@ class Replica:
 
     def __init__(self, name: str, cluster: Cluster, temper: Temper | None = None) -> None:
         self.core = Controller(name)
-        self.conductor = _Tempered(cluster.log, CLUSTER, self.core, cluster.time_ms, versions=VERSIONS)
+        self.conductor = _Tempered(
+            cluster.log, CLUSTER, self.core, cluster.time_ms, versions=VERSIONS,
+            snapshot_every=cluster.rooted or EVERY, safe_s=0.5 if cluster.rooted else None,
+        )  # fmt: skip
         self.conductor.temper = temper or Temper()
         self.polling = Polling(self.conductor, cluster.log, cluster.time_ms)
 
@@ -114,7 +118,9 @@ class _Tempered(Conductor):
 class Cluster:
     """A log with the user's topics on it, replicas of the controller and of recovery, and obedient workers."""
 
-    def __init__(self, replicas: int = 1, recoveries: int = 1) -> None:
+    def __init__(self, replicas: int = 1, recoveries: int = 1, rooted: int = 0) -> None:
+        """rooted: records of jobs between two snapshots, to which both logs are trimmed; 0: hardly any."""
+        self.rooted = rooted
         self.now_ms = 1_700_000_000_000
         self.log = MemoryLog(self.time_ms)
         self.log.create(CLUSTER.specs())
@@ -280,20 +286,17 @@ class Worker:
                  versions: Mapping[str, str] = VERSIONS) -> None:  # fmt: skip
         self.name, self.incarnation = name, incarnation
         self._cluster, self._zone, self._slots, self._versions = cluster, zone, slots, dict(versions)
-        self._sequence = 0
         self.state, self.error, self.stopped = "running", "", ""
         self.stubborn = False
 
     def beat(self) -> None:
         """stubborn: it keeps reporting copies that were taken from it."""
-        self._sequence += 1
         held = {} if not self.stubborn else {c.unit: c for c in self._cluster.changes() if self._names(c)}
         held |= {change.unit: change for change in self._last() if self._names(change)}
         beat = Heartbeat(
             worker=self.name,
             incarnation=self.incarnation,
             time_ms=self._cluster.now_ms,
-            sequence=self._sequence,
             zone=self._zone,
             slots=self._slots,
             versions=self._versions,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from schemas.assignments import Change
 from services.controller.core.actions import Action, AppendGoal, CreateTopics, Draft
-from tests.unit.controller.cluster import Cluster, Temper, job
+from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 
 def running(**settings: Any) -> Cluster:
@@ -111,6 +113,79 @@ def test_with_no_worker_left_everything_waits_and_the_first_to_come_back_gets_it
     assert set(cluster.placed().values()) == {"w2/2"}
 
 
+def test_a_worker_that_returns_with_other_versions_gets_none_of_its_units_back() -> None:
+    """It would refuse them, and the job would fail: another worker takes them at once."""
+    cluster = running()
+    cluster.kill("w1", notice=True)
+    cluster.start("w1", "2", versions={"holdfast": "next"})
+    cluster.pass_s(1)
+    assert set(cluster.placed().values()) == {"w2/1"}
+    assert {c.reason for c in since(cluster)} == {
+        f"{PLACED_ANEW} (worker w1 returned with other library versions than the plan)"
+    }
+    assert cluster.statuses()[-1].available == 4
+
+
+def test_without_another_worker_its_units_wait_until_it_has_the_versions_again() -> None:
+    cluster = running()
+    cluster.kill("w2", notice=True)
+    cluster.pass_s(40)
+    cluster.kill("w1", notice=True)
+    before = cluster.changes()
+    cluster.start("w1", "2", versions={"holdfast": "next"})
+    cluster.pass_s(40)
+    assert cluster.changes() == before
+    assert "w1 lives, with other versions than the plan's" in cluster.statuses()[-1].error
+    cluster.workers.pop("w1")
+    cluster.start("w1", "3")
+    cluster.pass_s(1)
+    assert set(cluster.placed().values()) == {"w1/3"}
+
+
+def test_a_worker_that_lives_with_other_versions_is_not_said_to_be_silent() -> None:
+    cluster = Cluster()
+    cluster.start("w1", "1")
+    cluster.submit(job(fault_tolerance={"default": {"scheme": "passive"}}))
+    cluster.pass_s(0.5)
+    cluster.kill("w1", notice=True)
+    cluster.start("w1", "2", versions={"holdfast": "next"})
+    cluster.pass_s(1)
+    back, nobody = cluster.statuses()[-1].error.split("; ")
+    assert back == "w1 lives, with other versions than the plan's"
+    assert nobody.startswith(
+        "no worker alive has the plan's versions (w1 has holdfast next instead of the plan's test): start one"
+    )
+    assert "cancel" in nobody
+
+
+def test_a_job_that_nobody_can_run_can_be_cancelled() -> None:
+    """No worker at all; none with the plan's versions; none left that had its copies."""
+    never = Cluster()
+    never.submit(job())
+    never.pass_s(0.5)
+    never.command("cancel")
+    never.pass_s(1)
+    assert never.states()[-1] == "ended"
+    other = Cluster()
+    other.start("w1", versions={"holdfast": "next"})
+    other.submit(job())
+    other.pass_s(0.5)
+    assert "no worker alive has the plan's versions" in other.statuses()[-1].error
+    other.command("cancel")
+    other.pass_s(1)
+    assert other.states()[-1] == "ended"
+    for versions in (None, {"holdfast": "next"}):
+        lost = running(default={"scheme": "passive"})
+        for name in ("w1", "w2"):
+            lost.kill(name)
+            if versions is not None:
+                lost.start(name, "2", versions=versions)
+        lost.command("cancel")
+        lost.pass_s(40)
+        assert lost.states()[-1] == "ended"
+        assert lost.job_topics() == []
+
+
 def test_an_outage_of_the_broker_moves_no_unit() -> None:
     cluster = running(fail_stop_timeout_s=5)
     cluster.now_ms += 600_000
@@ -184,3 +259,18 @@ def test_a_job_found_submitted_at_the_start_is_starting_until_its_copies_run() -
     cluster.pass_s(1)
     assert all(cluster.placed().values())
     assert cluster.states() == ["accepted", "starting"]
+
+
+@pytest.mark.parametrize("plan", [b'{"type":"plan","job":"job"}', b'{"type":"plan"', b"\xff"])
+def test_a_job_whose_plan_cannot_be_read_can_be_cancelled(plan: bytes) -> None:
+    """As after a change of versions: neither controller nor recovery can read what their predecessors wrote."""
+    cluster = Cluster(replicas=0, recoveries=0)
+    cluster.submit(job())
+    cluster.append(CLUSTER.plans, plan)
+    cluster.start_replica("c0")
+    cluster.start_recovery("r0")
+    cluster.pass_s(0.5)
+    cluster.command("cancel")
+    cluster.pass_s(1)
+    assert cluster.states()[-1] == "ended"
+    assert cluster.job_topics() == []

@@ -11,7 +11,7 @@ STEP_MS = 50
 
 
 def beat(worker: str, incarnation: str = "1", *copies: CopyState) -> Heartbeat:
-    return Heartbeat(worker, incarnation, 0, 0, slots=8, copies=copies)
+    return Heartbeat(worker, incarnation, 0, slots=8, copies=copies)
 
 
 def alive(fleet: Fleet) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ def test_a_clock_that_is_set_back_makes_nobody_silent() -> None:
 def test_a_worker_that_leaves_takes_no_units() -> None:
     fleet = Clock().fleet
     assert fleet.read(beat("a"))
-    assert fleet.read(Heartbeat("a", "1", 0, 0, slots=8, leaving=True))
+    assert fleet.read(Heartbeat("a", "1", 0, slots=8, leaving=True))
     assert alive(fleet) == []
 
 

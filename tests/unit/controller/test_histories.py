@@ -137,7 +137,7 @@ def test_a_worker_with_other_library_versions_gets_no_unit() -> None:
     cluster.submit(job())
     cluster.pass_s(0.2)
     assert cluster.placed() == {}
-    assert cluster.statuses()[-1].error == "no worker alive has the plan's versions (holdfast test)"
+    assert "(w1 has holdfast older instead of the plan's test)" in cluster.statuses()[-1].error
 
 
 def test_a_failed_copy_fails_the_job_with_its_cause() -> None:
@@ -147,6 +147,16 @@ def test_a_failed_copy_fails_the_job_with_its_cause() -> None:
     last = cluster.statuses()[-1]
     assert (last.state, last.available) == ("failed", 2)
     assert last.error.endswith(" on w2: division of a string")
+    since_ms = last.since_ms
+    assert cluster.now_ms - 300 <= since_ms <= cluster.now_ms
+    cluster.workers["w2"].error = "division of two strings"
+    cluster.pass_s(1)
+    assert cluster.statuses()[-1].error.endswith("two strings")
+    assert cluster.statuses()[-1].since_ms == since_ms, "it has been failed all the time"
+    cluster.replicas.clear()
+    cluster.start_replica("c9")
+    cluster.pass_s(0.1)
+    assert (cluster.statuses()[-1].state, cluster.statuses()[-1].since_ms) == ("failed", 0), "it cannot know"
 
 
 def test_counts_alone_are_published_at_most_every_half_second() -> None:

@@ -106,7 +106,7 @@ def at(phase: Phase) -> Core:
     core.handle(caught_up, submitted)
     if phase in (P.DRAFTING, P.DECIDING):
         return core if phase is P.DRAFTING else core.handle(happened.Drafted(PLAN))
-    core.handle(happened.BeatRead(Heartbeat("w", "1", 0, 0, slots=8))).read(PLAN)
+    core.handle(happened.BeatRead(Heartbeat("w", "1", 0, slots=8))).read(PLAN)
     way: list[tuple[Phase, Callable[[], Core]]] = [
         (P.CREATING, lambda: core),
         (P.PLACING, lambda: core.done(do.CreateTopics)),
@@ -224,7 +224,7 @@ def test_reading_its_end_or_its_rejection_ends_a_job_wherever_it_stands(phase: P
 def test_nothing_is_asked_for_before_the_logs_are_read() -> None:
     core = Core()
     core.handle(happened.Submitted(0, 0, RECORD), happened.Ticked()).read(PLAN).assign(Copy("w", "1", PRIMARY))
-    core.command("cancel").handle(happened.BeatRead(Heartbeat("w", "1", 0, 0)), happened.Ticked())
+    core.command("cancel").handle(happened.BeatRead(Heartbeat("w", "1", 0)), happened.Ticked())
     assert core.asked == []
     assert core.phase is P.ADMITTED
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from services.hosting.blocking import BlockingThreads
+from services.hosting.blocking import MOST_HUNG, BlockingThreads, further
+from services.kernel.errors import Retriable, WorkerUnfit
 from tests.support.commands import until
 
 
@@ -46,3 +48,62 @@ def test_an_exception_is_an_outcome(blocking: BlockingThreads) -> None:
     blocking.run(lambda: 1 // 0, found.append)
     until(lambda: blocking.poll() and found, "the call has failed")
     assert isinstance(found[0], ZeroDivisionError)
+
+
+@pytest.fixture
+def hasty() -> Iterator[BlockingThreads]:
+    blocking = BlockingThreads("test", limit=1, patience_s=0.3)
+    yield blocking
+    blocking.close()
+
+
+def test_a_call_that_hangs_is_given_up_and_what_waits_behind_it_runs(hasty: BlockingThreads) -> None:
+    free, done, causes = threading.Event(), list[object](), list[str]()
+    hasty.gave_up = causes.append
+    hasty.run(lambda: free.wait(30), done.append, "a")
+    hasty.run(lambda: "behind", done.append, "a")
+    hasty.run(lambda: "beside", done.append, "b")
+    until(lambda: (hasty.poll(), len(done) == 3)[1], "the call is given up, the others run")
+    assert isinstance(done[0], Retriable)
+    assert set(done[1:]) == {"behind", "beside"}
+    assert causes == ["test: a call of a came no further for 0.3 s, and is given up"]
+    free.set()
+    hasty.run(lambda: "later", done.append, "a")
+    until(lambda: (hasty.poll(), not hasty.under_way)[1], "the next one runs, and what came late is nobody's")
+    assert done[3:] == ["later"]
+
+
+def test_a_call_that_comes_further_does_not_hang(hasty: BlockingThreads) -> None:
+    done = list[object]()
+
+    def restores() -> str:
+        for _ in range(8):
+            threading.Event().wait(0.1)
+            further()
+        return "restored"
+
+    hasty.run(restores, done.append)
+    until(lambda: hasty.poll() and done, "the call is over")
+    assert done == ["restored"]
+
+
+def test_a_process_with_too_many_calls_that_hang_is_unfit(hasty: BlockingThreads) -> None:
+    free = threading.Event()
+    for number in range(MOST_HUNG):
+        hasty.run(lambda: free.wait(30), lambda _: None, f"lane {number}")
+    with pytest.raises(WorkerUnfit, match="calls of test hang"):
+        until(lambda: (hasty.poll(), False)[1], "too many calls hang")
+    free.set()
+
+
+def test_while_nobody_looks_no_call_hangs(hasty: BlockingThreads) -> None:
+    """The process was stopped, or its loop held up: the call may have been answered meanwhile."""
+    free, done = threading.Event(), list[object]()
+    hasty.run(lambda: free.wait(30), done.append)
+    until(lambda: hasty._lanes[""][0].further_s < math.inf, "the call has begun")
+    hasty._looked_s -= 100
+    hasty._lanes[""][0].further_s -= 100
+    hasty.poll()
+    assert not done
+    free.set()
+    until(lambda: hasty.poll() and done == [True], "the call is answered")

@@ -66,6 +66,9 @@ class Library:
                 found[where] = done(answer if isinstance(answer, KafkaError) else SimpleNamespace(offset=answer))
         return found
 
+    def poll(self, timeout: float) -> int:
+        return 0
+
     def list_topics(self, timeout: float) -> Any:
         self.asked.append("topics")
         partition = SimpleNamespace(error=None, leader=1)

@@ -12,7 +12,7 @@ from services.log.opening import SecretDiffers, expect_secret
 from services.log.protocol import Log
 from services.log.seal import Keyring
 from services.log.sealed import SealedLog
-from services.log.secret import SECRET, SECRET_FILE, SecretUnusable, is_said, keyring, readable_by_others
+from services.log.secret import SECRET, SECRET_FILE, SecretUnusable, is_said, keyring, readable_by_others, secret_file
 
 CUTS = Partition(ClusterTopics().job("flights", "7-abcdef").cuts, 0)
 OLD, NEW = "an old secret of the cluster", "a new secret of the cluster"
@@ -53,9 +53,9 @@ def test_a_file_holds_a_secret_a_line(tmp_path: Path) -> None:
     found = keyring({SECRET_FILE: str(file)})
     assert believes(found, Keyring([OLD]))
     assert believes(Keyring([NEW]), found)
-    assert readable_by_others({SECRET_FILE: str(file)}) is None
+    assert not readable_by_others(secret_file({SECRET_FILE: str(file)}))
     file.chmod(0o640)
-    assert readable_by_others({SECRET_FILE: str(file)}) == file
+    assert readable_by_others(secret_file({SECRET_FILE: str(file)}))
 
 
 def test_a_secret_that_cannot_be_used_is_refused_and_not_shown(tmp_path: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from services.node.metrics_ports import Target
+from services.node.processes import open_log
 from services.node.restarts import DELAYS_S, STEADY_S, Restarts
 from tests.support.processes import parent_of_one
 
@@ -29,6 +33,42 @@ def test_nobody_runs_in_a_directory_that_is_not_there(tmp_path: Path) -> None:
     files = ClusterFiles(tmp_path / "none")
     assert (files.supervisor(), files.running(), files.cluster(), files.workers()) == (None, None, None, [])
     files.purge()
+
+
+def test_what_an_earlier_version_left_open_to_others_is_closed(tmp_path: Path) -> None:
+    """Also in a directory that somebody else made, which stays as it is."""
+    for name in ("logs", "state", "kafka"):
+        (tmp_path / name).mkdir(mode=0o755)
+    tmp_path.chmod(0o755)
+    files = ClusterFiles(tmp_path)
+    files.take()
+    try:
+        with open_log(files.logs / "worker-1.log") as log:
+            log.write(b"a record of a user\n")
+        files.write_metrics([Target(("127.0.0.1:9100",), {"process": "worker-1"})])
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.rglob("*"))}
+        assert {modes[name] for name in ("logs", "state", "kafka")} == {0o700}
+        assert modes["worker-1.log"] == modes["supervisor.lock"] == 0o600
+        assert modes["metrics.json"] == 0o644, "Prometheus may be another user"
+        assert modes[tmp_path.name] == 0o755
+    finally:
+        files.release()
+
+
+PRIVATE = """
+import sys
+from pathlib import Path
+from services.log.private import keep_private
+keep_private()
+Path(sys.argv[1]).mkdir()
+(Path(sys.argv[1]) / "file").write_text("")
+"""
+
+
+def test_what_a_process_of_a_cluster_makes_is_its_owners_alone(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    subprocess.run([sys.executable, "-c", PRIVATE, str(made)], check=True)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (made, made / "file")] == [0o700, 0o600]
 
 
 def test_one_holds_it_and_others_are_told_who(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_write_that_fails_does_not_end_the_supervisor_and_is_tried_again(
 
 def test_a_member_that_cannot_be_started_is_tried_again(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = Fault()
-    monkeypatch.setattr(running.supervisor.controller, "_start", fault)
+    monkeypatch.setattr(running.supervisor.controllers[0], "_start", fault)
     running.thread.start()
     until(lambda: fault.calls > 1, "it is tried again", DEADLINE_S)
     assert running.thread.is_alive()
@@ -235,9 +235,8 @@ from services.log.service_log import open_service_log
 import structlog
 
 open_service_log("info")
-logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-for _ in range(1000):
-    structlog.get_logger().info("said", detail="x" * 100)
+for n in range(1000):
+    structlog.get_logger().info("said", detail="x" * 100, n=n)
     logging.getLogger("lib").warning("said")
     print("said", file=sys.stderr)
     print("said", flush=True)

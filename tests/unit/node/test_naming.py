@@ -100,8 +100,8 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
     return Around(monkeypatch)
 
 
-def beat(worker: str, incarnation: str, address: str, sequence: int = 1) -> Heartbeat:
-    return Heartbeat(worker, incarnation, 10_000, sequence, pid=7, address=address)
+def beat(worker: str, incarnation: str, address: str) -> Heartbeat:
+    return Heartbeat(worker, incarnation, 10_000, pid=7, address=address)
 
 
 class Goes:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from schemas.heartbeats import At
 from services.node import processes
 from services.node.lifeline import lifeline
-from services.node.processes import Child, service_command, tail
+from services.node.processes import Child, dying_status, service_command, tail
 from tests.support.processes import Watched, parent_of_one
 
 DEADLINE_S = 60.0
@@ -200,6 +201,27 @@ def test_a_lifeline_tells_of_a_process_that_ends_by_itself(start: Start) -> None
     start(HOLDS, environment=line.variable, keep_open=line.descriptors)
     line.watch(died.set)
     assert died.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize(
+    ("death", "status"),
+    [("os._exit(3)", 3), ("os.abort()", -signal.SIGABRT), ("os.kill(os.getpid(), 9)", -signal.SIGKILL)],
+)
+def test_a_lifeline_says_what_the_process_was_at_and_how_it_ends(start: Start, death: str, status: int) -> None:
+    """Both are known before it can be waited for: it has much memory to give back."""
+    line = lifeline()
+    assert line is not None
+    deaths: queue.SimpleQueue[tuple[tuple[At, ...], int | None]] = queue.SimpleQueue()
+    program = (
+        "from services.worker.process.lifeline import hold; import os; traces = hold()\n"
+        f"kept = bytearray({MUCH_BYTES}); kept[::4096] = b'x' * len(kept[::4096])\n"
+        "with traces.runs('j@1-abcdef/u-0', 7):\n"
+        f"    {death}\n"
+    )
+    child = start(program, environment=line.variable, keep_open=line.descriptors)
+    line.watch(lambda: deaths.put((line.left(), dying_status(child.pid))))
+    assert deaths.get(timeout=DEADLINE_S) == ((At("j@1-abcdef/u-0", 7),), status)
+    assert child.wait(DEADLINE_S) == status
 
 
 def test_a_lifeline_that_nobody_took_hold_of_tells_nothing(start: Start) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from services.log.client_settings import client_settings, secret_files
+from services.log.secret import SecretUnusable
 from services.node.settings import Settings, described, unknown_variables
 
 
@@ -40,6 +43,32 @@ def test_client_properties_are_listed_without_their_secrets(monkeypatch: pytest.
     shown = {row.variable: row.value for row in described(Settings())}
     assert shown["HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM"] == "PLAIN"
     assert shown["HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD"] == "***"
+
+
+def test_a_secret_of_the_client_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "password"
+    file.write_text("hunter2\n")
+    variable = "HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD"
+    monkeypatch.setenv(f"{variable}_FILE", str(file))
+    assert client_settings() == {"sasl.password": "hunter2"}
+    assert secret_files() == {f"{variable}_FILE": file}
+    assert {row.variable: row.value for row in described(Settings())}[variable] == "***"
+    monkeypatch.setenv(variable, "other")
+    with pytest.raises(SecretUnusable, match=f"{variable} and {variable}_FILE are both set"):
+        client_settings()
+    monkeypatch.delenv(variable)
+    file.write_text("\n")
+    with pytest.raises(SecretUnusable, match=f"{variable}_FILE: .* is empty"):
+        client_settings()
+    file.unlink()
+    with pytest.raises(SecretUnusable, match=f"{variable}_FILE: the secret cannot be read"):
+        client_settings()
+
+
+def test_a_file_that_librdkafka_reads_itself_is_passed_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_KAFKA_CLIENT_SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE", "/etc/key")
+    assert client_settings() == {"sasl.oauthbearer.assertion.private.key.file": "/etc/key"}
+    assert secret_files() == {}
 
 
 def test_a_variable_that_nothing_reads_is_told_with_the_one_that_may_be_meant(monkeypatch: pytest.MonkeyPatch) -> None:

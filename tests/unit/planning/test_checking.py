@@ -278,7 +278,7 @@ def test_what_leads_to_no_query_is_left_out_with_a_warning() -> None:
 def test_settings_with_nothing_behind_them_are_warned_of() -> None:
     raw = job(
         {"o": keep()},
-        {"s": source(on_data_loss="continue")},
+        {"s": source()},
         {"q": query("o", results="tentative")},
         fault_tolerance={
             "default": {"scheme": "hybrid"},
@@ -289,7 +289,7 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
             "precision": "gap",
             "misses": 2,
         },
-        placement={"spread_by": "zone"},
+        placement={"spread_by": "host"},
     )
     made = plan(raw)
     assert made.warnings == (
@@ -298,8 +298,6 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
         "fault_tolerance.checkpoint.policy: aligned is not available yet, runs as sweep",
         "fault_tolerance.buffering: source is not available yet, runs as upstream",
         "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
-        "placement.spread_by: zone is not available yet, runs as none",
-        "sources.s.on_data_loss: continue is not available yet, runs as fail",
         "queries.q.results: tentative is not available yet, runs as final",
     )
     assert {unit.scheme for unit in made.units} == {"none"}

@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from schemas.heartbeats import CopyState, Exit, Heartbeat
+from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
 from services.kernel.liveness.attention import LOOP_US, RECONNECT_US, Attention
 from services.kernel.liveness.detector import MIN_GRACE_US, OVERHEARD, REJOIN_US, WARY_US, Detector
 
 BEAT_US, ECHO_US = 100_000, 20_000
 FAIL_STOP_US = 30_000_000
+PATIENCE_MS = 5_000
 
 
 class Ears:
@@ -41,9 +42,11 @@ class Ears:
         self.attention.advance(self.now_us)
         return self
 
-    def hear(self, incarnation: str = "1", decided: int = 0) -> Ears:
+    def hear(self, incarnation: str = "1", decided: int = 0, turn_ms: int = 0) -> Ears:
+        """turn_ms: of its loop, whose patience is PATIENCE_MS."""
         reports = (CopyState("u", 1, "running"),)
-        self.detector.read(Heartbeat("w", incarnation, 0, 0, decided=decided, copies=reports))
+        turn = Turn(turn_ms, PATIENCE_MS, "j@1/u") if turn_ms else None
+        self.detector.read(Heartbeat("w", incarnation, 0, decided=decided, copies=reports, turn=turn))
         return self
 
     def exit(self, incarnation: str = "1") -> Ears:
@@ -93,6 +96,24 @@ def test_grace_follows_the_spread_of_a_workers_heartbeats_and_comes_back(jitter_
     assert needless <= 5, "more than 2 % of heartbeats that were only late"
     assert MIN_GRACE_US < ears.detector.grace_us("w") <= 2 * BEAT_US
     assert regular(ears, 50).detector.grace_us("w") == MIN_GRACE_US
+
+
+def test_a_heartbeat_beside_a_loop_that_hangs_is_no_sign_of_life() -> None:
+    ears = regular(Ears())
+    for turn_ms in range(5_100, 40_000, 100):
+        ears.wait(BEAT_US).hear(turn_ms=turn_ms)
+        assert (ears.misses() > 0) == (turn_ms > 5_100), turn_ms
+    assert ears.gone(), "past the fail-stop time-out like any that is silent"
+    assert str(ears.detector.turn("w", "1")) == "stuck for 39.9 s in j@1/u"
+    assert not ears.hear().misses(), "it turns again"
+    assert ears.detector.turn("w", "1") is None
+
+
+def test_a_long_turn_within_its_patience_is_nobodys_business() -> None:
+    ears = regular(Ears())
+    for turn_ms in range(1_000, PATIENCE_MS + 1, 100):
+        ears.wait(BEAT_US).hear(turn_ms=turn_ms)
+        assert not ears.misses()
 
 
 def test_one_stall_does_not_make_the_detector_slow() -> None:
@@ -225,7 +246,7 @@ def test_the_wait_for_the_next_miss_ends_when_it_is_missed() -> None:
 
 def test_two_workers_of_one_name_at_two_addresses_are_noticed_and_a_host_set_up_anew_is_not() -> None:
     detector = Ears().detector
-    newer, older = (Heartbeat("w", number, 0, 0, address=f"m{number}:/d") for number in ("2", "1"))
+    newer, older = (Heartbeat("w", number, 0, address=f"m{number}:/d") for number in ("2", "1"))
     detector.read(newer)
     for _ in range(OVERHEARD - 1):
         detector.read(older)
@@ -238,5 +259,5 @@ def test_two_workers_of_one_name_at_two_addresses_are_noticed_and_a_host_set_up_
 def test_late_heartbeats_of_our_former_incarnation_are_no_clash() -> None:
     detector = Ears().detector
     for incarnation in ("2", *["1"] * 2 * OVERHEARD):
-        detector.read(Heartbeat("w", incarnation, 0, 0, address="m:/d"))
+        detector.read(Heartbeat("w", incarnation, 0, address="m:/d"))
     assert not detector.clashes

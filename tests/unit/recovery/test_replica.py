@@ -34,8 +34,9 @@ class Shell:
         names = (TOPICS.heartbeats, TOPICS.assignments, TOPICS.plans, TOPICS.submit, TOPICS.events)
         self._read = {Partition(name, 0): 0 for name in names}
         self.replica = Replica(
-            "r1", TOPICS, self.log.appender("r1"), Backlog.of(self.log, self._read), 100, lambda: self.now_us
-        )
+            "r1", TOPICS, self.log.appender("r1"), Backlog.of(self.log, self._read), 100, lambda: self.now_us,
+            unsealed=lambda: {TOPICS.heartbeats: 2, TOPICS.events: 1},
+        )  # fmt: skip
 
     def append(self, topic: str, value: bytes) -> None:
         self.log.appender("test").append(Partition(topic, 0), value)
@@ -52,9 +53,9 @@ class Shell:
                     self.replica.read(partition, message.offset(), NOW_MS, message.value())
                     found = True
 
-    def skipped(self, topic: str) -> float:
+    def skipped(self, topic: str) -> int:
         """Records of the topic that could not be read."""
-        return float(self.replica.meters.skipped.labels(topic)._value.get())
+        return self.replica.refusals.counts[topic]
 
     def events(self) -> Iterator[Event]:
         for message in self.log.scan(Partition(TOPICS.events, 0)):
@@ -62,7 +63,7 @@ class Shell:
 
 
 def beat(worker: str, *copies: CopyState) -> bytes:
-    return heartbeats.encode(Heartbeat(worker, "1", NOW_MS, 1, zone=worker, slots=8, decided=10, copies=copies))
+    return heartbeats.encode(Heartbeat(worker, "1", NOW_MS, zone=worker, slots=8, decided=10, copies=copies))
 
 
 @pytest.fixture
@@ -136,7 +137,9 @@ def test_prometheus_sees_phases_units_and_what_was_skipped(shell: Shell) -> None
         found = answer.read().decode()
     assert 'holdfast_takeover_phase_seconds_count{phase="replay"} 1.0' in found, "history is not counted again"
     assert 'holdfast_units{scheme="hybrid"} 1.0' in found
-    assert 'holdfast_skipped_records_total{topic="holdfast.heartbeats"} 1.0' in found
+    assert 'holdfast_refused_records_total{topic="holdfast.heartbeats"} 3.0' in found, "those without a seal, too"
+    assert 'holdfast_refused_records_total{topic="holdfast.events"} 1.0' in found
+    assert "holdfast_false_switches_total 0.0" in found
     assert "holdfast_workers 2.0" in found
 
 
@@ -188,7 +191,7 @@ def test_a_worker_that_was_never_heard_is_given_up_all_the_same(shell: Shell) ->
 
 
 def test_two_workers_of_one_name_are_told_with_both_addresses(shell: Shell) -> None:
-    newer, older = (Heartbeat("w9", one, NOW_MS, 1, pid=int(one), address=f"m{one}:/d") for one in ("2", "1"))
+    newer, older = (Heartbeat("w9", one, NOW_MS, pid=int(one), address=f"m{one}:/d") for one in ("2", "1"))
     for beat_ in (newer, *[older] * OVERHEARD, newer, older):
         shell.append(TOPICS.heartbeats, heartbeats.encode(beat_))
     (told,) = [event for event in shell.events() if event.kind == "name-clash"]

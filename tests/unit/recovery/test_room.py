@@ -7,6 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
 from services.recovery.core.placement.room import Candidate, Room
 
 UNITS = [f"job@1-abcdef/n-{index}" for index in range(4)]
@@ -128,3 +129,39 @@ def test_what_is_released_takes_no_room() -> None:
         hold(UNITS[1], "a")
     assert room.for_primary(UNITS[2]) == worker("a", "x")
     assert backups(room, "a", "b") == ["b", "a"]
+
+
+# -- what copies are kept apart by ------------------------------------------------------------------------------------
+
+
+def on_machine(name: str, zone: str, host: str) -> Candidate:
+    return Candidate(name, "1", zone, 8, host)
+
+
+def test_copies_are_kept_apart_by_zone_by_host_or_not_at_all() -> None:
+    fleet = [on_machine("a", "x", "m"), on_machine("b", "x", "n"), on_machine("c", "y", "m"), on_machine("d", "y", "n")]
+    room = Room(fleet)
+    room.hold("other@2-abcdef/n-0", "d")
+    places = {spread: room.for_secondary(UNITS[0], "a", spread) for spread in ("zone", "host", "none")}
+    room.hold("other@2-abcdef/n-1", "b")
+    assert {spread: one.worker for spread, one in places.items() if one is not None} == {
+        "zone": "c",
+        "host": "b",
+        "none": "b",
+    }
+
+
+def test_balance_keeps_the_copies_of_a_unit_apart_by_what_its_job_says() -> None:
+    fleet = [Host("a", "x", 8, "m"), Host("b", "y", 8, "m"), Host("c", "x", 8, "n"), Host("e", "z", 8, "k")]
+    load = [Placement(f"u{n}", "a", ("b",)) for n in range(3)]
+    moves = {
+        spread: balance([*load, Placement("u", "a", ("b",), frozenset("c"), spread)], fleet, calm=True)
+        for spread in ("zone", "host")
+    }
+    assert moves == {"zone": Relief("u", "c"), "host": Relief("u", "c")}
+    near = [Host("a", "x", 8, "m"), Host("b", "x", 8, "n"), Host("c", "x", 8, "o")]
+    moves = {
+        spread: balance([*load, Placement("u", "a", ("b",), frozenset("c"), spread)], near, calm=True)
+        for spread in ("zone", "host", "none")
+    }
+    assert moves == {"zone": None, "host": Relief("u", "c"), "none": Relief("u", "c")}

@@ -9,11 +9,11 @@ import pytest
 from schemas import assignments, events
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Snapshot, Standing
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.standings import Standings
+from services.kernel.logs.snapshots import Pace
+from services.kernel.logs.standings import MANY, Standings
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.log.memory import MemoryLog
-from services.recovery.core.snapshotting import UNITS, Snapshotting
 from services.recovery.replica import Replica
 
 TOPICS = ClusterTopics()
@@ -112,17 +112,21 @@ def test_one_that_differs_is_told_of_by_every_replica_and_counts_for_nothing() -
 
 
 def test_many_units_make_snapshots_seldom_and_what_was_not_appended_is_due_again() -> None:
-    snapshotting, standings = Snapshotting("", 10), Standings()
-    for number in range(2 * UNITS):
+    pace, standings = Pace("", 10, MANY), Standings()
+    for number in range(2 * MANY):
         standings.read(number, placed(1, f"j@0-a/u-{number}"))
-    assert snapshotting.due(standings)
-    assert not snapshotting.due(standings)
-    snapshotting.withdraw()
-    assert snapshotting.due(standings)
+
+    def due() -> bool:
+        return pace.due(standings.next, standings.snapshotted, len(standings))
+
+    assert due()
+    assert not due()
+    pace.withdraw()
+    assert due()
     standings.next += 19
-    assert not snapshotting.due(standings)
+    assert not due()
     standings.next += 1
-    assert snapshotting.due(standings)
+    assert due()
 
 
 def test_one_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from schemas.decided import Id
+from schemas.heartbeats import At, Exit
 from schemas.plans import Ended
 from services.recovery.core.recovery import DecisionRead
 from services.recovery.core.unit.situation import Stance, stance
@@ -146,6 +147,12 @@ def rob(world: World) -> None:
     world.append("stranger", [type(last)(last.unit, last.epoch + 1, reason="a mistake")])
 
 
+def blame(world: World) -> None:
+    """Three workers that nobody knows ended, one after the other, at a batch of the unit that is far ahead."""
+    for number in "123":
+        world.publish(Exit("w9", number, 0, 1, at=(At(UNIT, 1_000_000),)))
+
+
 ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.UNPLACED, S.WANTED): after(unplaced, to_run),
     (T.UNPLACED, S.UNASKED): after(cluster, to_run, rob),
@@ -155,6 +162,11 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.SWITCHED, S.UNWANTED): after(switched, to_stop),
     (T.ROLLING_BACK, S.UNWANTED): after(rolling_back, to_stop),
     (T.MOVING, S.UNWANTED): after(moving, to_stop),
+    (T.ALONE, S.DEADLY): after(lambda: cluster("passive"), blame),
+    (T.NORMAL, S.DEADLY): after(cluster, blame),
+    (T.SWITCHED, S.DEADLY): after(switched, blame),
+    (T.ROLLING_BACK, S.DEADLY): after(rolling_back, blame),
+    (T.MOVING, S.DEADLY): after(moving, blame),
     (T.ALONE, S.PRIMARY_GONE): after(lambda: cluster("passive"), kill("w1")),
     (T.ALONE, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stall("w1")),
     (T.ALONE, S.PRIMARY_LEAVING): after(lambda: cluster("none"), leave("w1")),

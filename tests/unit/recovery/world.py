@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, unit_key
 from schemas.decided import Id
-from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
+from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
 from schemas.plans import Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
 from services.recovery.core.recovery import (
@@ -82,6 +82,8 @@ class Worker:
     hosts: str = ""
     leaving: bool = False
     """It was asked to stop, and says so."""
+    turn: Turn | None = None
+    """Of its loop, which takes long."""
     phase_us: int = 0
     read: int = 0
     assigned: Assigned = field(default_factory=Assigned)
@@ -105,8 +107,8 @@ class Worker:
             for unit, copy in sorted(self.copies.items())
         )
         return Heartbeat(
-            self.name, self.incarnation, 0, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports,
-            hosts=self.hosts, leaving=self.leaving,
+            self.name, self.incarnation, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports,
+            hosts=self.hosts, leaving=self.leaving, turn=self.turn,
         )  # fmt: skip
 
     def _read(self, record: Assignment, now_us: int) -> None:
@@ -243,7 +245,7 @@ class World:
 
     def restart(self, name: str) -> None:
         worker = self.workers[name]
-        worker.alive, worker.stalled, worker.leaving = True, False, False
+        worker.alive, worker.stalled, worker.leaving, worker.turn = True, False, False, None
         worker.incarnation = str(int(worker.incarnation) + 1)
         worker.copies, worker.read, worker.assigned = {}, 0, Assigned()
 

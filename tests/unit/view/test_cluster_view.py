@@ -8,7 +8,7 @@ import pytest
 from schemas import assignments, heartbeats, plans, progress
 from schemas.assignments import Assignment, Change, Copy, Flags, unit_key
 from schemas.decided import Id
-from schemas.heartbeats import CopyState, Exit, Heartbeat
+from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
 from schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Skip, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
@@ -64,14 +64,20 @@ class Cluster:
         self.view.read(TOPICS.assignments, assignments.encode(Assignment("controller", NOW, (change,))))
         return self
 
-    def beat(self, worker: str, incarnation: str, time_ms: int = NOW, copies: tuple[CopyState, ...] = ()) -> Cluster:
-        beat = Heartbeat(worker, incarnation, time_ms, 1, pid=7, zone="zone-1", slots=8, copies=copies)
+    def beat(
+        self, worker: str, incarnation: str, time_ms: int = NOW, copies: tuple[CopyState, ...] = (),
+        turn: Turn | None = None,
+    ) -> Cluster:  # fmt: skip
+        beat = Heartbeat(worker, incarnation, time_ms, pid=7, zone="zone-1", slots=8, copies=copies, turn=turn)
         self.view.read(TOPICS.heartbeats, heartbeats.encode(beat))
         return self
 
     def exit(self, worker: str, incarnation: str) -> Cluster:
         self.view.read(TOPICS.heartbeats, heartbeats.encode(Exit(worker, incarnation, NOW)))
         return self
+
+    def since_ms(self) -> int:
+        return self.view.status(self.view.jobs()[0], NOW).since_ms
 
     def progress(self, record: Progress) -> Cluster:
         self.view.read_progress("1-aaaaaa", progress.encode(record))
@@ -161,6 +167,14 @@ def test_a_change_at_a_taken_epoch_is_not_shown(cluster: Cluster) -> None:
     assert cluster.view.units(RUN)[0].copies[0].worker == "worker-1"
 
 
+def test_a_worker_whose_loop_hangs_says_where(cluster: Cluster) -> None:
+    cluster.beat("worker-1", "a", turn=Turn(1_200, 5_000, "j@1/u")).beat(
+        "worker-2", "a", turn=Turn(6_000, 5_000, "j@1/u")
+    )
+    assert cluster.states() == {"worker-1": "live", "worker-2": "stuck"}
+    assert [one.turn for one in cluster.view.workers(NOW)] == ["", "stuck for 6.0 s in j@1/u"]
+
+
 def test_workers_are_live_silent_or_exited_and_only_the_newest_incarnation_counts(cluster: Cluster) -> None:
     cluster.beat("worker-10", "a").beat("worker-2", "a", NOW - 5000).beat("worker-1", "a").exit("worker-1", "a")
     assert cluster.states() == {"worker-1": "exited", "worker-2": "silent", "worker-10": "live"}
@@ -236,7 +250,7 @@ def test_status_shows_what_workers_refused_of_the_jobs_topics_and_what_was_skipp
     cluster.decide(RUN, plan("other", "2-bbbbbb"))
     own, others = "t.flights.1-aaaaaa.cuts", "t.other.2-bbbbbb.cuts"
     for worker, refused in (("w1", {own: 2, others: 9}), ("w2", {own: 1, TOPICS.plans: 4}), ("w3", {own: 50})):
-        beat = Heartbeat(worker, "1", NOW, 1, refused=refused)
+        beat = Heartbeat(worker, "1", NOW, refused=refused)
         cluster.view.read(TOPICS.heartbeats, heartbeats.encode(beat))
     cluster.exit("w3", "1")
     for offset in (7, 8, 8):
@@ -249,3 +263,13 @@ def test_status_shows_what_workers_refused_of_the_jobs_topics_and_what_was_skipp
 
 def test_names_sort_as_people_count() -> None:
     assert sorted(["worker-10", "worker-2", "spark-1"], key=natural) == ["spark-1", "worker-2", "worker-10"]
+
+
+def test_a_job_is_in_its_state_since_the_first_status_that_says_so() -> None:
+    cluster = Cluster().decide(RUN).status("1-aaaaaa", "running", since_ms=NOW - 9_000)
+    cluster.status("1-aaaaaa", "failed", since_ms=NOW - 5_000, error="division by zero")
+    cluster.status("1-aaaaaa", "running")  # it has not heard the workers yet
+    cluster.status("1-aaaaaa", "failed", error="division by zero")
+    assert cluster.since_ms() == NOW - 5_000, "a controller that started later does not know"
+    cluster.status("1-aaaaaa", "cancelling")
+    assert cluster.since_ms() == 0

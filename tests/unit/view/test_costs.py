@@ -22,7 +22,7 @@ def cluster() -> Cluster:
 
 
 def beat(cluster: Cluster, time_ms: int, costs: Costs, worker: str = "w1", incarnation: str = "1") -> None:
-    record = Heartbeat(worker, incarnation, NOW + time_ms, 1, costs=(costs,))
+    record = Heartbeat(worker, incarnation, NOW + time_ms, costs=(costs,))
     cluster.view.read(TOPICS.heartbeats, heartbeats.encode(record))
 
 

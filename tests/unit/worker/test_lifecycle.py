@@ -73,8 +73,17 @@ def test_a_fenced_copy_that_lost_its_place_never_starts_again() -> None:
     assert core.handle(life.StillCommits()) == ()
 
 
-def test_a_copy_that_lost_track_of_its_inputs_rebuilds_from_the_log() -> None:
+@pytest.mark.parametrize("answer", [life.StillCommits(), life.CommitsNoMore()])
+def test_a_leader_that_lost_track_of_its_inputs_reads_who_leads_before_it_rebuilds(answer: life.Event) -> None:
     core = after(*UP)
+    lost = (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.DROP_IMAGE, A.READ_DECISIONS, A.REPORT)
+    assert core.handle(life.InputBroken("a gap")) == lost
+    assert core.handle(answer) == (A.RESTORE,)
+    assert core.state is State.RESTORING
+
+
+def test_a_standby_that_lost_track_of_its_inputs_rebuilds_from_the_log() -> None:
+    core = after(*UP, life.Placed(2, HOT))
     assert core.handle(life.InputBroken("a gap")) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.DROP_IMAGE, A.RESTORE)
     assert core.state is State.RESTORING
 

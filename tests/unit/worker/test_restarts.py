@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.checkpoints import CutsSnapshot
+from schemas.cuts import CutsSnapshot
 from services.worker.core.restarts import Restarts
 
 

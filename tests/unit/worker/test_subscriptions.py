@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog
+from services.log.memory import MemoryLog, MemoryReader
 from services.log.protocol import Chunk
 from services.worker.process.subscriptions import SharedReader
 
@@ -125,3 +126,71 @@ def test_a_partition_is_held_until_the_last_holder_lets_go() -> None:
     reader.hold(slower, WHERE, False)
     reader.poll(0)
     assert one.offsets == list(range(10))
+
+
+# -- early connection (MECHANISMS H2) ---------------------------------------------------------------------------------
+
+
+class Asked(MemoryReader):
+    """Remembers what it was asked to do."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.calls: list[str] = []
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        self.calls += ["assign"] if positions else []
+        super().assign(positions)
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        self.calls += ["pause"] if partitions else []
+        super().pause(partitions)
+
+    def unassign(self, partitions: Iterable[Partition]) -> None:
+        gone = list(partitions)
+        self.calls += ["unassign"] if gone else []
+        super().unassign(gone)
+
+
+def test_who_is_connected_hears_nothing_until_he_reads_and_then_from_where_he_says() -> None:
+    asked = Asked(a_long_log())
+    reader, one = SharedReader(asked), Heard()
+    reader.connect(one, {WHERE: 2})
+    reader.connect(one, {WHERE: 3})
+    reader.poll(0)
+    assert (asked.calls, one.offsets, one.ends) == (["assign", "pause"], [], [])
+    reader.add(one, {WHERE: 7})
+    reader.poll(0)
+    assert one.offsets == [7, 8, 9]
+
+
+def test_who_reads_no_more_stays_connected() -> None:
+    asked = Asked(a_long_log())
+    reader, one = SharedReader(asked), Heard()
+    reader.connect(one, {WHERE: 2})
+    reader.add(one, {WHERE: 7})
+    reader.poll(0)
+    del asked.calls[:]
+    reader.remove(one)
+    assert asked.calls == ["assign", "pause"]
+    reader.poll(0)
+    reader.disconnect(one)
+    assert (asked.calls[2:], one.offsets) == (["unassign"], [7, 8, 9])
+
+
+def test_who_connects_stops_nobody_who_reads() -> None:
+    reader, one, another = SharedReader(a_long_log().reader("r")), Heard(), Heard()
+    reader.add(one, {WHERE: 0})
+    reader.connect(another, {WHERE: 0})
+    reader.poll(0)
+    assert (one.offsets, another.offsets) == (list(range(10)), [])
+    reader.disconnect(another)
+    reader.remove(one)
+    reader.connect(another, {WHERE: 0})
+    reader.add(one, {WHERE: 8})
+    reader.poll(0)
+    assert (one.offsets[10:], another.offsets) == ([8, 9], [])
+    reader.disconnect(another)
+    reader.add(another, {WHERE: 9})
+    reader.poll(0)
+    assert another.offsets == [9]

@@ -9,24 +9,27 @@ from services.worker.unit.takeover import Takeover
 
 @dataclass
 class Copy:
+    began: int = 0
     out: int = 0
     busy: bool = False
 
 
 def test_each_phase_ends_when_what_it_waits_for_is_there() -> None:
-    copy, takeover = Copy(out=7, busy=True), Takeover(placed_ms=100)
+    copy, takeover = Copy(out=0, busy=True), Takeover(placed_ms=100, reached=7)
     assert not takeover.look(copy, 130)
     assert takeover.phases == {"activation": 30}
     copy.busy = False
     assert not takeover.look(copy, 150)
     assert takeover.phases == {"activation": 30, "replay": 20}, "replay is counted from when it works"
-    copy.out += 1
+    copy.out = 7
+    assert not takeover.look(copy, 180), "its outputs are open, and nothing of its own is out"
+    copy.out = 8
     assert takeover.look(copy, 190)
     assert takeover.phases == {"activation": 30, "replay": 20, "first_output": 90}
 
 
 def test_what_went_out_before_is_no_output_of_the_takeover() -> None:
-    copy, takeover = Copy(out=7), Takeover(placed_ms=0)
+    copy, takeover = Copy(began=7, out=7), Takeover(placed_ms=0)
     assert not takeover.look(copy, 1)
     assert not takeover.look(copy, 5_000)
     assert "first_output" not in takeover.phases

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import polars as pl
 import pytest
@@ -18,7 +20,9 @@ from services.kernel.errors import InvalidRecord
 from services.kernel.plans.layout import TaskLayout
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
+from services.worker.core.spent import Spent
 from services.worker.sinks.delivery import Batch, Delivery
+from services.worker.sinks.meter import Meter, size_about
 from services.worker.sinks.position import Positions
 from services.worker.sinks.too_large import ROW_BYTES, split_large, stands_for
 
@@ -32,6 +36,12 @@ def positions(log: MemoryLog) -> Positions:
     return Positions(
         log, "u", Partition(TOPICS.delivered, 0), Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None
     )
+
+
+def meter(spent: Spent) -> Meter:
+    """Each look at a clock is a millisecond later, and half a millisecond of CPU time."""
+    times = [itertools.count(0.0, 1.0), itertools.count(0.0, 0.5)]
+    return Meter(spent, *(partial(next, one) for one in times))
 
 
 class Strict(MemoryTransactor):
@@ -54,9 +64,18 @@ class Site:
         config = {"max.message.bytes": str(LIMIT)}
         self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
         self.errors: list[Exception] = []
+        self.spent = Spent()
         self.beside = Inline()
         self.delivery = Delivery(
-            self.log, self.beside, TOPICS, "u", 0, positions(self.log), self.errors.append, dead_letters
+            self.log,
+            self.beside,
+            TOPICS,
+            "u",
+            0,
+            positions(self.log),
+            self.errors.append,
+            meter(self.spent),
+            dead_letters,
         )
         self.delivery.open(lambda _: None)
         self.beside.poll()
@@ -92,7 +111,7 @@ def test_rows_put_aside_are_counted_beside_the_position_and_known_to_the_next_co
     site.deliver(2, "b")
     site.deliver(3, "x" * 2 * LIMIT, "y" * 2 * LIMIT)
     assert site.delivery.too_large == 3
-    successor = Delivery(site.log, site.beside, TOPICS, "u", 0, positions(site.log), site.errors.append)
+    successor = Delivery(site.log, site.beside, TOPICS, "u", 0, positions(site.log), site.errors.append, meter(Spent()))
     successor.open(lambda _: None)
     site.beside.poll()
     assert (successor.delivered, successor.too_large) == (3, 3)
@@ -116,6 +135,29 @@ def test_a_replay_finds_a_row_that_was_put_aside_neither_lost_nor_twice() -> Non
     assert not comparison.excuse(1, lambda row: stands_for(letter, row.value)), "once"
     comparison.finish()
     assert comparison.counts == Counts(results=2)
+
+
+def test_transactions_are_counted_with_what_they_cost_and_what_they_deliver() -> None:
+    site = Site()
+    site.deliver(1, "a", "b")
+    assert (site.spent.transactions, site.spent.aborted) == (1, 0)
+    assert (site.spent.transaction_ms, site.spent.transaction_cpu_ms) == (1.0, 0.5)
+    assert site.spent.sink_bytes == {"all": 2 * len('{"t":"a"}')}
+    site.deliver(2, "x" * 2 * LIMIT, "c")
+    assert (site.spent.transactions, site.spent.aborted) == (2, 1), "made once more, without the row"
+
+
+def test_a_transaction_that_fails_is_aborted_and_delivers_nothing() -> None:
+    site = Site(dead_letters=False)
+    site.deliver(1, "x" * 2 * LIMIT)
+    assert (site.spent.transactions, site.spent.aborted, site.spent.sink_bytes) == (0, 2, {})
+    assert site.spent.transaction_ms == 1.0
+
+
+def test_bytes_of_many_rows_go_by_the_mean_of_some() -> None:
+    assert size_about([]) == 0
+    assert size_about([b"abc", None]) == 3
+    assert size_about([b"x" * 10] * 100_000) == 1_000_000
 
 
 def test_where_errors_are_to_stop_the_job_it_stops_with_the_reason() -> None:

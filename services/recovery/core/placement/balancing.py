@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from services.recovery.core.placement.domains import ZONE, Domains
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -20,16 +22,21 @@ class Host:
     worker: str
     zone: str
     slots: int
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one unit runs. others: where its other copies are. fits: workers that may take it over now."""
+    """Where one unit runs. others: where its other copies are. fits: workers that may take it over now.
+
+    spread: what its copies are kept apart by.
+    """
 
     unit: str
     active: str
     others: tuple[str, ...] = ()
     fits: frozenset[str] = frozenset()
+    spread: str = ZONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +106,14 @@ def _moves(placement: Placement, load: _Load) -> Iterator[tuple[int, bool, float
 
 
 def _dropped(placement: Placement, worker: str, load: _Load) -> str | None:
-    """The worker whose copy goes, as recovery will decide it; None: both copies that stay would share a zone."""
+    """The worker whose copy goes, as recovery will decide it; None: both copies that stay would share a domain."""
     if worker in placement.others or not placement.others:
         return placement.active
-    zone = load.hosts[worker].zone
-    zones = {one: load.hosts[one].zone if one in load.hosts else "" for one in (placement.active, *placement.others)}
-    standby = placement.others[0]
-    if not zone or zones[standby] != zone:
+    known = load.hosts.items()
+    domains = Domains({name: host.zone for name, host in known}, {name: host.host for name, host in known})
+    new, standby = domains.of(worker, placement.spread), placement.others[0]
+    if domains.of(standby, placement.spread) != new:
         return placement.active
-    if zones[placement.active] != zone:
+    if domains.of(placement.active, placement.spread) != new:
         return standby
     return None

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from schemas.assignments import job_key_of
+from services.recovery.core.placement.domains import ZONE, Domains
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +23,26 @@ class Candidate:
     incarnation: str
     zone: str
     slots: int
+    host: str = ""
 
 
 class Room:
     """The load of each worker and zone while units are placed.
 
     Args:
-        zones: of workers that hold copies but are no candidates.
+        zones, hosts: of workers that hold copies but are no candidates.
     """
 
-    def __init__(self, candidates: Iterable[Candidate], zones: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        candidates: Iterable[Candidate],
+        zones: Mapping[str, str] | None = None,
+        hosts: Mapping[str, str] | None = None,
+    ) -> None:
         self._candidates = sorted(candidates, key=lambda candidate: candidate.worker)
         self._zones = {**(zones or {}), **{candidate.worker: candidate.zone for candidate in self._candidates}}
+        machines = {**(hosts or {}), **{candidate.worker: candidate.host for candidate in self._candidates}}
+        self._domains = Domains(self._zones, machines)
         self._load: Counter[str] = Counter()
         self._of_job: Counter[tuple[str, str]] = Counter()
         self._of_job_in_zone: Counter[tuple[str, str]] = Counter()
@@ -53,18 +62,22 @@ class Room:
         self._of_job[job, worker] += copies
         if worker in self._zones:
             self._of_job_in_zone[job, self._zones[worker]] += copies
-        if backs:
-            self._backed[worker, self._domain(backs)] += copies
+        for domain in self._domains.all_of(backs) if backs else ():
+            self._backed[worker, domain] += copies
 
     def for_primary(self, unit: str, without: Collection[str] = ()) -> Candidate | None:
         """A place for the unit's only copy, not on the workers named; whoever takes it calls `hold`."""
         fitting = (candidate for candidate in self._candidates if candidate.worker not in without)
         return min(fitting, key=lambda candidate: self._as_primary(unit, candidate), default=None)
 
-    def for_secondary(self, unit: str, primary: str) -> Candidate | None:
-        """A place for the unit's secondary, never on the worker of its primary; whoever takes it calls `hold`."""
+    def for_secondary(self, unit: str, primary: str, spread: str = ZONE) -> Candidate | None:
+        """A place for the unit's secondary, never on the worker of its primary; whoever takes it calls `hold`.
+
+        Args:
+            spread: what the unit's copies are kept apart by.
+        """
         fitting = (candidate for candidate in self._candidates if candidate.worker != primary)
-        return min(fitting, key=lambda candidate: self._as_secondary(unit, primary, candidate), default=None)
+        return min(fitting, key=lambda candidate: self._as_secondary(primary, candidate, spread), default=None)
 
     def _as_primary(self, unit: str, candidate: Candidate) -> tuple[float, int, int, str]:
         """Share of its slots in use, units of the same job in its zone and on it, name."""
@@ -76,18 +89,13 @@ class Room:
             candidate.worker,
         )
 
-    def _as_secondary(self, unit: str, primary: str, candidate: Candidate) -> tuple[bool, bool, int, float, str]:
+    def _as_secondary(self, primary: str, candidate: Candidate, spread: str) -> tuple[bool, bool, int, float, str]:
         """In the primary's domain, full, how many primaries of that domain it backs, share of slots in use, name."""
-        domain = self._domain(primary)
+        domain = self._domains.of(primary, spread)
         return (
-            self._domain(candidate.worker) == domain,
+            self._domains.of(candidate.worker, spread) == domain,
             self._load[candidate.worker] >= candidate.slots,
             self._backed[candidate.worker, domain],
             self._load[candidate.worker] / candidate.slots,
             candidate.worker,
         )
-
-    def _domain(self, worker: str) -> str:
-        """The failure domain: the zone, or the worker alone where no zone is given."""
-        zone = self._zones.get(worker, "")
-        return f"zone {zone}" if zone else f"worker {worker}"

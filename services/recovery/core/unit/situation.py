@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from schemas.assignments import PRIMARY, Change, Copy, Flags
 from schemas.heartbeats import CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
+from services.recovery.core.placement.domains import Domains
 from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
+from services.recovery.core.unit.crashes import MOST_CRASHES, OF_LOADING, Crash
 from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
 from services.recovery.core.unit.terms import Asked, AskedMove, Terms, Want
 
@@ -18,6 +20,12 @@ CALM_US = 1_000_000
 
 HEARD_US = 2_000_000
 """A worker that a replica has not heard by then, after a move to it was asked for, does not answer."""
+
+SUSPECT_US = 10_000_000
+"""A unit that may have ended its worker waits at most so long until every other one is protected again."""
+
+STATUS_US = 250_000
+"""By then the status of a process that has died is known, or nobody says it."""
 
 MOVE_US = 60_000_000
 """A new copy that has not caught up by then is given up."""
@@ -91,7 +99,8 @@ class Situation:
 
     offset: of the change in `assignments`. age_us: since this replica read it. asked: the scheme asked for last.
     asked_move: the move asked for last, and for how long this replica knows of it. relief: the worker to which balance
-    wants the unit moved. want: what its job wants of it.
+    wants the unit moved. want: what its job wants of it. crash: what its workers ended at, unless it has come further
+    since; crash_age_us: since the last of these. others_safe: whether every other unit is protected.
     """
 
     change: Change
@@ -105,6 +114,9 @@ class Situation:
     asked_move_age_us: int = 0
     relief: str = ""
     want: Want | None = None
+    crash: Crash | None = None
+    crash_age_us: int = 0
+    others_safe: Callable[[], bool] = lambda: True
 
     @property
     def stance(self) -> Stance:
@@ -146,8 +158,10 @@ class Situation:
 
     @property
     def wanted(self) -> bool:
-        """It is to have copies, has none, and every worker that could take one was heard."""
-        return self.want is not None and self.want.placed and not self.change.copies and self.detector.listened
+        """It is to have copies, has none, and every worker that could take one was heard; not in quarantine."""
+        if self.want is None or not self.want.placed or self.change.deadly is not None:
+            return False
+        return not self.change.copies and self.detector.listened
 
     @property
     def new(self) -> bool:
@@ -165,6 +179,49 @@ class Situation:
         """It has more copies than the table has rows for: the doing of a version that knows why."""
         return len(self.change.copies) > MOST[self.stance]
 
+    # -- what its workers died of --------------------------------------------------------------------------------------
+
+    @property
+    def deadly(self) -> bool:
+        """Its workers ended at the same place, again and again. While a copy runs, others that cannot be loaded are
+        not needed."""
+        if self.crash is None or self.crash.count < MOST_CRASHES:
+            return False
+        return self.crash.batch > 0 or self.crash.what not in OF_LOADING or not self._runs
+
+    @property
+    def unloadable(self) -> bool:
+        """No further copy is loaded beside the one that runs."""
+        return self.crash is not None and self.crash.what in OF_LOADING and self.crash.count >= MOST_CRASHES
+
+    @property
+    def suspect(self) -> bool:
+        """It may end the next worker, too, so it waits until no other unit loses both of its copies by that.
+
+        A first crash by a signal from outside says nothing; how it was is known a moment later.
+        """
+        return (self._crashed_lately or self._hangs) and not self.others_safe()
+
+    @property
+    def _crashed_lately(self) -> bool:
+        if self.crash is None or self.crash_age_us >= SUSPECT_US:
+            return False
+        unknown = self.crash.status is None and self.crash_age_us < STATUS_US
+        return self.crash.count > 1 or self.crash.by_itself or unknown
+
+    @property
+    def _hangs(self) -> bool:
+        """The loop of its primary's worker hangs, and in its work."""
+        copies = self.change.copies[:1]
+        turns = (self.detector.turn(copy.worker, copy.incarnation) for copy in copies)
+        within = any(turn is not None and turn.unit == self.change.unit for turn in turns)
+        return within and self.detector.silent_us(self.primary.worker) < SUSPECT_US
+
+    @property
+    def _runs(self) -> bool:
+        reports = (self.report(copy) for copy in self.change.copies if not self.gone(copy))
+        return any(report is not None and report.state == "running" for report in reports)
+
     # -- what the detector says of a copy -----------------------------------------------------------------------------
 
     def report(self, copy: Copy) -> CopyState | None:
@@ -177,17 +234,29 @@ class Situation:
         return misses is not None and self.detector.misses(copy.worker, copy.incarnation) >= misses
 
     def lost(self, copy: Copy) -> bool:
-        """Gone, and not worth waiting for: without misses the scheme waits for the worker to return."""
+        """Gone, and not worth waiting for: without misses the scheme waits for the worker to return as it was."""
         if self.misses is not None:
             return self.gone(copy)
-        return self.returned(copy) or self.detector.silent_us(copy.worker) >= self.terms.fail_stop_us
+        return (
+            self.returned(copy)
+            or self._lives_otherwise(copy)
+            or self.detector.silent_us(copy.worker) >= self.terms.fail_stop_us
+        )
 
     def returned(self, copy: Copy) -> bool:
-        """A later incarnation of its worker lives."""
+        """A later incarnation of its worker lives, and can take the unit."""
         return self.successor(copy) is not None
 
     def successor(self, copy: Copy) -> Heartbeat | None:
-        """The later incarnation of its worker, if that lives."""
+        """The later incarnation of its worker, if that lives and has the plan's versions."""
+        beat = self._later(copy)
+        return beat if beat is not None and self.terms.fits(beat.versions) else None
+
+    def _lives_otherwise(self, copy: Copy) -> bool:
+        """A later incarnation lives, with other versions: it would refuse the unit, and is never silent."""
+        return self._later(copy) is not None and not self.returned(copy)
+
+    def _later(self, copy: Copy) -> Heartbeat | None:
         alive = (beat for beat in self.detector.alive() if beat.worker == copy.worker)
         return next((beat for beat in alive if beat.incarnation > copy.incarnation), None)
 
@@ -199,8 +268,12 @@ class Situation:
     def _loss(self, copy: Copy) -> str:
         if self.misses is None and self.returned(copy):
             return f"worker {copy.worker} returned"
+        if self.misses is None and self._lives_otherwise(copy):
+            return f"worker {copy.worker} returned with other library versions than the plan"
         if self.misses is not None and self.detector.ended(copy.worker, copy.incarnation):
             return f"worker {copy.worker} ended"
+        if turn := self.detector.turn(copy.worker, copy.incarnation):
+            return f"worker {copy.worker} {turn}"
         return f"worker {copy.worker} silent for {max(self.detector.silent_us(copy.worker), 0) / 1_000_000:.1f} s"
 
     def silent(self, copy: Copy) -> bool:
@@ -340,15 +413,15 @@ class Situation:
 
     @property
     def staying(self) -> Copy | None:
-        """The copy that stays beside the new one: the secondary, or the old primary; in another zone, if one is."""
+        """The copy that stays beside the new one: the secondary, or the old primary; in another domain, if one is."""
         if self.target is Rung.ABSENT:
             return None
         kept = [copy for copy in self.others if copy.worker != self.change.moving and not self.gone(copy)]
         if not self.leaving(self.primary):
             kept.append(Copy(self.primary.worker, self.primary.incarnation, self.target_flags))
-        zones = self.detector.zones()
-        new = zones.get(self.arriving.worker, "")
-        return next((copy for copy in kept if not new or zones.get(copy.worker) != new), kept[0] if kept else None)
+        domains, spread = Domains(self.detector.zones(), self.detector.hosts()), self.terms.spread
+        new = domains.of(self.arriving.worker, spread)
+        return next((copy for copy in kept if domains.of(copy.worker, spread) != new), kept[0] if kept else None)
 
     @property
     def overdue(self) -> bool:

@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from schemas.assignments import Change, Copy
+from schemas.assignments import Change, Copy, Deadly
 from services.recovery.core.unit import moving
 from services.recovery.core.unit.changing import next_step
 from services.recovery.core.unit.moving import Copies, Rooms
@@ -26,6 +26,7 @@ class Sign(Enum):
     """What the log, the detector or the reports say of a unit; the value begins the reason of the record."""
 
     UNWANTED = "its job is to stop"
+    DEADLY = "its workers end at the same place again and again"
     WANTED = "its job is to run"
     UNASKED = "it was unplaced, and nobody asked for the end of its job"
     BOTH_GONE = "both copies are gone"
@@ -66,6 +67,7 @@ def _next_leader_ready(s: Situation) -> bool:
 
 SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.UNWANTED: lambda s: s.unwanted,
+    Sign.DEADLY: lambda s: s.deadly,
     Sign.WANTED: lambda s: s.wanted and s.new,
     Sign.UNASKED: lambda s: s.wanted and not s.new,
     Sign.BOTH_GONE: lambda s: all(s.gone(copy) for copy in s.change.copies),
@@ -87,7 +89,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
     Sign.MOVE_REFUSED: lambda s: bool(s.refusal),
     Sign.MOVE_ASKED: lambda s: s.movable,
-    Sign.UNPROTECTED: lambda s: s.target is not Rung.ABSENT and s.calm,
+    Sign.UNPROTECTED: lambda s: s.target is not Rung.ABSENT and s.calm and not s.unloadable,
     Sign.SECONDARY_UNWANTED: lambda s: s.gate_open and s.step is not None and s.step.rung is Rung.ABSENT,
     Sign.STEP_DUE: lambda s: s.gate_open,
     Sign.MOVE_OVERDUE: lambda s: s.overdue,
@@ -101,6 +103,7 @@ class Move(Enum):
 
     START = "placed"
     REMOVE = "unplaced"
+    QUARANTINE = "it gets no copies any more"
     SWITCH = "the secondary takes over until the primary answers"
     RESUME = "both process"
     ROLL_BACK = "the primary leads again, the secondary is suspended"
@@ -129,6 +132,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.UNPLACED, _S.WANTED): (_T.ALONE, _M.START),
     (_T.UNPLACED, _S.UNASKED): (_T.ALONE, _M.PLACE),
     **{(each, _S.UNWANTED): (_T.UNPLACED, _M.REMOVE) for each in Stance},
+    **{(each, _S.DEADLY): (_T.UNPLACED, _M.QUARANTINE) for each in Stance if each is not _T.UNPLACED},
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
     (_T.ALONE, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
@@ -189,7 +193,9 @@ def _remove(s: Situation, rooms: Rooms) -> Copies:
     return ()
 
 
-def _take_over(s: Situation, rooms: Rooms) -> Copies:
+def _take_over(s: Situation, rooms: Rooms) -> Copies | None:
+    if s.suspect:
+        return None
     return _with(s.primary, Rung.HOT), _leading(s.secondary)
 
 
@@ -201,11 +207,15 @@ def _roll_back(s: Situation, rooms: Rooms) -> Copies:
     return _leading(s.primary), Copy(s.secondary.worker, s.secondary.incarnation, s.target_flags)
 
 
-def _promote(s: Situation, rooms: Rooms) -> Copies:
+def _promote(s: Situation, rooms: Rooms) -> Copies | None:
+    if s.suspect:
+        return None
     return (_leading(s.secondary),)
 
 
-def _change_places(s: Situation, rooms: Rooms) -> Copies:
+def _change_places(s: Situation, rooms: Rooms) -> Copies | None:
+    if s.suspect:
+        return None
     return _leading(s.secondary), Copy(s.primary.worker, s.primary.incarnation, s.target_flags)
 
 
@@ -214,7 +224,7 @@ def _let_go(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _add(s: Situation, rooms: Rooms) -> Copies | None:
-    chosen = rooms().for_secondary(s.change.unit, s.primary.worker)
+    chosen = rooms().for_secondary(s.change.unit, s.primary.worker, s.terms.spread)
     first = next_step(Rung.ABSENT, s.target)
     if chosen is None or first is None:
         return None
@@ -222,7 +232,10 @@ def _add(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _place(s: Situation, rooms: Rooms) -> Copies | None:
-    """Where its worker returned, if the scheme waits for that; else wherever there is room."""
+    """Where its worker returned, if the scheme waits for that; else wherever there is room. Not yet, if the unit may
+    take the next worker down as well."""
+    if s.suspect:
+        return None
     if s.change.copies and s.misses is None and (returned := s.successor(s.primary)) is not None:
         return (_leading(returned),)
     named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
@@ -247,6 +260,7 @@ def _step(s: Situation, rooms: Rooms) -> Copies:
 MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.START: _start,
     _M.REMOVE: _remove,
+    _M.QUARANTINE: _remove,
     _M.SWITCH: _take_over,
     _M.RESUME: _resume,
     _M.ROLL_BACK: _roll_back,
@@ -312,6 +326,7 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
         asked=asked,
         moving=copies[-1].worker if after is _T.MOVING else "",
         moved=_answered(situation, sign),
+        deadly=_deadly(situation, move),
     )
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
@@ -320,11 +335,18 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
 
 def _why(s: Situation, move: Move) -> str:
     """What the sign and the move do not say."""
+    if move is _M.QUARANTINE and s.crash is not None:
+        return str(s.crash.deadly)
     if move is _M.REMOVE:
         return "" if s.want is None else s.want.reason
     if move is _M.REFUSE:
         return s.refusal
     return s.loss if move is _M.PLACE else ""
+
+
+def _deadly(s: Situation, move: Move) -> Deadly | None:
+    """A quarantine lasts until the job ends."""
+    return s.crash.deadly if move is _M.QUARANTINE and s.crash is not None else s.change.deadly
 
 
 def _asked(s: Situation, move: Move) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.plans import Plan
+from services.recovery.core.placement.domains import ZONE
 from services.recovery.core.unit.schemes import SCHEMES, Rung
 
 FAIL_STOP_S = 30.0
@@ -61,7 +62,7 @@ class Terms:
 
     misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
     versions: a worker that takes a copy has them. host: the kind of process that takes one.
-    rebalance_us: between two moves of the unit that nobody asked for.
+    rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
     """
 
     asked: Asked
@@ -71,6 +72,7 @@ class Terms:
     versions: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     rebalance_us: int = int(REBALANCE_S * 1_000_000)
+    spread: str = ZONE
 
     def target(self, scheme: str) -> Rung:
         """Where the secondary is to stand while all is well."""
@@ -90,6 +92,7 @@ class Terms:
 def terms(plan: Plan) -> dict[str, Terms]:
     """By unit key."""
     tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
+    placement: dict[str, Any] = plan.spec.get("placement") or {}
     inputs = (tolerance.get("hybrid") or {}).get("inputs", "held")
     offset = int(plan.generation.split("-")[0])
     return {
@@ -101,6 +104,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
             versions=plan.versions,
             host=unit.host,
             rebalance_us=int(float(tolerance.get("rebalance_period_s") or REBALANCE_S) * 1_000_000),
+            spread=placement.get("spread_by") or ZONE,
         )
         for unit in plan.units
     }

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.cuts import END_WATERMARK
 from schemas.frames import FLAG_END, Header
+from services.kernel.dataflow import merging
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import Divergence, FramesMissing, StateCorrupted
 
@@ -277,3 +278,82 @@ def test_reading_again_from_the_position_finds_all_later_batches(done: int, data
     for offset in range(first.position(), len(log)):
         again.offer(offset, log[offset])
     assert [content(again, b) for b in range(done + 1, 7)] == [content(first, b) for b in range(done + 1, 7)]
+
+
+# -- room -------------------------------------------------------------------------------------------------------------
+
+
+class Log:
+    """A partition, and a copy that reads it, with room for few batches."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, batches: int = 4, size: int = 1_000) -> None:
+        monkeypatch.setattr(merging, "MAX_AHEAD_BATCHES", batches)
+        monkeypatch.setattr(merging, "MAX_AHEAD_BYTES", size)
+        self.frames: list[bytes] = []
+        self.next = self.reread = 0
+        self.partition = opened()
+
+    def put(self, writer: int, *batches: int, **more: int) -> None:
+        self.frames += [frame(writer, batch, **more) for batch in batches]  # type: ignore[arg-type]
+
+    def read(self) -> None:
+        while self.next < len(self.frames):
+            self.partition.offer(self.next, self.frames[self.next])
+            self.next += 1
+        if (offset := self.partition.rewind()) is not None:
+            self.reread += 1
+            self.next = offset
+
+    def process(self) -> list[tuple[int, list[bytes]]]:
+        """All that can be, as batch and payloads."""
+        done, batch = [], self.partition._done
+        for _ in range(1_000):
+            self.read()
+            if self.partition.ready(batch + 1):
+                batch += 1
+                done.append((batch, content(self.partition, batch)))
+        return done
+
+
+def test_while_a_writer_is_away_the_others_frames_take_bounded_room_and_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(monkeypatch)
+    log.put(0, *range(1, 101))
+    log.process()
+    held = log.partition._writers[0].batches
+    assert len(held) == 4
+    assert log.reread == 0, "there is no room yet"
+    log.put(1, *range(1, 101))
+    done = log.process()
+    assert [batch for batch, _ in done] == list(range(1, 101))
+    assert all(payloads == [f"0/{b}/0".encode(), f"1/{b}/0".encode()] for b, payloads in done)
+    assert log.reread > 10
+    assert log.partition.bytes == 0
+
+
+def test_room_is_counted_in_bytes_too_but_the_next_batch_always_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(monkeypatch, batches=1_000, size=20)
+    log.put(0, *range(1, 50))
+    log.process()
+    assert len(log.partition._writers[0].batches) == 2
+    assert log.partition.bytes == 10
+    log.put(1, *range(1, 50))
+    assert [batch for batch, _ in log.process()] == list(range(1, 50))
+
+
+def test_a_marker_leaves_out_nothing_that_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a copy reads that begins at the position is all that the batches behind it need."""
+    log = Log(monkeypatch)
+    log.put(0, *range(1, 21))
+    log.put(1, *range(1, 3))
+    log.process()
+    position = log.partition.position()
+    assert position == 2, "of batch 3, the first that is not done"
+    fresh = InputPartition("data[0]", (0, 1), GENERATION, 2, position)
+    log.put(1, *range(3, 21))
+    for offset in range(position, len(log.frames)):
+        fresh.offer(offset, log.frames[offset])
+    log.partition = fresh
+    log.next = len(log.frames)
+    assert [batch for batch, _ in log.process()] == list(range(3, 21))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.checkpoints import TaskCuts
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, TaskCuts
 from services.kernel.dataflow.watermark import followed, of_partitions
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from schemas.checkpoints import CutsSnapshot
-from schemas.cuts import LOADED_WATERMARK, Beginning, Control, Cut, Range, Replaced, decode, encode
+from schemas.cuts import LOADED_WATERMARK, Beginning, Control, Cut, CutsSnapshot, Range, Replaced, decode, encode
 from schemas.decided import Id
 from services.kernel.logs.cuts import CutLog, Share, beginning
 

@@ -23,9 +23,13 @@ from schemas.assignments import (
     Snapshot,
     Standing,
 )
+from schemas.retired import Retired
 from schemas.topics import ClusterTopics, Partition
-from services.kernel.logs.standings import KEPT_CHANGES, Standings, base_of, begun, plausible
-from services.log.assignments import FIRST_STRETCH, LAST_STRETCH, read_standings
+from services.kernel.logs.past import REMEMBERED
+from services.kernel.logs.snapshots import base_of
+from services.kernel.logs.standings import Standings, plausible
+from services.log.assignments import ASSIGNMENTS, FIRST_STRETCH, read_standings
+from services.log.late import LAST_STRETCH, begun
 from services.log.memory import MemoryLog
 
 WHERE = Partition(ClusterTopics().assignments, 0)
@@ -41,7 +45,11 @@ goals = st.builds(
     asked=st.integers(-1, 4),
 )  # fmt: skip
 """Some stops name no command that could have asked for them."""
-entries = st.one_of(changes, changes, goals)
+retirements = st.builds(
+    Retired, st.integers(0, 3), st.lists(st.sampled_from(["0-a", "1-b", "0-aaaaaa"]), unique=True).map(tuple)
+)
+entries = st.one_of(changes, changes, goals, retirements)
+Entry = Change | Goal | Retired
 histories = st.lists(st.lists(entries, min_size=1, max_size=3), max_size=40)
 
 
@@ -52,13 +60,14 @@ def fold(records: Sequence[Assignment], standings: Standings | None = None) -> S
     return standings
 
 
-def recorded(history: Sequence[Sequence[Change | Goal]]) -> list[Assignment]:
+def recorded(history: Sequence[Sequence[Entry]]) -> list[Assignment]:
     return [
         Assignment(
             "a",
             0,
             tuple(one for one in each if isinstance(one, Change)),
             goals=tuple(one for one in each if isinstance(one, Goal)),
+            retired=next((one for one in each if isinstance(one, Retired)), None),
         )
         for each in history
     ]
@@ -82,7 +91,7 @@ def logged(*records: Assignment | bytes) -> MemoryLog:
 
 @given(histories, st.data())
 def test_folded_from_a_snapshot_units_stand_as_folded_from_the_start(
-    history: list[list[Change | Goal]], data: st.DataObject
+    history: list[list[Entry]], data: st.DataObject
 ) -> None:
     records = recorded(history)
     upto = data.draw(st.integers(0, len(records)))
@@ -92,7 +101,7 @@ def test_folded_from_a_snapshot_units_stand_as_folded_from_the_start(
 
 @given(histories, st.data())
 def test_a_true_snapshot_of_any_moment_agrees_and_a_changed_one_differs(
-    history: list[list[Change | Goal]], data: st.DataObject
+    history: list[list[Entry]], data: st.DataObject
 ) -> None:
     records = recorded(history)
     upto = data.draw(st.integers(0, len(records)))
@@ -117,7 +126,7 @@ def test_records_below_the_snapshot_change_nothing() -> None:
 
 
 def test_a_snapshot_of_before_what_is_known_is_neither_right_nor_wrong() -> None:
-    records = [placed(epoch) for epoch in range(1, KEPT_CHANGES + 50)]
+    records = [placed(epoch) for epoch in range(1, REMEMBERED + 50)]
     early, late = fold(records[:10]).snapshot(), fold(records[:100]).snapshot()
     assert fold(records).check(len(records), early) is None
     assert fold(records).check(len(records), late) is True
@@ -137,13 +146,14 @@ def test_a_snapshot_that_cannot_be_true_is_no_beginning() -> None:
 
 def test_the_last_snapshot_but_one_is_begun_with_and_the_last_compared() -> None:
     first, second = Snapshot(2, ()), Snapshot(5, ())
-    assert base_of([(3, first), (6, second)], 0) == first
-    assert base_of([(3, first), (6, second)], 3) == second
-    assert base_of([(3, first), (6, second), (7, Snapshot(70, ()))], 0) == first
-    assert base_of([], 0) is None
-    assert begun([(6, stated(second))], first) is not None
+    assert base_of([(3, first), (6, second)], 0, plausible) == first
+    assert base_of([(3, first), (6, second)], 3, plausible) == second
+    assert base_of([(3, first), (6, second), (7, Snapshot(70, ()))], 0, plausible) == first
+    assert base_of([], 0, plausible) is None
+    unreadable = [b""] * 6
+    assert begun(list(logged(*unreadable, stated(second)).scan(WHERE)), first, ASSIGNMENTS) is not None
     forged = Snapshot(5, (Standing(1, Change(UNITS[0], 9)),))
-    assert begun([(6, stated(forged))], first) is None
+    assert begun(list(logged(*unreadable, stated(forged)).scan(WHERE)), first, ASSIGNMENTS) is None
 
 
 def test_the_first_goal_counts_until_the_first_stop_which_is_final() -> None:

@@ -1,0 +1,43 @@
+"""Which generations of jobs a decided log has let go, so that its snapshots do not grow with the age of a cluster.
+
+Source: PROTOCOL 1; docs/decisions/0055-decided-logs-are-trimmed.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from schemas.reading import Count
+
+
+class Retired(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of all generations submitted below the offset `below` of `jobs.submit`, only `kept` still count.
+
+    What is said of any other one is invalid for ever, however late it is said: no reader needs to remember their names.
+    """
+
+    below: Count = 0
+    kept: tuple[str, ...] = ()
+
+    def has(self, generation: str) -> bool:
+        """Whether this generation is retired. One without an offset never is: it is no job's."""
+        offset = submitted(generation)
+        return offset is not None and offset < self.below and generation not in self.kept
+
+    def joined(self, other: Retired, held: Collection[str] = ()) -> Retired:
+        """What either has retired, but for generations that are `held` and so cannot be retired yet.
+
+        The order does not matter, nor how often: authors who know less than others take nothing back.
+        """
+        below = max(self.below, other.below)
+        known = {*self.kept, *other.kept, *held}
+        kept = (g for g in known if g in held or not (self.has(g) or other.has(g)))
+        return Retired(below, tuple(sorted(g for g in kept if (submitted(g) or 0) < below)))
+
+
+def submitted(generation: str) -> int | None:
+    """The offset of its JobSpec in `jobs.submit`; None: it is no generation."""
+    offset = generation.partition("-")[0]
+    return int(offset) if offset.isascii() and offset.isdecimal() and len(offset) <= 18 else None

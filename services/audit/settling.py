@@ -1,0 +1,71 @@
+"""From which batch on a replay can be compared that begins with empty state, in the middle of a job.
+
+Source: PROTOCOL 14.2, JOBS "replay". The cut log of a running job is kept for `replay_horizon_s`. A window whose
+records were all cut within that time is computed as it was; what came before has gone once the watermark has passed all
+that a window may hold of it. State without such a bound cannot be computed from the middle of a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from schemas.cuts import NO_WATERMARK, Cut, CutsSnapshot, TaskCuts
+from schemas.plans import Plan
+from services.kernel.dataflow.closing import closing_us
+from services.kernel.errors import CommandFailed
+from services.kernel.operators.catalogue import KINDS
+
+_HINT = "`keep_cuts: true` in the job file keeps all that a replay needs"
+
+
+def check_settles(plan: Plan, first: int) -> None:
+    """Raises CommandFailed if something that the job computes depends on batches up to `first`, for ever."""
+    tables = [name for name, source in plan.spec["sources"].items() if source.get("table")]
+    spark = [one.operator for one in plan.spark]
+    kept = [one.name for one in plan.operators if _unbounded(one.kind, one.params)]
+    if names := sorted({*tables, *spark, *kept}):
+        raise CommandFailed(
+            f"the cut log begins behind batch {first}, and what {', '.join(names)} holds depends on all that came "
+            "before: it cannot be computed again",
+            _HINT,
+        )
+
+
+def _unbounded(kind: str, params: Mapping[str, object]) -> bool:
+    """Whether an operator keeps something of a record for ever, or nobody knows for how long."""
+    found = KINDS[kind]
+    code = getattr(found, "code", None)
+    if not getattr(found, "stateful", lambda _: False)(params):
+        return False
+    return found.horizon_us(params) is None or bool(code is not None and code(params))
+
+
+class Settling:
+    """Follows a replay that begins with empty state behind some batch.
+
+    Args:
+        base: the cut log before the first record that is left. tables: source tasks whose watermark does not count.
+    """
+
+    def __init__(self, plan: Plan, base: CutsSnapshot) -> None:
+        self._plan = plan
+        self._tasks: dict[str, TaskCuts | Cut] = dict(base.tasks)
+        self._needed: int | None = None
+
+    def passes(self, cut: Cut) -> None:
+        """A cut of a batch that is not computed."""
+        self._tasks[cut.task] = cut
+
+    def settled(self, taken: Iterable[Cut]) -> bool:
+        """Whether the next batch is computed as it was. taken: its cuts."""
+        if self._needed is None:
+            self._needed = self._watermark_needed()
+        settled = min((one.watermark for one in self._tasks.values()), default=NO_WATERMARK) >= self._needed
+        self._tasks |= {cut.task: cut for cut in taken}
+        return settled
+
+    def _watermark_needed(self) -> int:
+        """At which no operator holds anything of what was not computed; any, if none holds a record."""
+        times = (r.newest_us for one in self._tasks.values() for r in one.ranges)
+        newest = max((time for time in times if time is not None), default=None)
+        return NO_WATERMARK if newest is None else closing_us(self._plan.operators, newest)

@@ -1,0 +1,67 @@
+"""What outlives a job: its dead letters, until Kafka has deleted the last of them by age.
+
+Source: PROTOCOL 1. A dead letter is kept for the same time whether its job runs or has ended. The topic goes once it
+holds none that is younger; nobody needs to remember when the job ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from schemas.topics import ClusterTopics, JobTopics, Partition
+from services.log.protocol import Log
+
+DEAD_LETTERS = "dead-letters"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The dead letters of a job. until_ms: time of day when the last one is old enough; None: there are none."""
+
+    topics: JobTopics
+    until_ms: int | None
+
+    def over(self, now_ms: int) -> bool:
+        """Nothing is left to keep."""
+        return self.until_ms is None or self.until_ms <= now_ms
+
+
+def kept(log: Log, cluster: ClusterTopics, present: Collection[str]) -> Iterator[Kept]:
+    """Of each job whose dead letters are on Kafka, and whose cuts are not: those of a replay stay together. Blocks.
+
+    Args:
+        present: topics there are.
+    """
+    for name in sorted(present):
+        owner = cluster.owner(name)
+        job, _, generation = (owner or "").partition("@")
+        if not generation:
+            continue
+        own = cluster.job(job, generation)
+        if name == own.dead_letters and own.cuts not in present:
+            yield Kept(own, until_ms(log, own))
+
+
+def until_ms(log: Log, own: JobTopics) -> int | None:
+    """Until when the dead letters of a job are kept, time of day; None: there are none. Blocks."""
+    last = log.last(Partition(own.dead_letters, 0))
+    if last is None:
+        return None
+    keeps_ms = int(log.config(own.dead_letters).get("retention.ms", 0))
+    return last.timestamp()[1] + keeps_ms
+
+
+def delete_over(
+    log: Log, cluster: ClusterTopics, now_ms: int, ended: Callable[[str], bool] = lambda generation: True
+) -> list[str]:
+    """Deletes the dead letters that need be kept no longer; the topics that were. Blocks.
+
+    Args:
+        ended: whether a generation, of which other topics are gone, is over: one that begins has not all of them yet.
+    """
+    present = log.topics()
+    over = [one.topics for one in kept(log, cluster, present) if ended(one.topics.generation) and one.over(now_ms)]
+    names = [name for own in over for name in (own.dead_letters, own.replayed.name) if name in present]
+    log.delete(names)
+    return names

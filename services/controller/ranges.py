@@ -1,0 +1,60 @@
+"""Which records of the users' topics make up a batch, as the cut log says it.
+
+Source: PROTOCOL 3. Asked when a batch ends every worker that does it, for people: nothing follows from the answer.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas import cuts
+from schemas.cuts import Cut, Range
+from schemas.decided import Id
+from schemas.plans import Plan
+from schemas.topics import Partition
+from services.kernel.plans.layout import task_name
+from services.log.protocol import Log
+
+STRETCHES = (256, 4_096, 65_536)
+"""Records before the end of the cut log that are read, more if it is not among them: a batch that ends its worker is
+one of the last."""
+
+
+def records_of(log: Log, plan: Plan, cut_log: Partition, batch: int) -> str:
+    """Such as `flights[0] 120-179, flights[1] 88-140`, both ends included; blocks.
+
+    Of a batch that is not cut yet what would begin it: a record that ends its worker when it is decoded is never cut.
+    """
+    topics = {task_name(one.operator, index): one.topic for one in plan.sources for index in range(len(one.owners))}
+    (start,), (end,) = log.offsets([cut_log], "start").values(), log.offsets([cut_log], "end").values()
+    found: dict[str, Cut] = {}
+    for stretch in STRETCHES:
+        begin = max(start, end - stretch)
+        found = _cuts_upto(log, cut_log, begin, batch)
+        if begin == start or (len(found) == len(topics) and any(one.batch == batch for one in found.values())):
+            break
+    known = [(topics[task], cut) for task, cut in sorted(found.items()) if task in topics]
+    texts = [_text(topic, one, cut.batch == batch) for topic, cut in known for one in cut.ranges]
+    return ", ".join(filter(None, texts))
+
+
+def _cuts_upto(log: Log, cut_log: Partition, begin: int, batch: int) -> dict[str, Cut]:
+    """The last cut of each task up to the batch, of those that follow on the one before."""
+    last: dict[str, Id] = {}
+    found: dict[str, Cut] = {}
+    for message in log.scan(cut_log, begin):
+        try:
+            record = cuts.decode(message.value() or b"")
+        except msgspec.DecodeError:
+            continue
+        if not isinstance(record, Cut) or record.batch > batch:
+            continue
+        if record.task not in last or record.prev == last[record.task]:
+            last[record.task], found[record.task] = record.id, record
+    return found
+
+
+def _text(topic: str, one: Range, cut: bool) -> str:
+    if not cut:
+        return f"{topic}[{one.partition}] {one.stop}-"
+    return f"{topic}[{one.partition}] {one.start}-{one.stop - 1}" if one.stop > one.start else ""

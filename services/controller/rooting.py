@@ -1,0 +1,101 @@
+"""Keeps `jobs.plans` and `jobs.submit` short: snapshots, what is let go, and up to where both are trimmed.
+
+Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md. Every replica writes, whoever is first; a snapshot is
+trimmed to once it was read back and says what both logs give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from schemas import plans
+from schemas.plans import Record, Retirement, Snapshot
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.logs.jobs import EVERY, MANY, Jobs, Submissions
+from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
+
+_log = structlog.get_logger()
+
+
+class Rooting:
+    """Of one replica.
+
+    Args:
+        every: records of both logs between two snapshots. safe_s: age of a snapshot that is trimmed to; None: none is.
+
+    differs: places of snapshots that say something else than the logs, until they are published.
+    """
+
+    def __init__(self, name: str, topics: ClusterTopics, every: int = EVERY, safe_s: float | None = None) -> None:
+        self._name, self._topics = name, topics
+        self._pace = Pace(name, every, MANY)
+        self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
+        self.jobs, self.submissions = Jobs(), Submissions()
+        self.differs: list[int] = []
+        self._later: tuple[int, Snapshot] | None = None
+        self._retiring = False
+
+    def begin(self, jobs: Jobs) -> None:
+        """Reading begins with a snapshot."""
+        self.jobs, self.submissions = jobs, Submissions(jobs.base)
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def planned(self, offset: int, time_ms: int, value: bytes, now_us: int) -> Record | None:
+        """A record of `jobs.plans`; None: it was read before. Raises msgspec.DecodeError."""
+        record = self.jobs.read(offset, time_ms, value)
+        if isinstance(record, Retirement):
+            self._retiring = False
+        if isinstance(record, Snapshot):
+            self._check(offset, record, now_us)
+        return record
+
+    def submitted(self, offset: int, time_ms: int, value: bytes, now_us: int) -> None:
+        """A record of `jobs.submit`."""
+        self.submissions.read(offset, time_ms, value)
+        if self._later is not None and self.submissions.next >= self._later[1].submit:
+            (offset, snapshot), self._later = self._later, None
+            self._check(offset, snapshot, now_us)
+
+    def _check(self, offset: int, snapshot: Snapshot, now_us: int) -> None:
+        agrees = self.jobs.check(offset, snapshot)
+        if agrees:
+            if self.submissions.next < snapshot.submit:
+                self._later = offset, snapshot
+                return
+            agrees = self.submissions.check(snapshot, *self.jobs.known_then(snapshot.upto))
+        if agrees:
+            self.submissions.agreed(snapshot)
+            self.jobs.snapshotted = max(self.jobs.snapshotted, snapshot.upto + snapshot.submit)
+            self.trims.agreed(self._upto(snapshot), now_us)
+        elif agrees is False:
+            self.differs.append(offset)
+
+    def _upto(self, snapshot: Snapshot) -> Mapping[Partition, int]:
+        return {Partition(self._topics.plans, 0): snapshot.upto, Partition(self._topics.submit, 0): snapshot.submit}
+
+    # -- what goes out ------------------------------------------------------------------------------------------------
+
+    def due(self, now_ms: int) -> Snapshot | Retirement | None:
+        """What to append to `jobs.plans` now."""
+        known, read = self.jobs.known(), self.jobs.next + self.submissions.next
+        submit = self.submissions.decided(known, self.jobs.admitted.retired)
+        if not self._retiring and (retired := self.jobs.to_retire(submit)) is not None:
+            self._retiring = True
+            return Retirement(retired, self._name, now_ms)
+        if not self._pace.due(read, self.jobs.snapshotted, len(self.jobs)):
+            return None
+        made = self.jobs.snapshot(submit, self.submissions.kept(submit, known), self._name, now_ms)
+        if (size := len(plans.encode(made))) > MAX_BYTES:
+            _log.warning("a snapshot of jobs would be too large", bytes=size, limit=MAX_BYTES)
+            return None
+        return made
+
+    def withdraw(self, record: Record) -> None:
+        """It was not appended, as far as anybody knows: it is due again."""
+        if isinstance(record, Retirement):
+            self._retiring = False
+        else:
+            self._pace.withdraw()

@@ -1,0 +1,55 @@
+"""How many records of the users' topics wait for a job: asked of Kafka when somebody looks, and never otherwise.
+
+By offsets: what compaction has removed, and the ends of transactions, count as records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from schemas.assignments import split_unit_key
+from schemas.topics import Partition
+from services.kernel.errors import HoldfastError
+from services.log.asking import Asking
+from services.log.metrics import Metric, Read, Sample
+from services.log.protocol import Log
+
+LAG = Metric(
+    "holdfast_source_lag_records",
+    "gauge",
+    ("job", "generation", "unit", "source", "topic"),
+    "Records behind the end of the user's topic, of the partitions that the unit reads",
+)
+
+
+class Taken(NamedTuple):
+    """How far a unit is in the topic of a source. positions: behind the last record processed, by partition."""
+
+    unit: str
+    source: str
+    topic: str
+    positions: dict[int, int]
+
+
+def of_lags(log: Log, taken: Callable[[], Sequence[Taken]]) -> Read:
+    """taken: by the copies here that lead. A topic of which Kafka does not tell the end in time is left out."""
+    asking = Asking(lambda: list(_lags(log, taken())))
+
+    def read() -> Iterable[Sample]:
+        try:
+            return asking.get()
+        except HoldfastError:
+            return ()
+
+    return read
+
+
+def _lags(log: Log, taken: Sequence[Taken]) -> Iterator[Sample]:
+    for one in taken:
+        try:
+            ends = log.offsets([Partition(one.topic, index) for index in one.positions], "end")
+        except HoldfastError:
+            continue
+        behind = sum(max(0, end - one.positions[partition.index]) for partition, end in ends.items())
+        yield LAG.of(behind, *split_unit_key(one.unit), one.source, one.topic)

@@ -1,0 +1,47 @@
+"""A process that fills its memory ends before the kernel's choice falls on any process of the machine.
+
+Source: PROTOCOL 5, docs/decisions/0062. Looked at ten times a second, by the watchdog: a batch may take gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from services.log.usage import resident_bytes
+
+NEAR = 0.9
+"""Of the limit: there the process ends. What a batch may take between two looks is left."""
+MIB = 1024 * 1024
+
+
+class Memory:
+    """Of one process.
+
+    Args:
+        limit_mb: resident memory that it may have; 0: no limit.
+
+    grower: the unit at whose work it has grown most; empty if none is known.
+    """
+
+    def __init__(self, limit_mb: int, read: Callable[[], int] = resident_bytes) -> None:
+        self._limit_mb, self._read = limit_mb, read
+        self._before = read() if limit_mb else 0
+        self._grown: Counter[str] = Counter()
+
+    def look(self, unit: str) -> str:
+        """Why the process is to end now; empty: it is not. unit: whose work it does."""
+        if not self._limit_mb:
+            return ""
+        now = self._read()
+        self._grown[unit] += now - self._before
+        self._before = now
+        if now < NEAR * self._limit_mb * MIB:
+            return ""
+        most = f", most of what it has grown by at the work of {self.grower}" if self.grower else ""
+        return f"its memory is {now // MIB} MiB, near the limit HOLDFAST_MEMORY_MB={self._limit_mb}{most}"
+
+    @property
+    def grower(self) -> str:
+        units = [(grown, unit) for unit, grown in self._grown.items() if unit and grown > 0]
+        return max(units)[1] if units else ""

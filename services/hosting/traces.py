@@ -1,0 +1,93 @@
+"""Traces: what a process is at, in a page of memory that outlives it: its parent reads there what it died of.
+
+Source: PROTOCOL 5, docs/decisions/0061. The page is that of the lifeline (services/node/lifeline.py). A trace is
+written by one copy of bytes and no call to the system, so it costs about a microsecond, once for each batch of a unit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from schemas.heartbeats import At
+
+SLOTS, SLOT_BYTES = 8, 384
+"""One slot for the loop, the others for calls beside it."""
+BYTES = SLOTS * SLOT_BYTES
+OFFSET = 1_024
+"""In the page, behind the mutex."""
+
+
+class Traces:
+    """Of this process. memory: BYTES of it; None: nobody reads them, and none are left."""
+
+    def __init__(self, memory: memoryview | None = None) -> None:
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._free = list(range(1, SLOTS))
+
+    def runs(self, unit: str, batch: int) -> Traces:
+        """The loop does a batch of a unit; to be closed when it does no unit's work any more."""
+        if self._memory is not None:
+            self._write(0, f"{unit} {batch} ".encode())
+        return self
+
+    def blame(self, unit: str, what: str) -> None:
+        """For a thread that ends the process now: of what. No other trace is left."""
+        memory, self._memory = self._memory, None
+        if memory is not None and unit:
+            for slot in range(SLOTS):
+                memory[slot * SLOT_BYTES] = 0
+            trace = f"{unit} 0 {what}".encode()[: SLOT_BYTES - 1] + b"\0"
+            memory[: len(trace)] = trace
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *of: object) -> None:
+        if self._memory is not None:
+            self._memory[0] = 0
+
+    def beside(self, unit: str, what: str, call: Callable[[], Any]) -> Callable[[], Any]:
+        """The call, to be made in any thread, with a trace of a unit's work for as long as it lasts."""
+
+        def traced() -> Any:
+            with self._slot(f"{unit} 0 {what}".encode()):
+                return call()
+
+        return traced
+
+    @contextmanager
+    def _slot(self, trace: bytes) -> Iterator[None]:
+        """With more calls at once than slots the last ones leave none."""
+        with self._lock:
+            slot = self._free.pop() if self._free else None
+        if self._memory is None or slot is None:
+            yield
+            return
+        try:
+            self._write(slot, trace)
+            yield
+        finally:
+            self._memory[slot * SLOT_BYTES] = 0
+            with self._lock:
+                self._free.append(slot)
+
+    def _write(self, slot: int, trace: bytes) -> None:
+        """One that is too long to be whole is left out."""
+        begin = slot * SLOT_BYTES
+        if self._memory is not None and len(trace) < SLOT_BYTES:
+            self._memory[begin : begin + len(trace) + 1] = trace + b"\0"
+
+
+def read(memory: memoryview) -> tuple[At, ...]:
+    """What the process was at when it ended; a trace that it was writing just then is left out."""
+    found = []
+    for slot in range(SLOTS):
+        trace = bytes(memory[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]).partition(b"\0")[0]
+        unit, batch, what = (*trace.decode(errors="replace").split(" ", 2), "", "", "")[:3]
+        if unit and batch.isdecimal():
+            found.append(At(unit, int(batch), what))
+    return tuple(found)

@@ -1,0 +1,89 @@
+"""Snapshots in the cut log: which of them are valid, and where a reader of a trimmed log begins.
+
+A snapshot is written among the cuts and says how the log stood a little before. Whoever reads both finds out whether
+that is so. The log is trimmed only up to a snapshot that was read back as valid: so it always begins with a state that
+a reader can take over. Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from schemas.cuts import CutRecord, CutsSnapshot, Known, Snapshot, TaskCuts
+
+KEPT_CUTS = 1_024
+"""Valid cuts that can be taken back: a snapshot says how the log stood a little before it is read."""
+MOST_KNOWN = 32
+"""Snapshots that a reader remembers; the log is trimmed to one of them."""
+
+
+class Snapshots:
+    """Of one cut log, as one reader follows it. known: the newest that are valid, in order."""
+
+    def __init__(self, start: CutsSnapshot) -> None:
+        self.known: tuple[Known, ...] = start.snapshots
+        self._since = start.upto
+        self._before: deque[tuple[int, str, TaskCuts]] = deque()
+
+    def cut(self, offset: int, task: str, before: TaskCuts) -> None:
+        """A valid cut at this offset. before: the task's last one."""
+        if len(self._before) == KEPT_CUTS:
+            self._since = self._before.popleft()[0] + 1
+        self._before.append((offset, task, before))
+
+    def turned(self, offset: int) -> None:
+        """Something else that is valid: how the log stood before it is not known any more."""
+        self._before.clear()
+        self._since = offset + 1
+
+    def read(self, record: Snapshot, now: CutsSnapshot) -> bool:
+        """Takes a snapshot; whether it is known to be valid. now: the state where it was read."""
+        state = record.state
+        if not self._since <= state.upto <= now.upto or (self.known and state.upto <= self.known[-1].upto):
+            return False
+        if structs.replace(state, snapshots=()) != self._as_of(state.upto, now):
+            return False
+        self.known = (*self.known, Known(state.upto, record.time_ms))[-MOST_KNOWN:]
+        return True
+
+    def _as_of(self, upto: int, now: CutsSnapshot) -> CutsSnapshot:
+        tasks = dict(now.tasks)
+        for offset, task, before in reversed(self._before):
+            if offset < upto:
+                break
+            tasks[task] = before
+        return structs.replace(now, upto=upto, tasks=tasks, snapshots=())
+
+
+def plausible(record: Snapshot, offset: int, start: int, tasks: Iterable[str]) -> bool:
+    """Whether a snapshot found at an offset may be what a log that starts at `start` begins with.
+
+    tasks: of the job.
+    """
+    return start <= record.state.upto <= offset and record.state.tasks.keys() == set(tasks)
+
+
+def base_of(records: Iterable[tuple[int, CutRecord]], start: int, beginning: CutsSnapshot) -> CutsSnapshot | None:
+    """The state with which a trimmed log begins: that of its first snapshot; None: it holds none.
+
+    The log was trimmed up to a valid one, so the first that reaches its start is that one, or as good.
+
+    Args:
+        records: by offset, from the log start on. beginning: how the log stood before its first record.
+    """
+    if start == 0:
+        return beginning
+    found = (
+        record.state
+        for offset, record in records
+        if isinstance(record, Snapshot) and plausible(record, offset, start, beginning.tasks)
+    )
+    return next(found, None)
+
+
+def newest_in(state: CutsSnapshot) -> int:
+    """The highest batch that any source task had cut."""
+    return max((cuts.batch for cuts in state.tasks.values()), default=0)

@@ -1,0 +1,276 @@
+"""What of `jobs.plans` and `jobs.submit` still counts, so that a snapshot can be written, checked and started from.
+
+Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md. A snapshot holds the records that still count as they
+are, with their offsets and timestamps: whoever begins with one is fed them, and needs no other way to learn of a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+import msgspec
+
+from schemas import commands
+from schemas.commands import Command
+from schemas.job_settings import SCHEME_NAMES
+from schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snapshot
+from schemas.retired import Retired, submitted
+from schemas.topics import generation
+from services.kernel.logs.admitted import Admitted, decode
+from services.kernel.logs.past import Past
+
+EVERY, MANY = 200, 100
+"""Records of both logs between two snapshots, at least, and jobs from which on it is more: see `Pace`."""
+KEPT_OVER = 50
+"""Jobs that have ended or were rejected, the newest, of which plan, counts and reasons are kept."""
+KEPT_BYTES = 2 * 1024 * 1024
+"""Of the records of such jobs, at most, so that snapshots stay small."""
+_RETIRED = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One generation. records: those of `jobs.plans` that count, by offset. units: of its plan."""
+
+    job: str
+    rejected: bool
+    over: bool
+    records: tuple[Kept, ...]
+    units: frozenset[str] = frozenset()
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(one.record) for one in self.records)
+
+
+class Jobs:
+    """Folds `jobs.plans`.
+
+    next: the first offset that is not folded. base: the snapshot with which the fold began; None: with the first record
+    of the log. snapshotted: `upto` and `submit`, added, of the newest snapshot that agrees.
+    """
+
+    def __init__(self, base: Snapshot | None = None) -> None:
+        self.base = base
+        self.next = self.snapshotted = 0
+        self.admitted = Admitted(Retired() if base is None else base.retired)
+        self._past: Past[Known | Retired] = Past()
+        if base is not None:
+            for one in base.decisions:
+                self._take(one.offset, one.time_ms, one.record.encode())
+            self._past.put(base.upto, _RETIRED, base.retired)
+            self._past = Past(self._past.now(), base.upto)
+            self.next, self.snapshotted = base.upto, base.upto + base.submit
+
+    def __len__(self) -> int:
+        return len(self._past)
+
+    def read(self, offset: int, time_ms: int, value: bytes) -> Record | None:
+        """Takes the record at an offset; None: it was read before. Raises msgspec.DecodeError on what is no record."""
+        if offset < self.next:
+            return None
+        record = self._take(offset, time_ms, value)
+        self.next = offset + 1
+        return record
+
+    def _take(self, offset: int, time_ms: int, value: bytes) -> Record:
+        record = decode(value)
+        if isinstance(record, Snapshot) or not self.admitted.read(record):
+            return record
+        if isinstance(record, Retirement):
+            self._past.put(offset, _RETIRED, self.admitted.retired)
+            for key in self._past:
+                if key != _RETIRED and self.admitted.retired.has(key):
+                    self._past.put(offset, key, None)
+            return record
+        before, kept = self._past.get(record.generation), Kept(offset, time_ms, value.decode())
+        if isinstance(before, Known):  # what follows a plan: a skip, or its end
+            known = replace(before, over=isinstance(record, Ended), records=(*before.records, kept))
+        else:
+            units = frozenset(unit.name for unit in record.units) if isinstance(record, Plan) else frozenset()
+            rejected = isinstance(record, Rejection)
+            known = Known(record.job, rejected, rejected, (kept,), units)
+        self._past.put(offset, record.generation, known)
+        return record
+
+    def known(self) -> dict[str, Known]:
+        """The generations that count."""
+        return _known(self._past.now())
+
+    def records(self) -> list[Kept]:
+        """Of `jobs.plans` those that count, by offset."""
+        return _records(self.known())
+
+    def snapshot(self, submit: int, kept: tuple[Kept, ...], author: str, time_ms: int) -> Snapshot:
+        """After all that is folded. submit, kept: of `jobs.submit`."""
+        return Snapshot(self.next, submit, tuple(self.records()), kept, self.admitted.retired, author, time_ms)
+
+    def check(self, offset: int, snapshot: Snapshot) -> bool | None:
+        """Whether the one at this offset says what `jobs.plans` gives; None: that is too long ago."""
+        if snapshot.upto > offset:
+            return False
+        then = self._past.as_of(snapshot.upto)
+        if then is None:
+            return None
+        retired = then.get(_RETIRED, Retired())
+        return (tuple(_records(_known(then))), retired) == (snapshot.decisions, snapshot.retired)
+
+    def known_then(self, upto: int) -> tuple[dict[str, Known], Retired]:
+        """As of a snapshot that agrees."""
+        then = self._past.as_of(upto) or {}
+        retired = then.get(_RETIRED, Retired())
+        assert isinstance(retired, Retired)
+        return _known(then), retired
+
+    def to_retire(self, upto: int) -> Retired | None:
+        """What to let go, where more jobs are over than are kept; None: nothing yet.
+
+        upto: of `jobs.submit`, below which every job is decided.
+        """
+        known = self.known()
+        over = [g for g in sorted(known, key=_offset, reverse=True) if known[g].over and _offset(g) < upto]
+        if len(over) <= KEPT_OVER + KEPT_OVER // 2:
+            return None
+        kept, size = [g for g in known if not known[g].over and _offset(g) < upto], 0
+        for g in over[:KEPT_OVER]:
+            size += known[g].bytes
+            if size <= KEPT_BYTES:
+                kept.append(g)
+        return Retired(upto, tuple(sorted(kept)))
+
+
+class Submissions:
+    """Folds `jobs.submit` as far as it matters: which commands still concern a job, and which jobs are not decided.
+
+    next: the first offset that is not folded. since: below it only what `base` kept is known.
+    """
+
+    def __init__(self, base: Snapshot | None = None) -> None:
+        self.next = self.since = 0 if base is None else base.submit
+        self._decided_upto = 0 if base is None else base.upto
+        """Of `jobs.plans`: commands of jobs that were over by then are forgotten."""
+        self._jobs: dict[str, int] = {}
+        self._commands: list[tuple[Kept, Command]] = [] if base is None else list(_parsed(base.commands))
+
+    def read(self, offset: int, time_ms: int, value: bytes) -> None:
+        """Takes the record at an offset. What was read before changes nothing."""
+        if offset < self.next:
+            return
+        self.next = offset + 1
+        try:
+            record = commands.decode(value)
+        except msgspec.DecodeError:
+            record = {}
+        if isinstance(record, Command):
+            self._commands.append((Kept(offset, time_ms, commands.encode(record).decode()), record))
+        elif not _names_a_command(value):
+            self._jobs[generation(offset, time_ms, value)] = offset
+
+    def decided(self, known: Mapping[str, Known], retired: Retired) -> int:
+        """Below it every job is decided, as far as was read."""
+        for g in [g for g in self._jobs if g in known or retired.has(g)]:
+            if self._jobs[g] < self.since:
+                del self._jobs[g]
+        return min((o for g, o in self._jobs.items() if g not in known and not retired.has(g)), default=self.next)
+
+    def kept(self, upto: int, known: Mapping[str, Known]) -> tuple[Kept, ...]:
+        """The commands below `upto` that still concern a job which runs; every job below is decided.
+
+        Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
+        drain, the last pause or resume before that, the last command for each scheme, and the last move, of a unit.
+        """
+        slots: dict[tuple[str, ...], Kept] = {}
+        for kept, command in self._commands:
+            g = _concerned(kept.offset, command, known) if kept.offset < upto else None
+            if g is None:
+                continue
+            slot = (g, *_slot(command))
+            if command.command in ("cancel", "drain"):
+                slots.setdefault(slot, kept)
+            elif command.command in ("pause", "resume"):
+                if (g, "drain") not in slots:
+                    slots[slot] = kept
+            elif command.unit in known[g].units and (command.command == "move" or command.scheme in SCHEME_NAMES):
+                slots[slot] = kept
+        return tuple(sorted(slots.values(), key=attrgetter("offset")))
+
+    def check(self, snapshot: Snapshot, known: Mapping[str, Known], retired: Retired) -> bool | None:
+        """Whether it says what `jobs.submit` gives; None: so far was not read yet, or it is too long ago.
+
+        known, retired: as of the snapshot.
+        """
+        if snapshot.upto < self._decided_upto or not self.since <= snapshot.submit <= self.next:
+            return None
+        open_ = [g for g, o in self._jobs.items() if o < snapshot.submit and g not in known and not retired.has(g)]
+        return not open_ and self.kept(snapshot.submit, known) == snapshot.commands
+
+    def agreed(self, snapshot: Snapshot) -> None:
+        """What it leaves out is forgotten."""
+        self.since, self._decided_upto = snapshot.submit, snapshot.upto
+        later = [one for one in self._commands if one[0].offset >= snapshot.submit]
+        self._commands = [*_parsed(snapshot.commands), *later]
+        self._jobs = {g: offset for g, offset in self._jobs.items() if offset >= snapshot.submit}
+
+
+def plausible(snapshot: Snapshot, offset: int) -> bool:
+    """Whether a snapshot found at an offset may be true, as far as can be seen without the records below it."""
+    offsets = [one.offset for one in snapshot.decisions]
+    asked = [one.offset for one in snapshot.commands]
+    return (
+        snapshot.upto <= offset
+        and offsets == sorted(set(offsets))
+        and asked == sorted(set(asked))
+        and all(one < snapshot.upto for one in offsets)
+        and all(one < snapshot.submit for one in asked)
+    )
+
+
+def _known(values: Mapping[str, Known | Retired]) -> dict[str, Known]:
+    return {key: value for key, value in values.items() if isinstance(value, Known)}
+
+
+def _records(known: Mapping[str, Known]) -> list[Kept]:
+    return sorted((kept for one in known.values() for kept in one.records), key=attrgetter("offset"))
+
+
+def _offset(g: str) -> int:
+    return submitted(g) or 0
+
+
+def _parsed(kept: Iterable[Kept]) -> Iterator[tuple[Kept, Command]]:
+    for one in kept:
+        try:
+            command = commands.decode(one.record.encode())
+        except msgspec.DecodeError:
+            continue  # a forged snapshot: it is found to differ
+        if isinstance(command, Command):
+            yield one, command
+
+
+def _concerned(offset: int, command: Command, known: Mapping[str, Known]) -> str | None:
+    """The generation that a command concerns, if its job runs: as the controller finds it (commanding.py)."""
+    named = [g for g, one in known.items() if one.job == command.job and not one.rejected and _offset(g) < offset]
+    g = max(named, key=_offset, default=None)
+    return None if g is None or known[g].over else g
+
+
+def _slot(command: Command) -> tuple[str, ...]:
+    match command.command:
+        case "cancel" | "drain":
+            return (command.command,)
+        case "pause" | "resume":
+            return ("control",)
+        case "scheme":
+            return ("scheme", command.unit, command.scheme)
+    return ("move", command.unit)
+
+
+def _names_a_command(value: bytes) -> bool:
+    """A record with `command` that says nothing we know is no job."""
+    try:
+        record = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(record, dict) and "command" in record

@@ -1,0 +1,84 @@
+"""Where a reader of a job's cut log begins that has no marker: at its start, with the state that a snapshot there says.
+
+Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from schemas import cuts
+from schemas.commits import Commit, is_frame
+from schemas.commits import decode as decode_commit
+from schemas.cuts import CutRecord, CutsSnapshot, Snapshot
+from schemas.plans import Plan
+from schemas.topics import Partition
+from services.kernel.errors import StateCorrupted
+from services.kernel.logs.cut_snapshots import KEPT_CUTS, base_of
+from services.kernel.logs.cuts import beginning_of
+from services.kernel.plans.layout import task_name
+from services.log.protocol import Log
+
+
+def cuts_base(log: Log, plan: Plan, cut_log: Partition) -> CutsSnapshot:
+    """The state with which the cut log begins. Blocks.
+
+    Raises:
+        StateCorrupted: it was trimmed, and holds no snapshot; or it is trimmed right now.
+        Retriable: Kafka does not answer.
+    """
+    start = log.offsets([cut_log], "start")[cut_log]
+    base = base_of(_records(log, cut_log, start) if start else (), start, beginning_of(plan))
+    if base is None:
+        raise StateCorrupted(f"{cut_log} begins at offset {start}, and no snapshot of it says how it stood there")
+    return base
+
+
+def commit_base(log: Log, cut_log: Partition, operator: str, commits: Partition) -> tuple[int, Commit] | None:
+    """A valid commit with which a reader of a Spark operator's log may begin, and its offset; None: with the first.
+
+    The log is trimmed to a commit behind which a cut ends that a snapshot of the cut log names. Blocks.
+
+    Raises:
+        StateCorrupted: it was trimmed, and no snapshot names a commit that is left; PositionGone: trimmed right now.
+        Retriable: Kafka does not answer.
+    """
+    start = log.offsets([commits], "start")[commits]
+    if start == 0:
+        return None
+    task, begin = task_name(operator, 0), log.offsets([cut_log], "start")[cut_log]
+    for _, record in _records(log, cut_log, begin):
+        at = record.state.tasks[task].ranges[0].stop - 1 if isinstance(record, Snapshot) else -1
+        if at >= start:
+            return at, _commit_at(log, commits, at)
+    raise StateCorrupted(f"{commits} begins at offset {start}, and no snapshot of {cut_log} names a commit behind that")
+
+
+def _commit_at(log: Log, commits: Partition, offset: int) -> Commit:
+    for message in log.scan(commits, offset):
+        value = message.value() or b""
+        record = None if message.offset() != offset or is_frame(value) else decode_commit(value)
+        if isinstance(record, Commit):
+            return record
+        break
+    raise StateCorrupted(f"{commits}: the cut log names a commit at offset {offset}, and there is none")
+
+
+def snapshot_at(log: Log, cut_log: Partition, upto: int) -> CutsSnapshot | None:
+    """That of the log as of this offset; None if it is not there. Blocks; raises PositionGone, Retriable."""
+    for offset, record in _records(log, cut_log, upto):
+        if isinstance(record, Snapshot) and record.state.upto == upto:
+            return record.state
+        if offset > upto + 2 * KEPT_CUTS:
+            break
+    return None
+
+
+def _records(log: Log, cut_log: Partition, start: int) -> Iterator[tuple[int, CutRecord]]:
+    for message in log.scan(cut_log, start):
+        try:
+            yield message.offset(), cuts.decode(message.value() or b"")
+        except msgspec.DecodeError:
+            continue

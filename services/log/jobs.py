@@ -1,0 +1,66 @@
+"""Which jobs there are, for a process that starts late: it begins at a snapshot in `jobs.plans`.
+
+Source: PROTOCOL 1; docs/decisions/0056-snapshots-of-jobs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from schemas import plans
+from schemas.plans import Snapshot
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.jobs import Jobs, plausible
+from services.log.late import Decided, read_late
+from services.log.protocol import Log, Message
+
+FIRST_STRETCH = 512
+
+Feed = Callable[[Partition, int, int, bytes], object]
+"""Takes (partition, offset, timestamp in ms, value)."""
+
+
+def read_jobs(log: Log, topics: ClusterTopics) -> Jobs:
+    """What counts of `jobs.plans` now; reading continues at its `next`. Raises Retriable, StateCorrupted."""
+    return read_late(log, Partition(topics.plans, 0), PLANS)
+
+
+def read_admitted(log: Log, topics: ClusterTopics) -> Admitted:
+    """The decisions that count now. Raises Retriable, StateCorrupted."""
+    return read_jobs(log, topics).admitted
+
+
+def positions(log: Log, topics: ClusterTopics, jobs: Jobs) -> dict[Partition, int]:
+    """Where reading continues behind what `feed_kept` feeds. Raises Retriable."""
+    submit = Partition(topics.submit, 0)
+    begins = log.offsets([submit], "start")[submit] if jobs.base is None else jobs.base.submit
+    return {Partition(topics.plans, 0): jobs.next, submit: begins}
+
+
+def feed_kept(topics: ClusterTopics, jobs: Jobs, feed: Feed) -> None:
+    """Feeds what counts of both topics, plans before the commands that concern them."""
+    for one in jobs.records():
+        feed(Partition(topics.plans, 0), one.offset, one.time_ms, one.record.encode())
+    for one in () if jobs.base is None else jobs.base.commands:
+        feed(Partition(topics.submit, 0), one.offset, one.time_ms, one.record.encode())
+
+
+def _snapshot(message: Message) -> Snapshot | None:
+    try:
+        record = plans.decode_any(message.value() or b"")
+    except msgspec.DecodeError:
+        return None
+    return record if isinstance(record, Snapshot) else None
+
+
+def _read(jobs: Jobs, message: Message) -> None:
+    """Leaves out what cannot be read, as every reader does."""
+    with suppress(msgspec.DecodeError):
+        jobs.read(message.offset(), message.timestamp()[1], message.value() or b"")
+
+
+PLANS: Decided[Snapshot, Jobs] = Decided(b'"snapshot"', _snapshot, plausible, Jobs, _read, FIRST_STRETCH)

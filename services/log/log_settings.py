@@ -1,0 +1,17 @@
+"""Settings of what a process logs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+Format = Literal["text", "json"]
+
+
+class LogSettings(BaseSettings):
+    """How much, and in which form."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much services log")
+    log_format: Format = Field("text", description="of what services log: text for people, or a JSON object a line")

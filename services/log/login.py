@@ -1,0 +1,63 @@
+"""Whether Kafka refuses what this process says it is: without it a wrong password looks like a broker that is away.
+
+The client library tries again for ever, and every request of it times out; only its error callback says why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaError
+
+from services.kernel.errors import Retriable
+
+RECENT_S = 30.0
+"""Refused so long ago, it says nothing of a request that fails now."""
+_PASSWORD = "HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD"
+_LOGIN = (
+    "Kafka at {servers} refuses the login of user '{user}' by {mechanism}: {cause}. Set "
+    f"HOLDFAST_KAFKA_CLIENT_SASL_USERNAME, {_PASSWORD} (or {_PASSWORD}_FILE) and HOLDFAST_KAFKA_CLIENT_SASL_MECHANISM "
+    "to what the brokers have"
+)
+_TLS = (
+    "TLS with Kafka at {servers} fails: {cause}. Check HOLDFAST_KAFKA_CLIENT_SECURITY_PROTOCOL, and the certificates "
+    "that HOLDFAST_KAFKA_CLIENT_SSL_* name"
+)
+_WORDS = {
+    KafkaError._AUTHENTICATION: _LOGIN,
+    KafkaError.SASL_AUTHENTICATION_FAILED: _LOGIN,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: _LOGIN,
+    KafkaError._SSL: _TLS,
+}
+
+
+class LoginRefused(Retriable):
+    """Kafka answers, and lets this process not in: the message names the settings. A person may mend them meanwhile."""
+
+
+class Login:
+    """Of the clients of one log. happened: as their error callback, from any thread."""
+
+    def __init__(
+        self, servers: str, settings: Mapping[str, str], clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._servers, self._settings, self._clock_s = servers, settings, clock_s
+        self._refused: tuple[float, str] | None = None
+
+    def happened(self, error: KafkaError) -> None:
+        """An error of a connection."""
+        words = _WORDS.get(error.code())
+        if words is not None:
+            mechanism = self._settings.get("sasl.mechanism", self._settings.get("sasl.mechanisms", "GSSAPI"))
+            user, cause = self._settings.get("sasl.username", ""), error.str().partition(" (after ")[0]
+            self._refused = (
+                self._clock_s(),
+                words.format(servers=self._servers, user=user, mechanism=mechanism, cause=cause),
+            )
+
+    def refused(self) -> LoginRefused | None:
+        """None: as far as anybody knows it is not."""
+        if self._refused is None or self._clock_s() - self._refused[0] > RECENT_S:
+            return None
+        return LoginRefused(self._refused[1])

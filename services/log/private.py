@@ -1,0 +1,21 @@
+"""Files of a cluster are its owner's alone: state and logs hold users' records, and settings hold secrets."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+OWNER = 0o700
+_OTHERS = 0o077
+
+
+def keep_private() -> None:
+    """Files and directories that this process and its children make from now on are read by their owner alone."""
+    os.umask(_OTHERS)
+
+
+def make_private(directory: Path) -> None:
+    """Takes a directory of an earlier version from others, if it is there and ours."""
+    with suppress(OSError):
+        directory.chmod(OWNER)

@@ -1,0 +1,34 @@
+"""Trims decided logs to snapshots that were read back, where one thread does everything.
+
+Source: PROTOCOL 1; up to where, and when: services/kernel/logs/snapshots.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from schemas.topics import Partition
+from services.kernel.errors import Retriable, StateCorrupted
+from services.kernel.logs.snapshots import Trims
+from services.log.protocol import Log
+
+_log = structlog.get_logger()
+
+
+def trim_due(log: Log, trims: Trims, now_us: int) -> None:
+    """Trims what is due; blocks for the request."""
+    upto = trims.due(now_us)
+    if upto is not None and not trim(log, upto):
+        trims.withdraw()
+
+
+def trim(log: Log, upto: Mapping[Partition, int]) -> bool:
+    """Whether it was done. A log that ends below a snapshot of it has lost its tail: it is left as it is."""
+    try:
+        log.trim(upto)
+    except (Retriable, StateCorrupted) as error:
+        _log.warning("not trimmed", upto={str(p): offset for p, offset in upto.items()}, cause=str(error))
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""Serving: one service of a cluster, as the first process of a container that holds nothing else.
+
+It waits until Kafka takes connections, and then is the parent that PROTOCOL 5 asks for: it holds the lifeline,
+reports the end of its process to `heartbeats`, starts it again, and hands a request to stop on. All of that is the
+supervisor's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from services.log.private import keep_private
+from services.log.service_log import keep_printing
+from services.node.daemon import stop_on_signals
+from services.node.saying import say
+from services.node.service import Service
+from services.node.settings import Settings
+from services.node.supervisor import Stopped, Supervisor
+
+LOOK_AGAIN_S = 0.5
+SAID_AGAIN_S = 30.0
+
+
+def serve(service: Service, settings: Settings, unreached: Callable[[], str]) -> None:
+    """Returns after a request to stop, when its process has ended.
+
+    Args:
+        unreached: why Kafka takes no connections, empty once it does.
+
+    Raises:
+        One of supervisor.EXPECTED: it cannot start.
+    """
+    keep_private()
+    keep_printing()
+    supervisor = Supervisor(settings, 0, service=service)
+    stop_on_signals(supervisor)
+    try:
+        _await(unreached, supervisor)
+        supervisor.start()
+    except Stopped:
+        return
+    where = f"Kafka at {settings.kafka}, host {supervisor.naming.host}, data in {settings.home}"
+    say(f"{service} of cluster {settings.cluster} runs: {where}")
+    supervisor.run()
+    supervisor.stop()
+
+
+def _await(unreached: Callable[[], str], supervisor: Supervisor) -> None:
+    """Says now and then what it waits for. Raises Stopped."""
+    said_s = -SAID_AGAIN_S
+    while why := unreached():
+        if time.monotonic() - said_s > SAID_AGAIN_S:
+            said_s = time.monotonic()
+            say(f"waits: {why}")
+        if supervisor.asked_to_stop(LOOK_AGAIN_S):
+            raise Stopped

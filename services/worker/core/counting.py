@@ -1,0 +1,54 @@
+"""Which units hold a job's sources back: those that run, and those behind them that get what they need.
+
+Source: PROTOCOL 3 and 10. A unit without a place, and all that reads what it would send, process nothing; the other
+queries continue. Once it has a place again it counts as soon as it has come near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from services.worker.core import cutting
+
+STILL_MS = 2_000.0
+"""A unit that processes nothing for so long, though there is something, may have no place: then it is asked whether it
+has. A takeover takes less."""
+
+
+class Counting:
+    """Of one job, as one source task sees it.
+
+    Args:
+        below: by unit, all units that take in what comes of it, directly or through others.
+    """
+
+    def __init__(self, below: Mapping[str, frozenset[str]]) -> None:
+        self._below = below
+        self._moved: dict[str, tuple[int, float]] = {}
+        self._away: frozenset[str] = frozenset()
+        self.out: frozenset[str] = frozenset()
+        """The units that do not count."""
+
+    def slowest(
+        self, own: str, processed: Mapping[str, int], newest: int, now_ms: float, runs: Callable[[str], bool]
+    ) -> int:
+        """The lowest batch that a unit which counts has processed.
+
+        Args:
+            own: the unit that asks, which holds back its own tasks always. processed: the last batch of each unit that
+                has not ended. newest: that any source task has cut. runs: whether a unit is known to run, or nothing is
+                known of it yet; asked only of units that process nothing.
+        """
+        for unit, batch in processed.items():
+            if self._moved.get(unit, (-1, 0.0))[0] != batch:
+                self._moved[unit] = (batch, now_ms)
+        still = {unit for unit, batch in processed.items() if batch < newest and self._still(unit, now_ms)}
+        if still or self.out:
+            far = {unit for unit, batch in processed.items() if newest - batch >= cutting.MAX_LEAD_BATCHES}
+            self._away = frozenset(unit for unit in still if not runs(unit)) | self._away & far
+            starved = frozenset().union(*(self._below.get(unit, ()) for unit in self._away))
+            self.out = self._away | starved & processed.keys() | self.out & far
+        return min((batch for unit, batch in processed.items() if unit == own or unit not in self.out), default=0)
+
+    def _still(self, unit: str, now_ms: float) -> bool:
+        return now_ms - self._moved[unit][1] >= STILL_MS

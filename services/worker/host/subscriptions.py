@@ -1,0 +1,42 @@
+"""What a worker reads, and for whom.
+
+Source: PROTOCOL 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from schemas.topics import Partition
+from services.log.protocol import Chunk
+
+
+class Subscriber(Protocol):
+    """Gets what is read of the partitions it has subscribed to."""
+
+    def offer(self, chunk: Chunk) -> None: ...
+    def broken(self, cause: str, partition: Partition | None = None) -> None:
+        """A position of its partitions can no longer be read; of which one."""
+        ...
+
+
+class Subscriptions(Protocol):
+    """The partitions that a worker reads, each with one position that its subscribers share."""
+
+    def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None: ...
+    def connect(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
+        """Prepares to read partitions, and reads nothing of them: the subscriber may add them later."""
+        ...
+
+    def disconnect(self, subscriber: Subscriber) -> None:
+        """It will add none of those that it has connected."""
+        ...
+
+    def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:
+        """From some of its partitions; None: from all."""
+        ...
+
+    def hold(self, holder: object, partition: Partition, held: bool) -> None:
+        """Stops fetching, for all subscribers, until no holder holds it any more."""
+        ...

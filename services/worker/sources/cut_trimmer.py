@@ -1,0 +1,97 @@
+"""Writes snapshots into a job's cut log, and trims it, and Spark's commits, to one that every unit has left behind.
+
+Source: PROTOCOL 3 and 7. One unit does it for the job: the first of the plan that has source tasks, by its leader. Two
+leaders do no harm: a second trim to the same snapshot, or an older one, frees nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from schemas import cuts
+from schemas.cuts import CutsSnapshot, Snapshot
+from schemas.plans import REAL_TIME, Plan
+from schemas.topics import Partition
+from services.kernel.logs.cuts import CutLog
+from services.kernel.plans.layout import commit_logs, spark_plan, task_name
+from services.log.cut_logs import snapshot_at
+from services.worker.core.cut_trimming import CutTrimming
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+
+LOOK_MS = 1_000
+
+
+def commits_needed(plan: Plan, state: CutsSnapshot) -> dict[Partition, int]:
+    """By commit log the last commit below the cuts that a snapshot leaves: it says what a next one must be.
+
+    Not of operators in real-time mode, whose rows lie in partitions of their own.
+    """
+    found = {}
+    for topic, operator in commit_logs(plan).items():
+        stop = state.tasks[task_name(operator, 0)].ranges[0].stop
+        if spark_plan(plan, operator).mode != REAL_TIME and stop > 1:
+            found[Partition(topic, 0)] = stop - 1
+    return found
+
+
+class CutTrimmer:
+    """Of one copy.
+
+    Args:
+        unit: of the copy. log: the cut log as the copy reads it. leads: whether the copy does.
+    """
+
+    def __init__(self, job: JobView, unit: str, log: CutLog, around: Surroundings, leads: Callable[[], bool]) -> None:
+        self._job, self._log, self._around, self._leads = job, log, around, leads
+        self._partition = Partition(job.topics.cuts, 0)
+        self._units = job.cutting_units
+        horizon_ms = 1000 * float(job.plan.spec.get("replay_horizon_s", 3600))
+        self._core = CutTrimming(self._partition, horizon_ms, len(log.tasks))
+        self._does = not job.plan.spec.get("keep_cuts") and self._units[:1] == (unit,)
+        self._look_ms = around.clock_ms() + LOOK_MS
+        self._asking = False
+
+    def due_ms(self, now_ms: float) -> float:
+        """When to look again, in milliseconds of the clock."""
+        return self._look_ms if self._does and self._leads() else math.inf
+
+    def look(self, now_ms: float) -> None:
+        """Does what is due."""
+        if now_ms < self.due_ms(now_ms):
+            return
+        self._look_ms = now_ms + LOOK_MS
+        time_ms, known = self._around.time_ms(), self._log.snapshots
+        if self._core.snapshot_due(known, self._log.upto, time_ms):
+            self._core.proposed(self._log.upto, time_ms)
+            record = Snapshot(self._log.snapshot(), time_ms)
+            self._around.appender.append(self._partition, cuts.encode(record))
+        upto = self._core.upto(known, self._units, self._job.progress, time_ms)
+        if upto is not None and not self._asking and self._may:
+            self._asking = True
+            self._around.restores.run(lambda: self._trim(upto), self._trimmed, f"trim {self._partition}")
+
+    @property
+    def _may(self) -> bool:
+        """Not while a unit is switched: its primary comes back to where it stopped. Not once a record was skipped:
+        units read the log once more from before it.
+        """
+        return self._partition not in self._job.skipped and not any(map(self._job.switched, self._units))
+
+    def _trim(self, upto: int) -> int:
+        """Blocks. The snapshot must lie behind the position: a reader of what is left begins with it."""
+        state = snapshot_at(self._around.log, self._partition, upto)
+        if state is None:
+            return 0
+        self._around.log.trim({self._partition: upto})
+        commits = commits_needed(self._job.plan, state)
+        if commits:  # behind the cuts: a driver begins with a commit that a snapshot names
+            self._around.log.trim(commits)
+        return upto
+
+    def _trimmed(self, outcome: int | Exception) -> None:
+        """The next look repeats a trim that failed."""
+        self._asking = False
+        if not isinstance(outcome, Exception):
+            self._core.trimmed = max(self._core.trimmed, outcome)

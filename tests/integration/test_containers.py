@@ -1,0 +1,323 @@
+"""The small cluster of compose/compose.small.yaml: built, started, given a job by a record, and struck.
+
+What a strike took is printed (`pytest -s`). Needs a Docker engine; nothing else of this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from string import Template
+
+import pytest
+
+from bench.failover.observer import Observer
+from schemas.events import Event
+from schemas.topics import ClusterTopics, Partition
+from services.node.ports import choose_pair
+from tests.campaign.jobs import JOBS
+from tests.support.cluster import Cluster
+from tests.support.running_job import RunningJob
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "compose" / "compose.small.yaml"
+WORKERS = {"w1-worker-1": "worker-1", "w2-worker-1": "worker-2"}
+SERVICES = ("kafka", "controller", "recovery", *WORKERS.values())
+BUILD_S, UP_S, PATIENCE_S, LOAD = 1800, 600, 240.0, 40
+FROZEN_S = 5.0
+POLL_S = 0.05
+OWNER = 10_001
+PROTECTED = replace(
+    JOBS["counts"],
+    text=Template(
+        JOBS["counts"].text.template.replace("fault_tolerance: {", "fault_tolerance: {default: {scheme: hybrid}, ")
+    ),
+)
+"""The job of the campaigns that counts, under the scheme that deployed jobs have."""
+
+
+def no_engine() -> str:
+    """Why no engine can be used; empty if one answers."""
+    if shutil.which("docker") is None:
+        return "there is no docker command"
+    done = subprocess.run(["docker", "compose", "version"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return "docker has no compose plugin"
+    try:
+        done = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False, timeout=20)
+    except subprocess.TimeoutExpired:
+        return "the Docker engine does not answer within 20 s"
+    return "" if done.returncode == 0 else f"no Docker engine answers: {done.stderr.strip()[:200]}"
+
+
+class Containers(Cluster):
+    """A project of its own, on a port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(ClusterTopics(), PATIENCE_S)
+        self.secret = folder / "cluster.secret"
+        self.secret.write_text(secrets.token_hex(32))
+        self.secret.chmod(0o400)
+        root = os.getuid() == 0
+        if root:
+            os.chown(self.secret, OWNER, OWNER)
+        self.port = choose_pair()
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},
+            "COMPOSE_PROJECT_NAME": f"holdfast-test-{os.getpid()}",
+            "HOLDFAST_CLUSTER_SECRET_FILE": str(self.secret),
+            "HOLDFAST_KAFKA_PORT": str(self.port),
+            "HOLDFAST_UID": str(OWNER if root else os.getuid()),
+        }
+
+    def compose(self, *words: str, seconds: float = PATIENCE_S) -> str:
+        command = ["docker", "compose", "-f", str(FILE), *words]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=seconds, env=self._environment
+        )
+        assert done.returncode == 0, f"{' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    def up(self) -> None:
+        began = time.monotonic()
+        self.compose("build", seconds=BUILD_S)
+        built = time.monotonic()
+        self.compose("up", "--wait", seconds=UP_S)
+        print(f"\nbuilt in {built - began:.1f} s, up and healthy {time.monotonic() - built:.1f} s later")
+        self.connect(f"127.0.0.1:{self.port}")
+
+    def down(self) -> None:
+        """Also where a test has left a container paused, which nothing else can stop."""
+        if paused := self.compose("ps", "--status", "paused", "--quiet").split():
+            self.docker("unpause", *paused)
+        self.compose("--profile", "cli", "down", "--volumes", "--timeout", "1")
+
+    def logs(self) -> str:
+        return self.compose("logs", "--no-color", "--tail", "60")
+
+    def container(self, service: str) -> str:
+        return self.compose("ps", "--all", "--quiet", service).strip()
+
+    def docker(self, *words: str) -> str:
+        done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+    def inside(self, service: str, script: str) -> str:
+        return self.compose("exec", "-T", service, "sh", "-c", script)
+
+
+@pytest.fixture(scope="module")
+def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
+    if why := no_engine():
+        pytest.skip(why)
+    made = Containers(tmp_path_factory.mktemp("containers"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOLDFAST_CLUSTER_SECRET", made.secret.read_text())
+        try:
+            made.up()
+            yield made
+            made.close()
+        except BaseException:
+            print(made.logs())
+            raise
+        finally:
+            made.down()
+
+
+class Results(threading.Thread):
+    """When rows arrived at a reader of a query's topic."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._reader = cluster.log.reader("results")
+        self._reader.assign(cluster.log.offsets([Partition(topic, index) for index in range(2)], "end"))
+        self._over = threading.Event()
+        self._at_s: list[float] = []
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            if any(chunk.messages for chunk in self._reader.poll(POLL_S)):
+                self._at_s.append(time.time())
+        self._reader.close()
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+    def silence_ms(self, from_s: float, to_s: float) -> int:
+        """The longest between two times."""
+        return longest_ms(self._at_s, from_s, to_s)
+
+
+def longest_ms(at_s: list[float], from_s: float, to_s: float) -> int:
+    """Between two that follow each other, and to both ends."""
+    times = [from_s, *(at for at in at_s if from_s < at < to_s), to_s]
+    return round(1000 * max(after - before for before, after in pairwise(times)))
+
+
+class Struck:
+    """A job under load, and who leads its units."""
+
+    def __init__(self, cluster: Containers, observer: Observer) -> None:
+        self.cluster, self.observer = cluster, observer
+        self.job = RunningJob(cluster, PROTECTED, f"counts-{secrets.token_hex(3)}")
+        self.job.submit()
+        self._fed_s: list[float] = []
+        self.results = Results(cluster, f"{self.job.name}-totals")
+        self.results.start()
+        self.await_protection()
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        """Under load; each look is followed by some records."""
+
+        def looked() -> object:
+            self._fed_s.append(time.time())
+            return condition()
+
+        self.job.until(looked, what, load=LOAD, seconds=PATIENCE_S)
+
+    def silence(self, from_s: float) -> str:
+        """Of results and of what they come from: on a machine that is full, the test itself waits."""
+        now_s = time.time()
+        fed = f"of the records fed {longest_ms(self._fed_s, from_s, now_s)} ms"
+        return f"longest silence of results {self.results.silence_ms(from_s, now_s)} ms, {fed}"
+
+    def await_protection(self) -> None:
+        def ready() -> bool:
+            self.job.look()
+            return self.job.batch > 0 and self.observer.workers() == len(WORKERS) and self.observer.protected()
+
+        self.until(ready, "every unit runs and has its standby")
+
+    def leader(self) -> str:
+        """A worker that leads a unit."""
+        plan = self.cluster.plan(self.job.name)
+        return self.observer.leader_of(self.job.name, plan.units[0].name)
+
+    def struck(self, what: str, strike: Callable[[str], float]) -> str:
+        """Does it to a worker that leads, and waits until others lead what it led; returns the worker."""
+        victim = self.leader()
+        at_s = strike(victim)
+
+        def taken_over() -> list[Event]:
+            found = self.cluster.events("unit-active")
+            return [
+                one for one in found if one.job == self.job.name and one.time_ms >= 1000 * at_s and one.worker != victim
+            ]
+
+        self.until(taken_over, f"another worker leads after {what}")
+        first = min(taken_over(), key=lambda event: event.time_ms)
+        fed = self.job.fed
+        self.until(lambda: self.job.fed > fed + 10 * LOAD, "results come")
+        print(
+            f"\n{what}: {victim} lost, {first.worker} leads after {first.time_ms - 1000 * at_s:.0f} ms "
+            f"{first.phases_ms}, {self.silence(at_s - 1)}"
+        )
+        return victim
+
+    def is_exact(self) -> None:
+        self.job.until(self.job.caught_up, "all is taken in", seconds=PATIENCE_S)
+        self.job.drain()
+        self.job.until(lambda: self.cluster.state(self.job.name) == "ended", "it ends", seconds=PATIENCE_S)
+        report = self.job.replayed()
+        assert report.exact, report
+        assert self.job.problems() == []
+
+
+@pytest.fixture(scope="module")
+def running(containers: Containers) -> Iterator[Struck]:
+    with Observer(containers.log, containers.topics) as observer:
+        struck = Struck(containers, observer)
+        yield struck
+        struck.results.end()
+
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.alone,
+    pytest.mark.timeout(3600),
+]
+
+
+def test_every_service_is_healthy_with_a_read_only_root_and_without_privileges(containers: Containers) -> None:
+    for service in SERVICES:
+        found = json.loads(containers.docker("inspect", containers.container(service)))[0]
+        assert found["State"]["Health"]["Status"] == "healthy", service
+        assert found["HostConfig"]["Memory"] > 0, service
+        if service != "kafka":
+            assert found["HostConfig"]["ReadonlyRootfs"], service
+            assert found["Config"]["User"].split(":")[0] not in ("", "0", "root"), service
+
+
+def test_a_job_is_submitted_by_one_command(containers: Containers) -> None:
+    said = containers.compose(
+        "run", "--rm", "--build", "cli", "submit", "visits.yaml", "--create-topics", seconds=BUILD_S
+    )
+    assert "job visits runs" in said
+    containers.append("visits", *(json.dumps({"page": "a", "ms": n}).encode() for n in range(100)))
+    containers.await_more("pages", 0)
+
+
+def test_a_process_that_is_killed_in_its_container_is_taken_over_and_comes_back(running: Struck) -> None:
+    def strike(victim: str) -> float:
+        script = (
+            "import json, os, time; "
+            "pid = json.load(open('/var/lib/holdfast/workers.json'))[0]['pid']; "
+            "print(time.time()); os.kill(pid, 9)"
+        )
+        return float(running.cluster.inside(WORKERS[victim], f'python3.11 -I -S -c "{script}"'))
+
+    victim = running.struck("process killed", strike)
+    container = json.loads(running.cluster.docker("inspect", running.cluster.container(WORKERS[victim])))[0]
+    assert container["RestartCount"] == 0
+    running.await_protection()
+
+
+def test_a_container_that_is_killed_is_taken_over_and_comes_back_under_its_name(running: Struck) -> None:
+    def strike(victim: str) -> float:
+        at_s = time.time()
+        running.cluster.docker("kill", "--signal", signal.SIGKILL.name, running.cluster.container(WORKERS[victim]))
+        return at_s
+
+    victim = running.struck("container killed", strike)
+    running.cluster.compose("start", WORKERS[victim])
+    running.await_protection()
+
+
+def test_a_container_that_is_paused_is_taken_over_and_does_no_harm_when_it_is_back(running: Struck) -> None:
+    def strike(victim: str) -> float:
+        at_s = time.time()
+        running.cluster.docker("pause", running.cluster.container(WORKERS[victim]))
+        return at_s
+
+    victim = running.struck("container paused", strike)
+    running.job.go_on(FROZEN_S, LOAD)
+    running.cluster.docker("unpause", running.cluster.container(WORKERS[victim]))
+    running.await_protection()
+
+
+def test_a_rolling_restart_hands_every_unit_over_before_a_container_ends(running: Struck) -> None:
+    for service in WORKERS.values():
+        began_s = time.time()
+        stopping = subprocess.Popen(["docker", "restart", "--time=20", running.cluster.container(service)])
+        running.until(lambda child=stopping: child.poll() is not None, f"{service} has restarted")  # type: ignore[misc]
+        assert stopping.returncode == 0
+        running.await_protection()
+        print(f"\n{service} restarted: {running.silence(began_s)}")
+
+
+def test_after_all_of_that_every_row_is_exact(running: Struck) -> None:
+    running.is_exact()

@@ -1,0 +1,78 @@
+"""Deliberate bugs of the trimming of the cut log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from unittest import mock
+
+from schemas.cuts import CutsSnapshot, Known
+from schemas.plans import Plan
+from schemas.progress import Progress
+from schemas.topics import Partition
+from services.log.memory import MemoryReader
+from services.log.protocol import Chunk
+from services.worker.core.cut_trimming import CutTrimming
+from services.worker.core.trimming import acknowledged
+from services.worker.sources import cut_trimmer
+from services.worker.sources.cut_trimmer import CutTrimmer
+
+
+def cuts_trimmed_too_far() -> AbstractContextManager[object]:
+    """The cut log is trimmed to the newest snapshot, also past where a unit restarts."""
+
+    def upto(
+        self: CutTrimming,
+        known: Sequence[Known],
+        units: Iterable[str],
+        progress: Mapping[str, Progress],
+        now_ms: float,
+    ) -> int | None:
+        newest = max((one.upto for one in known), default=0)
+        return newest if newest > self.trimmed else None
+
+    return mock.patch.object(CutTrimming, "upto", upto)
+
+
+@contextmanager
+def cuts_trimmed_to_an_own_estimate() -> Iterator[None]:
+    """It is trimmed to the lowest restart position, whether a snapshot of the log names that or not."""
+
+    def upto(
+        self: CutTrimming,
+        known: Sequence[Known],
+        units: Iterable[str],
+        progress: Mapping[str, Progress],
+        now_ms: float,
+    ) -> int | None:
+        restart = acknowledged(self.cut_log, units, progress)
+        return restart if restart > self.trimmed else None
+
+    def trim(self: CutTrimmer, upto: int) -> int:
+        self._around.log.trim({self._partition: upto})
+        return upto
+
+    with mock.patch.object(CutTrimming, "upto", upto), mock.patch.object(CutTrimmer, "_trim", trim):
+        yield
+
+
+def last_commit_trimmed() -> AbstractContextManager[object]:
+    """The commit log is trimmed to where the cuts end, and not to the commit before."""
+    true = cut_trimmer.commits_needed
+
+    def needed(plan: Plan, state: CutsSnapshot) -> dict[Partition, int]:
+        return {partition: upto + 1 for partition, upto in true(plan, state).items()}
+
+    return mock.patch.object(cut_trimmer, "commits_needed", needed)
+
+
+def read_on_after_a_gap() -> AbstractContextManager[object]:
+    """A reader whose position in the cut log is gone continues where the log begins now."""
+    true = MemoryReader._read
+
+    def read(self: MemoryReader, partition: Partition, count: int) -> Chunk | None:
+        if partition.topic.endswith(".cuts"):
+            self._positions[partition] = max(self._positions[partition], self._log.stored(partition).start)
+        return true(self, partition, count)
+
+    return mock.patch.object(MemoryReader, "_read", read)

@@ -1,0 +1,34 @@
+"""The history of a cluster that a benchmark writes is trimmed as services would have trimmed it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from bench.startup import Aged
+from schemas.topics import Partition
+from services.log.assignments import read_standings
+from services.log.jobs import positions, read_jobs
+from services.log.memory import MemoryLog
+
+
+def aged(hours: int) -> Aged:
+    log = MemoryLog(lambda: 0)
+    cluster: Any = SimpleNamespace(log=log, appender=log.appender("history"))
+    made = Aged(cluster, "aged", 0, hours=hours)
+    made.write()
+    return made
+
+
+def test_what_is_left_of_a_long_history_is_no_more_than_of_a_shorter_one_and_can_be_begun_with() -> None:
+    shorter, longer = aged(80), aged(160)
+    before, after = shorter.sizes(), longer.sizes()
+    assert after["plans"] < 200
+    assert all(after[topic] < 1.5 * before[topic] for topic in after), (before, after)
+    log, topics = longer.cluster.log, longer.topics
+    standings, jobs = read_standings(log, Partition(topics.assignments, 0)), read_jobs(log, topics)
+    assert list(jobs.admitted.running()) == [next(iter(jobs.admitted.plans()))]
+    assert len(standings) < 200
+    begins = positions(log, topics, jobs)
+    starts = log.offsets(begins, "start")
+    assert all(0 < starts[where] <= begins[where] for where in begins)

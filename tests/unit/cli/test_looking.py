@@ -1,0 +1,63 @@
+"""What `holdfast status` and `holdfast list` print of a job that has failed, and how they exit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from schemas import plans
+from schemas.plans import Status
+from schemas.topics import ClusterTopics, Partition
+from services.cli import whereabouts
+from services.cli.commands import app
+from services.log.memory import MemoryLog
+from services.view.door import Door, Whereabouts
+
+TOPICS = ClusterTopics()
+SINCE_MS = 1_700_000_000_000
+SINCE = datetime.fromtimestamp(SINCE_MS / 1000).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
+    log = MemoryLog(lambda: SINCE_MS)
+    log.create(TOPICS.specs())
+
+    @contextmanager
+    def connected(*_: object, **__: object) -> Iterator[Door]:
+        yield Door(log, TOPICS, log.topics(), Whereabouts(Path(), "memory", "holdfast", True))
+
+    monkeypatch.setattr(whereabouts, "connected", connected)
+    return log
+
+
+def say(log: MemoryLog, state: str, error: str = "") -> None:
+    status = Status("flights", "1-aaaaaa", state, SINCE_MS, units=2, error=error, since_ms=SINCE_MS)
+    log.appender("c").append(Partition(TOPICS.status, 0), plans.encode(status))
+
+
+def test_a_failed_job_is_said_to_be_with_its_cause_and_since_when_and_the_command_fails(log: MemoryLog) -> None:
+    say(log, "failed", "late-0 on w2: division of a string")
+    shown = CliRunner().invoke(app, ["status", "flights"])
+    assert shown.exit_code == 1
+    assert f"job flights (1-aaaaaa) is failed since {SINCE}" in shown.stdout
+    assert "cause: late-0 on w2: division of a string" in shown.stdout
+    as_json = CliRunner().invoke(app, ["status", "flights", "--json"])
+    assert as_json.exit_code == 1
+    found = json.loads(as_json.stdout)
+    assert (found["state"], found["since_ms"]) == ("failed", SINCE_MS)
+    listed = CliRunner().invoke(app, ["list"])
+    assert (listed.exit_code, "failed" in listed.stdout, SINCE in listed.stdout) == (0, True, True)
+
+
+def test_of_a_job_that_runs_the_status_is_no_failure(log: MemoryLog) -> None:
+    say(log, "running")
+    shown = CliRunner().invoke(app, ["status", "flights"])
+    assert shown.exit_code == 0
+    assert f"is running since {SINCE}" in shown.stdout

@@ -1,0 +1,122 @@
+"""A supervisor of one service, as the first process of a container."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from schemas import heartbeats
+from schemas.heartbeats import Heartbeat
+from schemas.topics import ClusterTopics, Partition
+from services.log.memory import MemoryLog
+from services.node import serving
+from services.node.clashes import Neighbours
+from services.node.naming import Naming
+from services.node.readiness import Readiness
+from services.node.service import Service
+from services.node.settings import Settings
+from services.node.spark_drivers import SparkDrivers
+from services.node.supervisor import FAREWELL_S, YIELD_S, Stopped, Supervisor
+
+TOPICS = ClusterTopics()
+
+
+def serving_one(service: Service, home: Path, **given: object) -> Supervisor:
+    settings = {"home": home, "kafka": "k:1", "host": "a", "metrics_port": 9100, **given}
+    return Supervisor(Settings(**settings), workers=0, service=service)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("service", "names"),
+    [
+        (Service.WORKER, ["a-worker-1"]),
+        (Service.CONTROLLER, ["a-controller"]),
+        (Service.RECOVERY, ["a-recovery-1"]),
+        (Service.SPARK, []),
+    ],
+)
+def test_one_service_runs_alone_and_logs_where_its_parent_does(
+    service: Service, names: list[str], tmp_path: Path
+) -> None:
+    members = serving_one(service, tmp_path).members
+    assert [member.name for member in members] == names
+    assert [member.log for member in members] == [None] * len(names)
+
+
+@pytest.mark.parametrize("service", [Service.WORKER, Service.CONTROLLER, Service.RECOVERY])
+def test_whatever_runs_has_the_port_that_the_settings_name(service: Service, tmp_path: Path) -> None:
+    where = serving_one(service, tmp_path, metrics_address="0.0.0.0").cluster.metrics
+    assert list(where.values()) == ["http://0.0.0.0:9100/metrics"]
+
+
+def test_a_served_worker_hands_over_when_it_is_to_stop_and_one_of_a_whole_cluster_does_not(tmp_path: Path) -> None:
+    (served,) = serving_one(Service.WORKER, tmp_path, leave_s=20).workers
+    assert (served.ends_by, served.stop_s, served.rest_s) == (signal.SIGTERM, 20 + FAREWELL_S, YIELD_S)
+    assert served.dying is not None
+    (whole,) = Supervisor(Settings(home=tmp_path, kafka="k:1"), workers=1).workers
+    assert whole.ends_by == signal.SIGINT
+
+
+def test_a_supervisor_without_a_controller_asks_none_and_waits_for_none() -> None:
+    log = MemoryLog(lambda: 0)
+    log.create(TOPICS.specs())
+    readiness = Readiness(log, TOPICS, "", Neighbours(Naming("a"), "m:/x#1"))
+    submit, beats = Partition(TOPICS.submit, 0), Partition(TOPICS.heartbeats, 0)
+    assert log.offsets([submit], "end") == {submit: 0}
+    assert readiness.reached(set())
+    assert readiness.missing({"a-worker-1"}) == ["a-worker-1"]
+    appender = log.appender("worker")
+    appender.append(beats, heartbeats.encode(Heartbeat("a-worker-1", "1", 1)))
+    appender.flush(1.0)
+    readiness.poll(0)
+    assert readiness.reached({"a-worker-1"})
+
+
+def test_one_driver_at_most_runs_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Demand:
+        def drivers(self) -> int:
+            return 2
+
+    def made(most: int | None) -> int:
+        monkeypatch.setattr("services.node.spark_drivers.ensure", lambda name: None)
+        drivers = SparkDrivers(lambda number, jars: number, lambda: None, most)  # type: ignore[arg-type, return-value]
+        drivers.follow(Demand())  # type: ignore[arg-type]
+        drivers.provide()
+        return len(drivers.members)
+
+    assert (made(None), made(1)) == (2, 1)
+
+
+def test_it_waits_for_kafka_until_it_is_to_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    supervisor = serving_one(Service.WORKER, tmp_path)
+    asked: list[int] = []
+
+    def unreached() -> str:
+        asked.append(1)
+        if len(asked) == 3:
+            supervisor.ask_to_stop()
+        return "nobody is there"
+
+    with pytest.raises(Stopped):
+        serving._await(unreached, supervisor)
+    assert capsys.readouterr().err.count("waits: nobody is there") == 1
+
+
+def test_it_goes_on_once_kafka_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "LOOK_AGAIN_S", 0.0)
+    reasons = ["not yet", "not yet", ""]
+    serving._await(lambda: reasons.pop(0), serving_one(Service.WORKER, tmp_path))
+    assert reasons == []
+
+
+def test_the_output_of_a_child_without_a_log_is_that_of_its_parent() -> None:
+    script = (
+        "from services.node.processes import Child\n"
+        "Child(('sh', '-c', 'echo said; echo told >&2'), log=None).wait(20)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("said\n", "told\n")

@@ -1,0 +1,305 @@
+"""Every setting does what it says: each field of a job file and each HOLDFAST_ variable is read where this table says,
+or asking for it is warned of.
+
+A field that is added without a line here fails the first test. A line names the file in which the field is read, and a
+test that fails without the effect, where no other one is as plain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from schemas.job_part import JobPart
+from services.controller.settings import ControllerSettings
+from services.node.settings import Settings
+from services.planning.checking import check
+from services.planning.loading import interpret
+from services.recovery.settings import RecoverySettings
+from services.spark.settings import SparkSettings
+from services.worker.process.settings import WorkerSettings
+from tests.unit.planning.jobs import job, query, source
+
+ROOT = Path(__file__).parents[2]
+WARNED = "warned of"
+PART = "holds others"
+
+JOB = {
+    "JobSpec.name": "planning/plan.py",
+    "JobSpec.sources": PART,
+    "JobSpec.operators": PART,
+    "JobSpec.queries": PART,
+    "JobSpec.fault_tolerance": PART,
+    "JobSpec.placement": PART,
+    "JobSpec.batch_interval_ms": "planning/plan.py",
+    "JobSpec.max_batch_records": "worker/host/job.py",
+    "JobSpec.max_batch_bytes": "worker/host/job.py",
+    "JobSpec.on_error": "kernel/operators/python.py",
+    "JobSpec.dead_letter_share": "worker/host/job.py tests/scenario/test_job_settings.py",
+    "JobSpec.memory_limit_mb": "worker/host/job.py tests/scenario/test_job_settings.py",
+    "JobSpec.on_divergence": "worker/unit/intake.py tests/scenario/test_job_settings.py",
+    "JobSpec.keep_cuts": "controller/conductor.py",
+    "JobSpec.keep_dead_letters_s": "controller/conductor.py",
+    "JobSpec.keep_dead_letters_bytes": "controller/conductor.py",
+    "JobSpec.replay_horizon_s": "controller/drafting.py",
+    "JobSpec.retain_bytes": WARNED,
+    "Source.topic": "planning/plan.py",
+    "Source.path": "cli/trying.py",
+    "Source.format": "kernel/dataflow/source_records.py",
+    "Source.fields": "planning/source_streams.py",
+    "Source.event_time": "kernel/dataflow/source_records.py",
+    "Source.unit": "kernel/dataflow/source_records.py",
+    "Source.allowed_lateness_s": "worker/sources/user_topic.py",
+    "Source.start": "planning/user_topics.py",
+    "Source.idle_after_s": "worker/sources/user_topic.py",
+    "Source.close_after_idle_s": "worker/sources/user_topic.py",
+    "Source.on_data_loss": "worker/sources/user_topic.py tests/scenario/test_data_loss.py",
+    "Source.late": "planning/checking.py",
+    "Source.parallelism": "planning/parallelism.py",
+    "Source.table": "kernel/dataflow/source_records.py",
+    "Sink.topic": "planning/plan.py",
+    "Sink.format": "kernel/dataflow/sink_records.py",
+    "Sink.partitions": "planning/plan.py",
+    "Sink.commit_interval_ms": "worker/unit/opening.py tests/scenario/test_job_settings.py",
+    "Query.input": "planning/graph.py",
+    "Query.sink": PART,
+    "Query.priority": WARNED,
+    "Query.results": WARNED,
+    "OperatorSpec.parallelism": "planning/parallelism.py",
+    "Filter.filter": "kernel/operators/filter.py",
+    "Filter.input": "planning/graph.py",
+    "Select.select": "kernel/operators/select.py",
+    "Select.input": "planning/graph.py",
+    "Aggregate.aggregate": "kernel/operators/aggregate.py",
+    "Aggregate.key": "kernel/operators/aggregate.py",
+    "Aggregate.input": "planning/graph.py",
+    "Aggregate.window": "kernel/operators/aggregate.py",
+    "Aggregate.emit": "kernel/operators/aggregate.py",
+    "Window.size_s": "kernel/operators/aggregate.py",
+    "Window.slide_s": "kernel/operators/aggregate.py",
+    "Join.join": PART,
+    "JoinSides.left": "kernel/operators/join.py",
+    "JoinSides.right": "kernel/operators/join.py",
+    "JoinSides.on": "kernel/operators/join.py",
+    "JoinSides.within_s": "kernel/operators/join.py",
+    "JoinSides.kind": "kernel/operators/join.py",
+    "Top.top": PART,
+    "Top.input": "planning/graph.py",
+    "Ranking.k": "kernel/operators/top.py",
+    "Ranking.by": "kernel/operators/top.py",
+    "Union.union": "schemas/job_operators.py",
+    "Dedup.dedup": PART,
+    "Dedup.key": "kernel/operators/dedup.py",
+    "Dedup.input": "planning/graph.py",
+    "Within.within_s": "kernel/operators/dedup.py",
+    "Hosted.input": "planning/graph.py",
+    "Hosted.key": "kernel/operators/python.py",
+    "Hosted.params": "kernel/operators/python.py",
+    "Python.python": "kernel/operators/python.py",
+    "Spark.spark": "controller/spark_analysis.py",
+    "Spark.emit": "controller/spark_analysis.py",
+    "Spark.mode": "planning/hosting.py",
+    "SparkSql.sql": "controller/spark_analysis.py",
+    "FaultTolerance.default": "planning/units.py",
+    "FaultTolerance.units": "planning/units.py",
+    "FaultTolerance.recovery_time_ms": WARNED,
+    "FaultTolerance.precision": WARNED,
+    "FaultTolerance.weights": WARNED,
+    "FaultTolerance.hybrid": PART,
+    "FaultTolerance.checkpoint": PART,
+    "FaultTolerance.buffering": WARNED,
+    "FaultTolerance.replication_budget": WARNED,
+    "FaultTolerance.fail_stop_timeout_s": "recovery/core/unit/terms.py",
+    "FaultTolerance.heartbeat_interval_ms": WARNED,
+    "FaultTolerance.misses": "recovery/core/unit/terms.py",
+    "FaultTolerance.correlated_failure": WARNED,
+    "FaultTolerance.cool_down_s": WARNED,
+    "FaultTolerance.rebalance_period_s": "recovery/core/unit/terms.py tests/unit/recovery/test_moving.py",
+    "SchemeSettings.scheme": "planning/units.py",
+    "HybridSettings.inputs": "recovery/core/unit/terms.py tests/unit/worker/test_subscriptions.py",
+    "Weights.cpu": WARNED,
+    "Weights.memory": WARNED,
+    "Weights.network": WARNED,
+    "Weights.workers": WARNED,
+    "CheckpointSettings.policy": WARNED,
+    "CheckpointSettings.interval_ms": "worker/host/job.py",
+    "CheckpointSettings.min_interval_ms": WARNED,
+    "CheckpointSettings.max_interval_ms": WARNED,
+    "CorrelatedFailure.workers": WARNED,
+    "CorrelatedFailure.within_s": WARNED,
+    "Placement.units": "planning/plan.py",
+    "Placement.spread_by": "recovery/core/unit/terms.py tests/unit/recovery/test_room.py",
+}
+"""By field of a job file: where it is read under services (or schemas), and the test of its effect."""
+
+ASKED: dict[str, tuple[str, Any]] = {
+    "JobSpec.retain_bytes": ("retain_bytes", 2**30),
+    "Query.priority": ("queries.q.priority", 2),
+    "Query.results": ("queries.q.results", "tentative"),
+    "FaultTolerance.recovery_time_ms": ("fault_tolerance.recovery_time_ms", 100),
+    "FaultTolerance.precision": ("fault_tolerance.precision", "gap"),
+    "FaultTolerance.weights": ("fault_tolerance.weights", {"cpu": 2}),
+    "FaultTolerance.buffering": ("fault_tolerance.buffering", "source"),
+    "FaultTolerance.replication_budget": ("fault_tolerance.replication_budget", 0.5),
+    "FaultTolerance.heartbeat_interval_ms": ("fault_tolerance.heartbeat_interval_ms", 50),
+    "FaultTolerance.correlated_failure": ("fault_tolerance.correlated_failure", {"workers": 3}),
+    "FaultTolerance.cool_down_s": ("fault_tolerance.cool_down_s", 1.0),
+    "CheckpointSettings.policy": ("fault_tolerance.checkpoint.policy", "aligned"),
+    "CheckpointSettings.min_interval_ms": ("fault_tolerance.checkpoint.min_interval_ms", 10),
+    "CheckpointSettings.max_interval_ms": ("fault_tolerance.checkpoint.max_interval_ms", 100),
+}
+"""By field that is warned of: where it stands in a job file, and a value that is not the default."""
+WITH_THEIR_OWNER = ("Weights.", "CorrelatedFailure.")
+
+EVERYBODY = {
+    "kafka": "hosting/process.py",
+    "cluster": "hosting/process.py",
+    "log_level": "worker/process/main.py",
+    "log_format": "worker/process/main.py",
+    "metrics_port": "hosting/process.py",
+    "metrics_address": "hosting/process.py",
+}
+HOSTS = EVERYBODY | {
+    "incarnation": "worker/process/main.py",
+    "zone": "worker/process/main.py",
+    "host": "hosting/process.py",
+    "address": "hosting/process.py",
+    "heartbeat_interval_ms": "hosting/process.py",
+    "loop_patience_s": "hosting/process.py",
+    "call_patience_s": "worker/process/main.py",
+    "memory_mb": "hosting/process.py",
+    "plugins": "hosting/settings.py",
+}
+VARIABLES: dict[type[BaseModel], dict[str, str]] = {
+    Settings: {
+        "home": "cli/cluster.py",
+        "kafka": "node/supervisor.py",
+        "kafka_port": "node/supervisor.py",
+        "brokers": "node/supervisor.py",
+        "cluster": "node/supervisor.py",
+        "cluster_secret": "log/secret.py",
+        "cluster_secret_file": "node/supervisor.py",
+        "replication_factor": "log/durability.py",
+        "min_insync_replicas": "log/durability.py",
+        "slots": "node/lineup.py",
+        "host": "node/supervisor.py",
+        "zone": "node/supervisor.py",
+        "recoveries": "node/lineup.py",
+        "heartbeat_interval_ms": "node/lineup.py",
+        "loop_patience_s": "node/lineup.py",
+        "call_patience_s": "node/lineup.py",
+        "memory_mb": "node/lineup.py",
+        "leave_s": "node/lineup.py",
+        "trim_after_s": "node/lineup.py",
+        "log_format": "node/saying.py",
+        "balance_calm_s": "node/lineup.py",
+        "exit_notices": "node/supervisor.py",
+        "metrics_port": "node/lineup.py",
+        "metrics_address": "node/lineup.py",
+        "plugins": "node/supervisor.py",
+        "spark_master": "node/lineup.py",
+        "spark_memory": "node/lineup.py",
+        "log_level": "worker/process/main.py",
+    },
+    ControllerSettings: EVERYBODY
+    | {
+        "controller": "controller/__main__.py",
+        "plugins": "controller/settings.py",
+        "replication_factor": "controller/__main__.py",
+        "min_insync_replicas": "controller/__main__.py",
+        "heartbeat_interval_ms": "controller/__main__.py",
+        "trim_after_s": "controller/__main__.py",
+    },
+    RecoverySettings: EVERYBODY
+    | {
+        "recovery": "recovery/__main__.py",
+        "replication_factor": "recovery/__main__.py",
+        "min_insync_replicas": "recovery/__main__.py",
+        "heartbeat_interval_ms": "recovery/__main__.py",
+        "trim_after_s": "recovery/__main__.py",
+        "balance_calm_s": "recovery/__main__.py",
+    },
+    WorkerSettings: HOSTS
+    | {
+        "worker": "worker/process/main.py",
+        "slots": "worker/process/main.py",
+        "leave_s": "worker/process/main.py",
+        "state_dir": "worker/process/main.py",
+    },
+    SparkSettings: HOSTS
+    | {
+        "driver": "spark/__main__.py",
+        "spark_master": "spark/session.py",
+        "spark_jars": "spark/session.py",
+        "spark_memory": "spark/session.py",
+        "spark_shuffle_partitions": "spark/session.py",
+        "spark_dir": "spark/__main__.py",
+    },
+}
+"""By process and variable: where it is read under services."""
+
+
+def test_every_field_of_a_job_file_has_a_line_here() -> None:
+    own = ((part, name) for part in parts(JobPart) for name in part.__annotations__ if name in part.model_fields)
+    fields = {f"{part.__name__}.{name}" for part, name in own}
+    assert fields == JOB.keys()
+
+
+def test_every_variable_has_a_line_here() -> None:
+    assert {model: model.model_fields.keys() for model in VARIABLES} == {
+        model: fields.keys() for model, fields in VARIABLES.items()
+    }
+
+
+@pytest.mark.parametrize("field", [field for field, where in JOB.items() if where not in (WARNED, PART)])
+def test_a_field_is_read_where_the_table_says(field: str) -> None:
+    read_in(field.partition(".")[2], JOB[field])
+
+
+@pytest.mark.parametrize(("model", "name"), [(model, name) for model, fields in VARIABLES.items() for name in fields])
+def test_a_variable_is_read_where_the_table_says(model: type[BaseModel], name: str) -> None:
+    read_in(name, VARIABLES[model][name])
+
+
+def test_what_is_warned_of_has_a_line_with_a_value() -> None:
+    alone = {field for field, where in JOB.items() if where == WARNED and not field.startswith(WITH_THEIR_OWNER)}
+    assert alone == ASKED.keys()
+
+
+@pytest.mark.parametrize("field", ASKED)
+def test_asking_for_what_has_no_effect_is_warned_of(field: str) -> None:
+    path, value = ASKED[field]
+    raw: dict[str, Any] = job({"o": {"filter": "x > 1", "input": "s"}}, {"s": source()}, {"q": query("o")})
+    assert not [warning for warning in warnings(raw) if warning.startswith(path)]
+    at = raw
+    *owners, last = path.split(".")
+    for owner in owners:
+        at = at.setdefault(owner, {})
+    at[last] = value
+    assert [warning for warning in warnings(raw) if warning.startswith(f"{path}: ")]
+
+
+def warnings(raw: dict[str, Any]) -> list[str]:
+    return check(interpret(raw), ()).warnings
+
+
+def read_in(name: str, where: str) -> None:
+    """The file mentions the name as an attribute, or as a key; its test is there."""
+    file, _, test = where.partition(" ")
+    path = ROOT / file if file.startswith("schemas/") else ROOT / "services" / file
+    assert re.search(rf"""[.\["']{name}\b|\bHOLDFAST_{name.upper()}\b""", path.read_text()), (
+        f"{file} does not read {name}"
+    )
+    assert not test or (ROOT / test).is_file(), f"there is no {test}"
+
+
+def parts(of: type[JobPart]) -> Iterator[type[JobPart]]:
+    for part in of.__subclasses__():
+        if part.__module__.startswith("schemas."):
+            yield part
+            yield from parts(part)

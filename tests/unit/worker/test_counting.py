@@ -1,0 +1,94 @@
+"""Which units hold a job's sources back: all that run, but none without a place, nor what waits for such a one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from services.worker.core.counting import STILL_MS, Counting
+from services.worker.core.cutting import MAX_LEAD_BATCHES
+
+BELOW = {"s": frozenset({"a", "b", "c"}), "a": frozenset({"b"}), "b": frozenset[str](), "c": frozenset[str]()}
+"""s feeds a and c, a feeds b."""
+
+
+class Job:
+    """Seen by the unit s. gone: units without a place."""
+
+    def __init__(self) -> None:
+        self.counting = Counting(BELOW)
+        self.processed = dict.fromkeys(BELOW, 100)
+        self.newest, self.now_ms = 100, 0.0
+        self.gone: Collection[str] = ()
+        self.asked: set[str] = set()
+
+    def slowest(self, own: str = "s") -> int:
+        return self.counting.slowest(own, self.processed, self.newest, self.now_ms, self._runs)
+
+    def _runs(self, unit: str) -> bool:
+        self.asked.add(unit)
+        return unit not in self.gone
+
+    def goes_on(self, *units: str, ms: float = 100.0) -> int:
+        """These units process a batch, which the sources have cut."""
+        self.now_ms += ms
+        self.newest += 1
+        for unit in units:
+            self.processed[unit] = self.newest
+        return self.slowest()
+
+
+def after_a_while(gone: Collection[str]) -> Job:
+    """a and b have processed nothing for so long that it is asked for them."""
+    job = Job()
+    job.slowest()
+    job.gone = gone
+    for _ in range(int(STILL_MS // 100) + 1):
+        job.goes_on("s", "c")
+    return job
+
+
+def test_a_unit_without_a_place_and_what_only_it_feeds_hold_nothing_back() -> None:
+    job = after_a_while({"a"})
+    assert job.slowest() == job.newest
+    assert job.counting.out == {"a", "b"}
+
+
+def test_nobody_is_asked_for_units_that_process() -> None:
+    job = Job()
+    for _ in range(100):
+        job.goes_on("s", "a", "b", "c")
+    assert (job.asked, job.slowest()) == (set(), job.newest)
+
+
+def test_a_slow_unit_that_runs_holds_the_sources_back() -> None:
+    job = after_a_while(())
+    assert job.asked == {"a", "b"}
+    assert job.slowest() == 100
+
+
+def test_a_unit_that_has_nothing_to_do_is_not_missed() -> None:
+    job = Job()
+    job.slowest()
+    job.now_ms += 10 * STILL_MS
+    assert (job.slowest(), job.counting.out, job.asked) == (100, frozenset(), set())
+
+
+def test_a_unit_that_has_a_place_again_counts_once_it_has_come_near() -> None:
+    job = after_a_while({"a"})
+    job.gone = ()
+    job.newest += 2 * MAX_LEAD_BATCHES
+    job.processed |= {"s": job.newest, "c": job.newest, "a": 101, "b": 100}
+    assert job.goes_on("s", "c") == job.newest
+    assert job.counting.out == {"a", "b"}
+    job.processed["a"] = job.newest
+    assert job.goes_on("s", "c", "a") == job.newest
+    assert job.counting.out == {"b"}, "what it feeds is still far behind"
+    job.processed["b"] = job.newest - 5
+    assert job.slowest() == job.newest - 5
+    assert job.counting.out == frozenset()
+
+
+def test_a_unit_holds_back_its_own_tasks_also_while_it_waits_for_one_without_a_place() -> None:
+    """Else its tasks would cut batch after batch that it cannot process."""
+    job = after_a_while({"a"})
+    assert (job.slowest("b"), job.slowest("s")) == (100, job.newest)
