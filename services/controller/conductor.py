@@ -35,6 +35,7 @@ from services.kernel.logs.refusals import Refusals
 from services.kernel.logs.standings import Standings
 from services.kernel.plans.layout import commit_logs, data_topics
 from services.log.durability import Durability
+from services.log.jobs import feed_kept
 from services.log.protocol import Log
 
 if TYPE_CHECKING:
@@ -124,10 +125,8 @@ class Conductor:
         """What is fed comes behind this: how units and goals stand, and what counts of jobs."""
         self._handle(happened.AssignmentsBegun(standings), self._time_ms())
         self.rooting.begin(jobs)
-        for plan in jobs.records():
-            self._take(Kind.PLANS, plan.offset, plan.time_ms, plan.record.encode())
-        for command in () if jobs.base is None else jobs.base.commands:
-            self._take(Kind.SUBMIT, command.offset, command.time_ms, command.record.encode())
+        kinds = self.topics()
+        feed_kept(self.cluster, jobs, lambda partition, *record: self._take(kinds[partition], *record))
 
     def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
         """A record of a cluster topic; a malformed one is counted, reported once, and skipped."""

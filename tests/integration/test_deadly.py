@@ -171,7 +171,8 @@ def test_a_unit_that_ends_its_process_is_quarantined_and_others_have_no_gap(site
     assert status["state"] == "failed"
     # The batch has the record that is deadly, at offset 2, and those of its neighbours that came in time.
     named = re.search(r"its records: deadly-in\[0\] (\d)-(\d)$", status["error"])
-    assert named and 1 <= int(named[1]) <= 2 <= int(named[2]) <= 3
+    assert named
+    assert 1 <= int(named[1]) <= 2 <= int(named[2]) <= 3
     assert [unit["state"] for unit in status["units"]] == ["quarantined"]
     assert site.asked("status", "steady")["state"] == "running"
     site.call("cancel", "deadly")

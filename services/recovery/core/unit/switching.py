@@ -193,9 +193,7 @@ def _remove(s: Situation, rooms: Rooms) -> Copies:
     return ()
 
 
-def _take_over(s: Situation, rooms: Rooms) -> Copies | None:
-    if s.suspect:
-        return None
+def _take_over(s: Situation, rooms: Rooms) -> Copies:
     return _with(s.primary, Rung.HOT), _leading(s.secondary)
 
 
@@ -207,15 +205,11 @@ def _roll_back(s: Situation, rooms: Rooms) -> Copies:
     return _leading(s.primary), Copy(s.secondary.worker, s.secondary.incarnation, s.target_flags)
 
 
-def _promote(s: Situation, rooms: Rooms) -> Copies | None:
-    if s.suspect:
-        return None
+def _promote(s: Situation, rooms: Rooms) -> Copies:
     return (_leading(s.secondary),)
 
 
-def _change_places(s: Situation, rooms: Rooms) -> Copies | None:
-    if s.suspect:
-        return None
+def _change_places(s: Situation, rooms: Rooms) -> Copies:
     return _leading(s.secondary), Copy(s.primary.worker, s.primary.incarnation, s.target_flags)
 
 
@@ -232,10 +226,7 @@ def _add(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _place(s: Situation, rooms: Rooms) -> Copies | None:
-    """Where its worker returned, if the scheme waits for that; else wherever there is room. Not yet, if the unit may
-    take the next worker down as well."""
-    if s.suspect:
-        return None
+    """Where its worker returned, if the scheme waits for that; else wherever there is room."""
     if s.change.copies and s.misses is None and (returned := s.successor(s.primary)) is not None:
         return (_leading(returned),)
     named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
@@ -284,6 +275,12 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
 }
 """The copies of the next record; None while there is no worker for them."""
 
+LOADS: frozenset[Move] = frozenset({
+    _M.SWITCH, _M.SUSPEND, _M.PROMOTE, _M.CHANGE_PLACES, _M.PLACE,
+    _M.SWITCH_MOVING, _M.PROMOTE_MOVING, _M.CHANGE_PLACES_MOVING,
+})  # fmt: skip
+"""Moves after which another worker does the unit's next batch: they wait while that batch may end it, too."""
+
 
 def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     """The record that is due for the unit, or None; what has ended, and what no row explains, is only taken down."""
@@ -293,6 +290,8 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     if sign is None:
         return None
     after, move = TRANSITIONS[before, sign]
+    if move in LOADS and situation.suspect:
+        return None
     copies = MOVES[move](situation, rooms)
     return None if copies is None else _record(situation, sign, move, copies, after)
 
