@@ -77,6 +77,8 @@ class Lineup:
             "HOLDFAST_SPARK_JARS": ",".join(str(jars.directory / jar) for jar in sorted(jars.sums)),
             "HOLDFAST_SPARK_MASTER": self._settings.spark_master,
             "HOLDFAST_SPARK_MEMORY": self._settings.spark_memory,
+            "HOLDFAST_SPARK_EXECUTOR_MEMORY": self._settings.spark_executor_memory,
+            "HOLDFAST_SPARK_CORES": str(self._settings.spark_cores),
             **self._of_hosts,
         }
         return self._member(name, "services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run})

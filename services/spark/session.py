@@ -27,7 +27,6 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
         scratch: what Spark writes besides checkpoints.
         briefly: it will be needed for some seconds only: a JVM that compiles little starts in half the time.
     """
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch.mkdir(parents=True, exist_ok=True)
     cores = os.cpu_count() or 1
@@ -51,7 +50,12 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
     if settings.spark_jars:
         options["spark.jars"] = settings.spark_jars
     if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        options["spark.executor.memory"] = settings.spark_executor_memory
+        if settings.spark_cores:
+            options["spark.cores.max"] = settings.spark_cores
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in options.items():
         builder = builder.config(key, value)

@@ -204,6 +204,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "plugins": "node/supervisor.py",
         "spark_master": "node/lineup.py",
         "spark_memory": "node/lineup.py",
+        "spark_executor_memory": "node/lineup.py",
+        "spark_cores": "node/lineup.py",
         "log_level": "worker/process/main.py",
     },
     ControllerSettings: EVERYBODY
@@ -237,6 +239,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "spark_master": "spark/session.py",
         "spark_jars": "spark/session.py",
         "spark_memory": "spark/session.py",
+        "spark_executor_memory": "spark/session.py",
+        "spark_cores": "spark/session.py",
         "spark_shuffle_partitions": "spark/session.py",
         "spark_dir": "spark/__main__.py",
     },
