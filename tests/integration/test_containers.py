@@ -180,6 +180,7 @@ def test_a_job_is_submitted_by_one_command(containers: Containers) -> None:
     assert "job visits runs" in said
     containers.append("visits", *(json.dumps({"page": "a", "ms": n}).encode() for n in range(100)))
     containers.await_more("pages", 0)
+    print(f"\nfirst result {time.monotonic() - containers.began_s:.1f} s after the build began")
 
 
 def test_a_process_that_is_killed_in_its_container_is_taken_over_and_comes_back(running: Struck) -> None:

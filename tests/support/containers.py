@@ -70,11 +70,11 @@ class Containers(Cluster):
         return done.stdout
 
     def up(self) -> None:
-        began = time.monotonic()
+        self.began_s = time.monotonic()
         self.compose("build", seconds=BUILD_S)
-        built = time.monotonic()
+        built_s = time.monotonic()
         self.compose("up", "--wait", seconds=UP_S)
-        print(f"\nbuilt in {built - began:.1f} s, up and healthy {time.monotonic() - built:.1f} s later")
+        print(f"\nbuilt in {built_s - self.began_s:.1f} s, up and healthy {time.monotonic() - built_s:.1f} s later")
         self.connect(f"127.0.0.1:{self.port}")
 
     def down(self) -> None:

@@ -1,0 +1,85 @@
+"""infra/kubernetes: what is asked of Kubernetes is valid, and says what the services accept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from services.node.service import Service
+from services.node.settings import Settings
+
+FOLDER = Path(__file__).parents[3] / "infra" / "kubernetes"
+VERSIONS = ("1.29.0", "1.37.0")
+"""The oldest that a cloud still serves, and the newest that there is a schema of."""
+SERVICES = ("controller", "recovery", "worker")
+
+
+def kustomization() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    return found
+
+
+def documents() -> list[dict[str, Any]]:
+    return [one for name in kustomization()["resources"] for one in yaml.safe_load_all((FOLDER / name).read_text())]
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    """By service: the template of its pods."""
+    return {one["metadata"]["name"]: one["spec"] for one in documents() if "template" in one.get("spec", {})}
+
+
+def test_every_file_is_named() -> None:
+    assert {path.name for path in FOLDER.glob("*.yaml")} == {*kustomization()["resources"], "kustomization.yaml"}
+    assert set(pods()) == set(SERVICES) < set(Service)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_resource_is_valid(version: str) -> None:
+    for one in documents():
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+def test_every_setting_exists_and_has_a_value_that_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    (generated,) = kustomization()["configMapGenerator"]
+    literals = dict(one.split("=", 1) for one in generated["literals"])
+    named = {env["name"] for spec in pods().values() for env in spec["template"]["spec"]["containers"][0]["env"]}
+    known = {f"HOLDFAST_{field}".upper() for field in Settings.model_fields} | {"HOLDFAST_CLUSTER_SECRET_FILE"}
+    assert literals.keys() | named <= known
+    for name, value in literals.items():
+        monkeypatch.setenv(name, value)
+    Settings()
+
+
+def test_a_pod_may_end_only_after_its_units_have_moved() -> None:
+    (generated,) = kustomization()["configMapGenerator"]
+    leave_s = float(dict(one.split("=", 1) for one in generated["literals"])["HOLDFAST_LEAVE_S"])
+    for spec in pods().values():
+        assert spec["template"]["spec"]["terminationGracePeriodSeconds"] > leave_s + 5
+
+
+def test_each_budget_and_each_spread_is_that_of_its_service() -> None:
+    budgets = {one["metadata"]["name"]: one["spec"] for one in documents() if one["kind"] == "PodDisruptionBudget"}
+    assert set(budgets) == set(SERVICES)
+    for name, spec in pods().items():
+        labels = spec["template"]["metadata"]["labels"]
+        pod = spec["template"]["spec"]
+        (spread,) = pod["topologySpreadConstraints"]
+        (near,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        chosen = (spec["selector"], budgets[name]["selector"], spread["labelSelector"])
+        assert [one["matchLabels"] for one in (*chosen, near["podAffinityTerm"]["labelSelector"])] == [labels] * 4
+
+
+def test_every_container_has_the_probes_of_the_images_and_no_privileges() -> None:
+    for spec in pods().values():
+        (container,) = spec["template"]["spec"]["containers"]
+        paths = {kind: container[kind]["httpGet"]["path"] for kind in ("readinessProbe", "livenessProbe")}
+        assert paths == {"readinessProbe": "/readyz", "livenessProbe": "/healthz"}
+        secured = container["securityContext"]
+        assert secured["readOnlyRootFilesystem"]
+        assert secured["capabilities"] == {"drop": ["ALL"]}
+        assert not secured["allowPrivilegeEscalation"]
+        assert "memory" in container["resources"]["limits"]
