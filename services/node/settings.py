@@ -119,7 +119,10 @@ class Settings(LogSettings):
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")
     spark_executor_memory: str = Field("1g", description="memory of each of its executors, with a Spark master")
     spark_cores: int = Field(
-        0, ge=0, le=10_000, description="cores that a Spark driver takes of the master's; 0: all, which leaves no standby any"
+        0,
+        ge=0,
+        le=10_000,
+        description="cores that a Spark driver takes of the master's; 0: all, which leaves no standby any",
     )
 
     @model_validator(mode="after")
