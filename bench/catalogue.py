@@ -14,6 +14,7 @@ from bench.counting import counting
 from bench.disk import disk
 from bench.figures import Figures, Target, at_least, at_most
 from bench.growth import growth
+from bench.isolation import isolation
 from bench.latency import latency
 from bench.overhead import overhead
 from bench.peers.against import against_peers
@@ -240,6 +241,15 @@ MEASURES = (
         "one of 10,000 keys; in one thread, without a cluster",
         counting,
         {f"{kind}_share_percent": at_most(1) for kind in ("small", "large", "keys")},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
+        "isolation",
+        "a Python operator with isolation: process beside the same in the worker: batches of 20 and of 10,000 records, "
+        "with state of 1,000 keys and without; start and memory of a process; in one thread, without a cluster",
+        isolation,
+        {"stateless_small_added_ms": at_most(1), "stateful_small_added_ms": at_most(1), "start_s": at_most(2)},
         workers=0,
         standard=False,
     ),

@@ -209,6 +209,9 @@ class Python(Hosted):
 
     python: Entry
     """`package.module:Class`."""
+    isolation: Literal["none", "process"] = "none"
+    """none: the code runs in the worker. process: each task's code has a process of its own, and a crash costs that
+    process alone."""
 
 
 class SparkSql(JobPart):

@@ -26,7 +26,6 @@ from services.controller.core.controller import Controller
 from services.controller.counts import counts_of
 from services.controller.ends import beginnings, ends_of_sources
 from services.controller.kept import delete_over, until_ms
-from services.controller.ranges import records_of
 from services.controller.rooting import Rooting
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.logs.admitted import decode as decode_decision
@@ -34,6 +33,7 @@ from services.kernel.logs.jobs import EVERY, Jobs
 from services.kernel.logs.refusals import Refusals
 from services.kernel.logs.standings import Standings
 from services.kernel.plans.layout import commit_logs, data_topics
+from services.log.cut_ranges import records_of
 from services.log.durability import Durability
 from services.log.jobs import feed_kept
 from services.log.protocol import Log

@@ -41,7 +41,7 @@ class HostSettings(LogSettings, MetricsSettings):
         ge=0.5,
         le=3600,
         description="a loop whose turn lasts longer counts as silent, and ends its process after twice that; six times "
-        "longer while a copy is loaded, restored or does its first batch",
+        "longer while a copy is loaded, restored or does its first batch; isolated code is ended after four fifths",
     )
     call_patience_s: float = Field(
         60.0, ge=1, le=86_400, description="a call beside the loop that comes no further for so long is given up"
@@ -49,7 +49,8 @@ class HostSettings(LogSettings, MetricsSettings):
     memory_mb: int = Field(
         0,
         ge=0,
-        description="resident memory, MiB, near which a process ends and is started again; 0: no limit",
+        description="resident memory, MiB, near which a process ends and is started again, also one of isolated code; "
+        "0: no limit",
     )
     plugins: str = Field("", description="modules that operators may come from, comma separated")
 

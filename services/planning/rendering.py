@@ -11,7 +11,11 @@ from typing import Any
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
 from schemas.topics import JobTopics
 from services.kernel.codecs.fields import DELETED
+from services.kernel.operators import catalogue
 from services.kernel.plans.layout import commit_logs, data_topics, task_name
+
+ISOLATION_COSTS = "about 130 MB and half a second of CPU at its start for each process, half a millisecond a batch"
+"""As `./scripts/bench isolation` measures it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,19 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
             {"operator": one.operator, "reads": one.topic, "mode": one.mode, "reason": one.reason, "drain": _drain(one)}
             for one in plan.spark
         ],
+        "isolated": [
+            {"operator": one.name, "processes": one.parallelism, "costs": ISOLATION_COSTS}
+            for one in plan.operators
+            if _isolated(one)
+        ],
         "interval_ms": plan.interval_ms,
         "warnings": list(plan.warnings),
     }
+
+
+def _isolated(operator: OperatorPlan) -> bool:
+    kind = catalogue.OPERATORS.get(operator.kind)
+    return kind is not None and kind.isolated(operator.params)
 
 
 def _drain(spark: SparkPlan) -> str:
@@ -122,6 +136,17 @@ def sections(plan: Plan, topics: JobTopics) -> list[Section]:
                 )
             ]
             if plan.spark
+            else []
+        ),
+        *(
+            [
+                Section(
+                    "Isolated code",
+                    ("operator", "processes of each copy", "costs"),
+                    tuple((one["operator"], str(one["processes"]), one["costs"]) for one in data["isolated"]),
+                )
+            ]
+            if data["isolated"]
             else []
         ),
         Section("Settings", ("setting", "value"), (("batch interval", f"{plan.interval_ms} ms"),)),

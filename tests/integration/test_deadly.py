@@ -26,6 +26,9 @@ GAP_MS = 600
 """A failover takes about 150 ms on a machine with nothing else to do. On a busy one the gap is compared with that of a
 failover in the same run, and three workers start meanwhile."""
 
+CALM_MS = 250
+"""Of a job that nothing happens to, on a machine that others use as well."""
+
 PLUGIN = """
 import os, threading, time
 from holdfast import PythonOperator
@@ -176,6 +179,48 @@ def test_a_unit_that_ends_its_process_is_quarantined_and_others_have_no_gap(site
     assert [unit["state"] for unit in status["units"]] == ["quarantined"]
     assert site.asked("status", "steady")["state"] == "running"
     site.call("cancel", "deadly")
+    site.drain("steady")
+
+
+def test_isolated_code_that_crashes_hangs_or_fills_the_memory_costs_no_worker(
+    site: LocalCluster, tmp_path: Path
+) -> None:
+    submit(site, tmp_path, "steady", '{filter: "id > 0", input: s}', "hybrid")
+    submit(site, tmp_path, "deadly", '{python: "deadly_plugin:Deadly", input: s, isolation: process}', "hybrid")
+    await_standby(site, "steady")
+    await_standby(site, "deadly")
+    with steadily_fed(site, "steady-in"), Follower(site.log, [Partition("steady-out", 0)]) as follower:
+        site.until(lambda: len(follower.seen) > 300, "rows of the steady job")
+        calm_ms = silence_ms(follower.seen, follower.seen[50], follower.seen[-1])
+        before_s = time.monotonic()
+        site.append("deadly-in", record(2), record(666), record(3))
+        site.until(lambda: site.state("deadly") == "failed", "the job has failed")
+        took_s = time.monotonic() - before_s
+        site.until(lambda: follower.seen[-1] > before_s + took_s, "rows of the steady job afterwards")
+        gap_ms = silence_ms(follower.seen, before_s, follower.seen[-1])
+    print(f"failed after {took_s:.1f} s; longest gap of the other job {gap_ms} ms, before {calm_ms} ms")
+    assert took_s < QUARANTINED_S
+    assert gap_ms < max(CALM_MS, 3 * calm_ms)
+    assert len(site.events("code-crashed")) == 3
+    error = json.loads(site.call("status", "deadly", "--json", status=1))["error"]
+    assert "the process of the code of o-0 ended with status 3, in batch" in error
+    named = re.search(r"3 times in a row; its records: deadly-in\[0\] (\d)-(\d)$", error)
+    assert named is not None, error
+    assert 1 <= int(named[1]) <= 2 <= int(named[2]) <= 3
+    site.call("cancel", "deadly")
+
+    for name, kind, number, how in (
+        ("hangs", "Hangs", 777, "it took longer than 0.8 s"),
+        ("greedy", "Greedy", 888, f"near the limit HOLDFAST_MEMORY_MB={LIMIT_MB}"),
+    ):
+        submit(site, tmp_path, name, f'{{python: "deadly_plugin:{kind}", input: s, isolation: process}}', "passive")
+        site.append(f"{name}-in", record(number))
+        site.until(lambda job=name: site.state(job) == "failed", f"{name} has failed")  # type: ignore[misc]
+        assert how in json.loads(site.call("status", name, "--json", status=1))["error"]
+        site.call("cancel", name)
+    for kind in ("worker-crashed", "worker-stops", "loop-stuck", "unit-quarantined"):
+        assert not site.events(kind), kind
+    assert site.asked("status", "steady")["state"] == "running"
     site.drain("steady")
 
 

@@ -101,6 +101,7 @@ JOB = {
     "Hosted.key": "kernel/operators/python.py",
     "Hosted.params": "kernel/operators/python.py",
     "Python.python": "kernel/operators/python.py",
+    "Python.isolation": "kernel/operators/python.py tests/unit/worker/test_isolated.py",
     "Spark.spark": "controller/spark_analysis.py",
     "Spark.emit": "controller/spark_analysis.py",
     "Spark.mode": "planning/hosting.py",

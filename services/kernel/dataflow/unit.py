@@ -71,13 +71,20 @@ class Unit:
         layout: the unit as planned.
         store: its state, empty or restored.
         watermarks: of each task's inputs after the last batch done, from the marker.
+        build: makes the tasks.
     """
 
-    def __init__(self, layout: UnitLayout, store: StateStore, watermarks: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        layout: UnitLayout,
+        store: StateStore,
+        watermarks: Mapping[str, int] | None = None,
+        build: catalogue.Build = catalogue.build,
+    ) -> None:
         self.layout = layout
         self.watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | dict(watermarks or {})
         self._operators: dict[str, Operator] = {
-            task.name: catalogue.build(task.operator, task.input_fields, store.of_task(task.name))
+            task.name: build(task.operator, task.input_fields, store.of_task(task.name))
             for task in layout.tasks
             if catalogue.KINDS[task.operator.kind].computed
         }

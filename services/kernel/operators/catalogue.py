@@ -5,7 +5,7 @@ Source: JOBS "operators". A new operator is a file, its section in schemas/job_o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import polars as pl
@@ -26,7 +26,7 @@ from services.kernel.operators.top import TopKind
 from services.kernel.operators.union import UnionKind
 from services.kernel.state.table import Tables
 
-__all__ = ["KINDS", "OPERATORS", "Stream", "build", "describe", "warm_up"]
+__all__ = ["KINDS", "OPERATORS", "Build", "Stream", "build", "describe", "warm_up"]
 
 _SECOND_US = 1_000_000
 
@@ -45,6 +45,9 @@ _LISTED: tuple[OperatorKind, ...] = (
 OPERATORS: dict[str, OperatorKind] = {kind.name: kind for kind in _LISTED}
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (SourceKind(), SinkKind(), *_LISTED)}
 """All that a plan consists of."""
+
+Build = Callable[[OperatorPlan, Sequence[Fields], Tables], Operator]
+"""Makes one task of a planned operator. A worker has another one than `build` for code in a process of its own."""
 
 
 def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Stream:

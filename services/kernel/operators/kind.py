@@ -160,6 +160,10 @@ class OperatorKind(Kind, ABC):
         """The `module:name` that the user brings; empty: none."""
         return ""
 
+    def isolated(self, params: Params) -> bool:
+        """Its code is to run in a process of its own, where a worker runs it."""
+        return False
+
     def one_task(self, params: Params, windowed: bool) -> str:
         """Why all rows must meet in one task; empty: they need not. windowed: its inputs' rows are."""
         return ""

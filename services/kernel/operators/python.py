@@ -78,6 +78,9 @@ class PythonKind(OperatorKind):
     def code(self, params: Params) -> str:
         return str(params["python"])
 
+    def isolated(self, params: Params) -> bool:
+        return params.get("isolation") == "process"
+
     def key(self, params: Params) -> tuple[str, ...]:
         return tuple(params.get("key") or ())
 
@@ -111,6 +114,8 @@ class PythonTask:
 
     Args:
         fields: of the input. task: seeds the random generator; default: the operator's name.
+
+    output: the columns that the code declares.
     """
 
     def __init__(self, plan: OperatorPlan, fields: Mapping[str, str], tables: Tables, task: str | None = None) -> None:
@@ -119,7 +124,8 @@ class PythonTask:
         self._task = task or plan.name
         self._fields = dict(fields)
         self._code = _create(self._reference, plan.params.get("params") or {})
-        self._shape = OutputShape(_declared(self._code, self._reference, fields))
+        self.output = _declared(self._code, self._reference, fields)
+        self._shape = OutputShape(self.output)
         self._state = State(tables)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:

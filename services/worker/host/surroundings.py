@@ -16,6 +16,7 @@ from services.worker.checkpoint.scheduler import Scheduler
 from services.worker.host.presence import Presence
 from services.worker.host.subscriptions import Subscriber, Subscriptions
 from services.worker.host.topic_watch import TopicWatch
+from services.worker.isolated.code_process import Isolation
 
 __all__ = ["Subscriber", "Subscriptions", "Surroundings"]
 
@@ -31,6 +32,8 @@ class Surroundings:
     asks: questions to Kafka that may wait long for an answer, and keep nothing else waiting.
 
     checkpoints: says when the units here capture and apply. presence: says whether units elsewhere run.
+
+    isolation: what holds for code in processes of its own.
 
     read_decisions(done): calls done once `assignments` has been read to its present end.
     """
@@ -55,3 +58,4 @@ class Surroundings:
     read_decisions: Callable[[Callable[[], None]], None]
     happened: Callable[[Event], None]
     refusals: Refusals
+    isolation: Isolation

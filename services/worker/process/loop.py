@@ -32,6 +32,7 @@ from services.worker.host.job import JobView
 from services.worker.host.presence import Presence
 from services.worker.host.surroundings import Surroundings
 from services.worker.host.topic_watch import TopicWatch
+from services.worker.isolated.code_process import Isolation
 from services.worker.process.listeners import Herald, Ignored, ProgressReader
 from services.worker.process.subscriptions import SharedReader
 from services.worker.unit.copy import UnitCopy
@@ -55,6 +56,7 @@ class Worker:
         versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
         doing: what the loop is at, for its parent.
+        isolation: what holds for code in processes of its own.
         watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
 
     Raises Retriable, and has opened nothing then.
@@ -75,6 +77,7 @@ class Worker:
         watch: Blocking | None = None,
         cpu_ms: Callable[[], float] | None = None,
         doing: Doing | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
@@ -110,6 +113,7 @@ class Worker:
             read_decisions=self._read_decisions,
             happened=publish,
             refusals=self.refusals,
+            isolation=isolation or Isolation(),
         )
         self._jobs: dict[str, JobView] = {}
         self._progress_readers: dict[str, ProgressReader] = {}

@@ -69,6 +69,7 @@ def main() -> int:
         watch=asks,
         cpu_ms=_thread_cpu_ms,
         doing=doing,
+        isolation=settings.isolation,
     )
     for pool in pools:
         pool.gave_up = worker.gives_up

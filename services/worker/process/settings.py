@@ -7,6 +7,11 @@ from pathlib import Path
 from pydantic import Field
 
 from services.hosting.settings import HostSettings
+from services.worker.isolated.code_process import Isolation
+
+SHORTER = 0.8
+"""Of the worker's own patience: a process that hangs is ended before the worker's loop, which waits for it, seems to
+hang."""
 
 
 class WorkerSettings(HostSettings):
@@ -23,3 +28,13 @@ class WorkerSettings(HostSettings):
     state_dir: Path = Field(
         Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
     )
+
+    @property
+    def isolation(self) -> Isolation:
+        """What holds for code in processes of its own."""
+        return Isolation(
+            allow=tuple(self.allow),
+            patience_s=SHORTER * self.loop_patience_s,
+            loading_s=SHORTER * self.call_patience_s,
+            memory_mb=self.memory_mb,
+        )

@@ -15,7 +15,6 @@ from schemas.costs import Costs
 from schemas.events import Event as Happened
 from schemas.heartbeats import CopyState
 from schemas.topics import Partition
-from services.kernel.dataflow.unit import warm_up
 from services.kernel.errors import (
     Divergence,
     Fenced,
@@ -30,15 +29,15 @@ from services.kernel.errors import (
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.image import Image
 from services.kernel.versions import differences
-from services.log.cut_logs import cuts_base
 from services.log.protocol import Chunk
-from services.worker.checkpoint.restoring import Rebuilt, rebuild
+from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
-from services.worker.sinks.position import newest_cut
+from services.worker.isolated.code import CodeCrashed
+from services.worker.unit.beside import code_of, load, restoring
 from services.worker.unit.opening import Opening
 from services.worker.unit.receiving import Receiving
 from services.worker.unit.reporting import costs_of, state_of
@@ -51,6 +50,7 @@ PATIENT_MS = 1_000
 MISSING_MS = 10_000.0
 """How often a copy says that it waits for frames that Kafka has lost."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
+_OVER = (State.ENDED, State.FAILED, State.CLOSED)
 
 
 class UnitCopy:
@@ -70,6 +70,7 @@ class UnitCopy:
         self._restored_from_ms = self._missing_ms = -math.inf
         self._takeover: Takeover | None = None
         self._gaps: dict[str, int] = {}
+        self._code = code_of(job, layout, around)
 
     # -- events from outside ------------------------------------------------------------------------------------------
 
@@ -175,24 +176,13 @@ class UnitCopy:
             self._spent.deploy_ms = self._around.clock_ms() - began_ms
             self._handle(lifecycle.Deployed())
 
-        self._run(lambda: warm_up(self._layout), deployed, "loading")
+        self._run(partial(load, self._layout, self._code), deployed, "loading")
 
     def _restore(self) -> None:
         self._attempt += 1  # of two restores the later one counts
-        name, image = self._layout.unit.name, self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
-        partition = Partition(self._job.topics.checkpoints, self._layout.unit.partition)
-        acked = 0 if (known := self._job.progress.get(name)) is None else known.acked
+        image = self._around.image(f"{self.key}.{self.core.epoch}.{self._attempt}")
         self._restored_from_ms = self._around.clock_ms()
-        log, cpu_ms, cut_log = self._around.log, self._around.cpu_ms, Partition(self._job.topics.cuts, 0)
-        cuts, skipped = cut_log if name in self._job.cutting_units else None, self._job.skipped.get(partition, ())
-
-        def exists(batch: int) -> bool:
-            return batch <= newest_cut(log, cut_log)
-
-        def restore() -> Rebuilt:
-            base = cuts_base(log, self._job.plan, cuts) if cuts and cuts in self._job.skipped else None
-            return rebuild(log, partition, image, acked, skipped, exists, cuts, cpu_ms, base)
-
+        restore = restoring(self._job, self._layout, self._around, image, self._code)
         self._run(restore, self._restored, "restoring")
 
     def _restored(self, rebuilt: Rebuilt) -> None:
@@ -207,7 +197,7 @@ class UnitCopy:
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None
         self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around,
-                               self._gaps, self._spent)  # fmt: skip
+                               self._gaps, self._spent, self._code.build)  # fmt: skip
         self._rebuilt = None
         self._around.control.add(self, self.running.control_positions())
         self._receive()
@@ -246,7 +236,8 @@ class UnitCopy:
         self._around.control.remove(self)
         if self.running is not None:
             self.running.close()
-            self._around.restores.run(self.running.forget, lambda _: None, self.key)
+            # What is left of a closed copy refers to itself, and is not collected.
+            self._around.restores.run(self.running.store.release, lambda _: None, self.key)
         self.running = None
 
     def _close_outputs(self) -> None:
@@ -269,6 +260,8 @@ class UnitCopy:
     def _report(self) -> None:
         kind = f"copy-{self.core.state.value}"
         self._happened(kind, self.core.error if self.core.state is State.FAILED else "")
+        if self.core.state in _OVER:
+            self._code.close()
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
@@ -299,6 +292,8 @@ class UnitCopy:
             raise error
         if isinstance(error, FramesMissing):
             self._gaps[error.partition] = error.offset
+        if isinstance(error, CodeCrashed):
+            self._happened("code-crashed", str(error))
         if isinstance(error, StateCorrupted | Retriable):
             waited_ms = self._around.clock_ms() - self._restored_from_ms
             restoring = self.core.state is State.RESTORING

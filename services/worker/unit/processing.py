@@ -11,6 +11,8 @@ from schemas.topics import edge as edge_of
 from services.kernel.dataflow.unit import Unit
 from services.kernel.dataflow.walk import Walked, walk
 from services.kernel.errors import TooLarge
+from services.kernel.operators import catalogue
+from services.kernel.operators.catalogue import Build
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.worker.core.edges import without_edges
@@ -28,7 +30,7 @@ class Processing:
 
     Args:
         marker: that of the image; None: the image is empty.
-        spent: by the copy so far. limit_mb: of the state, MiB; None: no limit.
+        spent: by the copy so far. limit_mb: of the state, MiB; None: no limit. build: makes the tasks.
 
     batch: the last one done. counts: of records and rows up to that batch, as markers hold them.
     """
@@ -42,8 +44,9 @@ class Processing:
         outputs: Outputs,
         spent: Spent,
         limit_mb: int | None = None,
+        build: Build = catalogue.build,
     ) -> None:
-        self._limit_mb = limit_mb
+        self._limit_mb, self._build = limit_mb, build
         self._layout, self._store, self._intake, self._outputs = layout, store, intake, outputs
         self._spent = spent
         spent.edges.restore(marker.counts if marker else {})
@@ -64,7 +67,7 @@ class Processing:
         """
         self._check_size()
         if self._unit is None:
-            self._unit = Unit(self._layout, self._store, self._watermarks)
+            self._unit = Unit(self._layout, self._store, self._watermarks, self._build)
         batch = self.batch + 1
         walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs)
         self.batch = batch

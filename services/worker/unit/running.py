@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from schemas.assignments import Flags
 from schemas.checkpoints import KEYS, Marker
 from schemas.topics import Partition
+from services.kernel.operators.catalogue import Build
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.log.protocol import Chunk
@@ -48,14 +49,17 @@ class Running:
         around: Surroundings,
         gaps: Mapping[str, int],
         spent: Spent,
+        build: Build,
     ) -> None:
         self.job, self.layout, self._flags, self._around = job, layout, flags, around
         self._spent, self._key = spent, job.key(layout.unit.name)
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.outputs = Outputs(layout, job.number, epoch, around.appender, spent, around.clock_ms)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
-        self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job.most_mb)
-        unit, done = layout.unit.name, self._processing
+        self._processing = done = Processing(
+            layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job.most_mb, build
+        )
+        unit = layout.unit.name
         self.began, now, refuse = self.batch, around.clock_ms(), self._refuse_checkpoint
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
         self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self._commits)
@@ -344,7 +348,3 @@ class Running:
         """Others may read what it holds back, and its worker schedules no checkpoint of it any more."""
         self.intake.let_go()
         self.checkpoints.close()
-
-    def forget(self) -> None:
-        """Lets go of its state: what is left of a closed copy refers to itself, and is not collected."""
-        self.store.release()

@@ -9,8 +9,8 @@ from schemas.assignments import Assignment, Change, Deadly, unit_key
 from schemas.cuts import Cut, Range, encode
 from schemas.decided import Id
 from schemas.topics import Partition
-from services.controller import ranges
-from services.controller.ranges import records_of
+from services.log import cut_ranges as ranges
+from services.log.cut_ranges import records_of
 from tests.unit.controller.cluster import CLUSTER, Cluster, job
 
 DEADLY = Deadly(3, "w2", 2)

@@ -240,3 +240,13 @@ def test_a_plan_can_be_read() -> None:
     assert ("in", "2", "source") in tables["Topics"].rows
     assert all(len(row) == len(section.columns) for section in tables.values() for row in section.rows)
     assert summary(made, TOPICS)["operators"][1]["inputs"][0]["topic"] == TOPICS.data("s", 0)
+    assert "Isolated code" not in tables
+
+
+def test_a_plan_says_what_isolation_costs() -> None:
+    python = {"python": "mine:Code", "input": "s", "parallelism": 2, "isolation": "process"}
+    made = plan(job({"p": python, "other": {**python, "isolation": "none"}}))
+    (table,) = (section for section in sections(made, TOPICS) if section.title == "Isolated code")
+    ((operator, processes, costs),) = table.rows
+    assert (operator, processes) == ("p", "2")
+    assert "MB" in costs

@@ -1,0 +1,73 @@
+"""A process that runs the code of one Python operator's task, started by a worker: see code_process.py.
+
+It dies with its worker, ends when the worker closes its side, and leaves signals to the worker: a worker that is asked
+to stop still hands its units over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from contextlib import suppress
+
+PR_SET_PDEATHSIG = 1
+NICE = 19
+CRASHED_STATUS = 70
+"""EX_SOFTWARE of sysexits.h."""
+
+
+def _tie_to(parent: int) -> None:
+    """To the thread that started us, which lives as long as its process does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _load() -> None:
+    """Loading takes a core for half a second: others need it more."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone
+    import services.worker.isolated.serving  # noqa: F401
+
+
+def main() -> None:
+    parent, *descriptors = map(int, sys.argv[1:])
+    _tie_to(parent)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # a handler, since SIG_IGN would be inherited
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable()
+    loading = threading.Thread(target=_load, name="loading")
+    loading.start()
+    loading.join()
+    from services.worker.isolated.channel import inherited
+    from services.worker.isolated.serving import serve
+
+    serve(inherited(descriptors))
+
+
+def _status() -> int:
+    """Whatever the user's code raises past its operator ends the process, as `os._exit` would."""
+    try:
+        main()
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+        return CRASHED_STATUS
+    return 0
+
+
+if __name__ == "__main__":
+    status = _status()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)  # threads of the user's code may never end

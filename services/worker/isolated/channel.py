@@ -1,0 +1,160 @@
+"""The way between a worker and a process that runs a user's code: a socket says how much there is in shared memory.
+
+Each side writes into memory of its own. One side speaks at a time, so what it has written stays until the other one
+answers. What is read is copied: rows and values outlive the message. Source: docs/decisions/0071.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+HEADER = struct.Struct("<8sQQ")
+MAGIC = b"holdfast"
+FIRST_BYTES = 1024 * 1024
+MOST_BYTES = 1024 * 1024 * 1024
+"""Of a message. A batch, as its records lie in Kafka, has `max_batch_bytes` at most."""
+
+
+class PeerEnded(Exception):
+    """The other process has ended, or closed its side."""
+
+
+class Garbage(Exception):
+    """What came is no message."""
+
+
+class MessageTooLarge(ValueError):
+    """A message of more than MOST_BYTES."""
+
+
+class Region:
+    """Memory in a file without a name, which grows with the largest message and never shrinks."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._size = file, 0
+        self._map: mmap.mmap | None = None
+
+    def write(self, parts: Sequence[Any]) -> None:
+        """parts: bytes-like, one behind the other. Raises MessageTooLarge."""
+        size = sum(map(len, parts))
+        if size > MOST_BYTES:
+            raise MessageTooLarge(f"a message of {size >> 20} MiB, more than {MOST_BYTES >> 20}")
+        if size > self._size or self._map is None:
+            new = max(FIRST_BYTES, 1 << (size - 1).bit_length())
+            os.ftruncate(self._file, new)
+            self._open(new, mmap.PROT_READ | mmap.PROT_WRITE)
+        assert self._map is not None
+        begin = 0
+        for part in parts:
+            self._map[begin : begin + len(part)] = part
+            begin += len(part)
+
+    def read(self, begin: int, size: int) -> bytes:
+        """Raises Garbage if there is less."""
+        if size == 0:
+            return b""
+        if begin + size > self._size:
+            there = os.fstat(self._file).st_size
+            if begin + size > min(there, MOST_BYTES):
+                raise Garbage(f"{begin + size} bytes are said to be in a region of {there}")
+            self._open(there, mmap.PROT_READ)
+        assert self._map is not None
+        return self._map[begin : begin + size]
+
+    def close(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+        os.close(self._file)
+
+    def _open(self, size: int, access: int) -> None:
+        if self._map is not None:
+            self._map.close()
+        self._map, self._size = mmap.mmap(self._file, size, prot=access), size
+
+
+class Channel:
+    """One end. mine: the region that this side writes; theirs: the other's."""
+
+    def __init__(self, connection: socket.socket, mine: Region, theirs: Region) -> None:
+        self._connection, self._mine, self._theirs = connection, mine, theirs
+
+    def send(self, body: bytes, rows: Any = b"") -> None:
+        """Never waits. Raises PeerEnded, Garbage if the other side reads nothing, MessageTooLarge."""
+        self._mine.write((rows, body))
+        header = HEADER.pack(MAGIC, len(rows), len(body))
+        try:
+            sent = self._connection.send(header, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            raise Garbage("it reads nothing of what it is sent") from None
+        except OSError as error:
+            raise PeerEnded(str(error)) from None
+        if sent < len(header):
+            raise Garbage("it reads nothing of what it is sent")
+
+    def receive(self, await_more: Callable[[], object] = lambda: None) -> tuple[bytes, bytes]:
+        """Body and rows of the next message.
+
+        Args:
+            await_more: called before each look at the socket; returns once there is something, or raises.
+
+        Raises:
+            PeerEnded, Garbage
+        """
+        header = b""
+        while len(header) < HEADER.size:
+            await_more()
+            try:
+                more = self._connection.recv(HEADER.size - len(header))
+            except ConnectionResetError:
+                more = b""
+            if not more:
+                raise PeerEnded
+            header += more
+        magic, rows, body = HEADER.unpack(header)
+        if magic != MAGIC:
+            raise Garbage(f"a header that begins with {magic!r}")
+        return self._theirs.read(rows, body), self._theirs.read(0, rows)
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def close(self) -> None:
+        self._connection.close()
+        self._mine.close()
+        self._theirs.close()
+
+
+def pair() -> tuple[Channel, tuple[int, int, int]]:
+    """This side, and the descriptors of the other one, to be inherited: its socket, its region, ours."""
+    here, there = socket.socketpair()
+    ours, its = _new_file("to-code"), _new_file("from-code")
+    descriptors = there.detach(), os.dup(its), os.dup(ours)
+    return Channel(here, Region(ours), Region(its)), descriptors
+
+
+def inherited(descriptors: Sequence[int]) -> Channel:
+    """The other side, in the process that inherited these; its own children do not."""
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    connection, mine, theirs = descriptors
+    return Channel(socket.socket(fileno=connection), Region(mine), Region(theirs))
+
+
+def _new_file(name: str) -> int:
+    """Nobody can make it shorter: a process that reads beyond the end of mapped memory is killed."""
+    if sys.platform != "linux":
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())
+    import fcntl
+
+    file = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return file

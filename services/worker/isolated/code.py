@@ -1,0 +1,128 @@
+"""The processes of one copy's isolated code, one for each task that asks for it, and what becomes of their crashes.
+
+Source: docs/decisions/0071. A crash costs its process and the copy's image: the copy begins again from its checkpoint,
+with a new process. A batch that ends three processes in a row fails the copy, and so its job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from schemas.plans import OperatorPlan
+from services.hosting.watchdog import COLD
+from services.kernel.errors import InvalidRecord, Retriable
+from services.kernel.operators import catalogue
+from services.kernel.operators.kind import Fields
+from services.kernel.operators.operator import Operator
+from services.kernel.operators.user_code import CodeUnavailable
+from services.kernel.plans.layout import UnitLayout
+from services.kernel.state.table import Tables
+from services.worker.isolated.code_process import CodeEnded, CodeProcess, Isolation
+from services.worker.isolated.messages import Open
+from services.worker.isolated.task import IsolatedTask
+
+T = TypeVar("T")
+
+MOST_CRASHES = 3
+"""So many in a row at the same batch are no chance."""
+
+
+class CodeCrashed(Retriable):
+    """The process of a task's code has ended in the middle of its work: its batch is tried again in a new one."""
+
+
+class IsolatedCode:
+    """Of one copy, for its life. Without a task that asks for a process, nothing here does anything.
+
+    Args:
+        cold: the unit at hand has not done a batch in this worker yet.
+        records: of the users' topics that make up a batch, for people; blocks.
+    """
+
+    def __init__(
+        self, layout: UnitLayout, rules: Isolation, cold: Callable[[], bool], records: Callable[[int], str]
+    ) -> None:
+        self._rules, self._cold, self._records = rules, cold, records
+        allow = None if rules.allow is None else list(rules.allow)
+        tasks = [task for task in layout.tasks if _isolated(task.operator)]
+        self._planned = {task.name: dict(task.operator.fields) for task in tasks}
+        self._processes = {
+            task.name: CodeProcess(Open(task.operator, dict(task.input_fields[0]), task.name, allow), rules)
+            for task in tasks
+        }
+        self._at, self._count, self._last = ("", 0), 0, ""
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of the processes that run, by task."""
+        return {name: pid for name, process in self._processes.items() if (pid := process.pid) is not None}
+
+    def start(self) -> None:
+        """Starts what does not run, and returns once all code is loaded; for a thread beside the loop.
+
+        Raises:
+            InvalidRecord: a batch has ended three processes in a row.
+            CodeCrashed: a process ended while it loaded its code.
+            CodeUnavailable: code cannot be loaded, or puts out other columns than when the job was planned.
+        """
+        if self._count >= MOST_CRASHES:
+            records = self._records(self._at[1]) if self._at[1] else ""
+            named = f"; its records: {records}" if records else ""
+            raise InvalidRecord(f"{self._last}, {self._count} times in a row{named}")
+        started = {name: process for name, process in self._processes.items() if process.pid is None}
+        try:
+            for name, process in started.items():
+                self._loading(name, process.start)
+            for name, process in started.items():
+                self._check(name, self._loading(name, process.loaded))
+        except BaseException:
+            for process in started.values():  # what they have to say is not read yet
+                process.end()
+            raise
+
+    def build(self, operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        """One task: a catalogue.Build."""
+        process = self._processes.get(tables.task)
+        if process is None:
+            return catalogue.build(operator, inputs, tables)
+        crashed, done = partial(self._crashed, tables.task), partial(self._done, tables.task)
+        return IsolatedTask(operator, inputs[0], tables, process, self._patience_s, crashed, done)
+
+    def close(self) -> None:
+        """The copy is over."""
+        for process in self._processes.values():
+            process.close()
+
+    def _loading(self, task: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except CodeEnded as ended:
+            raise self._crashed(task, 0, ended) from None
+
+    def _check(self, task: str, found: Fields) -> None:
+        if found != (planned := self._planned[task]):
+            raise CodeUnavailable(
+                f"the code of {task} puts out {found} here, and put out {planned} when the job was planned: submit the "
+                "job again, or give every worker the same code"
+            )
+
+    def _patience_s(self) -> float:
+        return self._rules.patience_s * (COLD if self._cold() else 1)
+
+    def _crashed(self, task: str, batch: int, ended: CodeEnded) -> CodeCrashed:
+        self._count = self._count + 1 if self._at == (task, batch) else 1
+        where = f"in batch {batch}" if batch else "while it loaded the code"
+        self._at, self._last = (task, batch), f"the process of the code of {task} {ended}, {where}"
+        return CodeCrashed(self._last)
+
+    def _done(self, task: str, batch: int) -> None:
+        """A crash that its batch did not bring about is forgotten."""
+        if self._count and self._at[0] == task and batch >= self._at[1]:
+            self._at, self._count = ("", 0), 0
+
+
+def _isolated(operator: OperatorPlan) -> bool:
+    kind = catalogue.OPERATORS.get(operator.kind)
+    return kind is not None and kind.isolated(operator.params)

@@ -1,0 +1,254 @@
+"""The worker's side of a process that runs a user's code: started, asked, watched while it computes, ended.
+
+A fresh interpreter, not a fork: a process with threads that forks may hang. It has the worker's libraries and search
+path, none of its files and connections, and none of the cluster's settings, which hold secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from services.hosting.memory import MIB, NEAR
+from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
+from services.kernel.operators.user_code import CodeUnavailable
+from services.log.usage import resident_bytes
+from services.worker.isolated.channel import Channel, Garbage, PeerEnded, pair
+from services.worker.isolated.messages import (
+    Batch,
+    Found,
+    FromCode,
+    Open,
+    Opened,
+    Page,
+    Raised,
+    decode_from_code,
+    encode,
+)
+
+LOOK_MS = 100
+"""Between two looks at the memory of a process that computes. Its end is known at once."""
+LAST_WORDS_S = 0.5
+"""A process that hangs has so long to say where it stands, one that has closed its side to end."""
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+"""As a worker has it (PROTOCOL 4)."""
+
+# The parent-death signal fires when the thread that started a process ends: this one lives as long as the worker does.
+_starting = ThreadPoolExecutor(1, thread_name_prefix="starting-code")
+
+ERRORS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (InvalidRecord, Retriable, CodeUnavailable)}
+"""What a task of Python code raises."""
+
+
+class CodeEnded(HoldfastError):
+    """The process has ended, or had to be: how, to follow `the process of its code`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What holds for every process of a worker's isolated code.
+
+    allow: modules that code may come from; None: any. patience_s: for one batch; loading_s: until the code is loaded.
+    memory_mb: resident memory near which a process is ended; 0: no limit.
+    """
+
+    allow: tuple[str, ...] | None = None
+    patience_s: float = 4.0
+    loading_s: float = 50.0
+    memory_mb: int = 0
+
+
+class CodeProcess:
+    """The process of one task. `start` and `loaded` block: they are called beside the loop, `close` by any thread."""
+
+    def __init__(self, opening: Open, rules: Isolation) -> None:
+        self._opening, self._rules = opening, rules
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._poll = select.poll()
+        self._pidfd = -1
+        self._looked_s = 0.0
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """None: it does not run."""
+        process = self._process
+        return None if process is None or self._channel is None or process.poll() is not None else process.pid
+
+    def start(self) -> None:
+        """Begins to load the code; what is left of an earlier process is ended. Raises CodeEnded."""
+        self.end()
+        if self._closed:
+            raise CodeEnded("is not needed any more")
+        self._spawn()
+        self.send(self._opening)
+
+    def loaded(self) -> dict[str, str]:
+        """Waits until the code is loaded: the columns that it puts out.
+
+        Raises:
+            CodeEnded: its process ends when it loads the code.
+            CodeUnavailable: the code cannot be loaded.
+        """
+        message, _ = self.receive(Patience(self._rules.loading_s))
+        if isinstance(message, Raised):
+            self.end()
+            raise error_of(message)
+        if not isinstance(message, Opened):
+            raise self.broken(f"it sent {type(message).__name__} before its code was loaded")
+        return message.fields
+
+    def _spawn(self) -> None:
+        channel, descriptors = pair()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environment |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, "-m", "services.worker.isolated", str(os.getpid()), *map(str, descriptors)]
+        try:
+            process = _starting.submit(
+                subprocess.Popen, command, env=environment, stdin=subprocess.DEVNULL, pass_fds=descriptors
+            ).result()
+        except OSError as error:
+            channel.close()
+            raise CodeEnded(f"could not be started: {error}") from None
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        with self._lock:
+            self._process, self._channel = process, channel
+            self._poll = select.poll()
+            self._poll.register(channel.fileno(), select.POLLIN)
+            if hasattr(os, "pidfd_open"):
+                self._pidfd = os.pidfd_open(process.pid)
+                self._poll.register(self._pidfd, select.POLLIN)
+            closed = self._closed
+        if closed:
+            raise self.broken("it is not needed any more")
+
+    def send(self, message: Open | Batch | Found | Page, rows: object = b"") -> None:
+        """Raises CodeEnded."""
+        if self._channel is None:
+            raise CodeEnded("had ended before")
+        try:
+            self._channel.send(encode(message), rows)
+        except PeerEnded:
+            raise self._ended() from None
+        except Garbage as error:
+            raise self.broken(str(error)) from None
+
+    def receive(self, patience: Patience) -> tuple[FromCode, bytes]:
+        """The next message, and the rows beside it. Raises CodeEnded."""
+        if self._channel is None:
+            raise CodeEnded("had ended before")
+        try:
+            body, rows = self._channel.receive(lambda: self._await(patience))
+            return decode_from_code(body), rows
+        except PeerEnded:
+            raise self._ended() from None
+        except (Garbage, msgspec.DecodeError) as error:
+            raise self.broken(f"it sent what is no message: {error}") from None
+
+    def look(self) -> None:
+        """Its memory, ten times a second at most. Raises CodeEnded."""
+        now_s = time.monotonic()
+        limit_mb, process = self._rules.memory_mb, self._process
+        if not limit_mb or process is None or now_s - self._looked_s < LOOK_MS / 1000:
+            return
+        self._looked_s = now_s
+        with suppress(OSError):  # it is no more
+            used = resident_bytes(process.pid)
+            if used > NEAR * limit_mb * MIB:
+                raise self.broken(f"its memory is {used // MIB} MiB, near the limit HOLDFAST_MEMORY_MB={limit_mb}")
+
+    def broken(self, why: str) -> CodeEnded:
+        """Ends it."""
+        self.end()
+        return CodeEnded(f"was ended: {why}")
+
+    def end(self) -> None:
+        """At once; nothing in it needs saving. Returns before it is gone."""
+        with self._lock:
+            process, channel, self._channel = self._process, self._channel, None
+            pidfd, self._pidfd = self._pidfd, -1
+        if channel is None or process is None:
+            return
+        process.kill()
+        threading.Thread(target=process.wait, name=f"end of {process.pid}", daemon=True).start()
+        channel.close()
+        if pidfd >= 0:
+            os.close(pidfd)
+
+    def close(self) -> None:
+        """Ends it for good."""
+        with self._lock:
+            self._closed = True
+        self.end()
+
+    def _await(self, patience: Patience) -> None:
+        """Returns once there is something to read, or the process has ended. Raises CodeEnded."""
+        while not (ready := self._poll.poll(LOOK_MS)):
+            self.look()
+            if patience.over():
+                raise self._hangs(patience)
+        if all(descriptor == self._pidfd for descriptor, _ in ready):
+            raise self._ended()  # while a process that it has started holds its side open
+
+    def _hangs(self, patience: Patience) -> CodeEnded:
+        """It says on its error stream, which is the worker's, where each thread stands."""
+        process = self._process
+        if process is not None:
+            process.send_signal(signal.SIGABRT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LAST_WORDS_S)
+        return self.broken(f"it took longer than {patience.limit_s:g} s, as HOLDFAST_LOOP_PATIENCE_S allows")
+
+    def _ended(self) -> CodeEnded:
+        process = self._process
+        assert process is not None
+        try:
+            status = process.wait(LAST_WORDS_S)
+        except subprocess.TimeoutExpired:
+            return self.broken("it closed its side")
+        self.end()
+        return CodeEnded(_how(status))
+
+
+class Patience:
+    """For one piece of work. Only time in which the worker itself ran counts: where the whole machine stood still, the
+    code did not hang."""
+
+    def __init__(self, limit_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self.limit_s, self._clock_s = limit_s, clock_s
+        self._spent_s, self._looked_s = 0.0, clock_s()
+
+    def over(self) -> bool:
+        """To be asked every LOOK_MS."""
+        now_s = self._clock_s()
+        self._spent_s += min(now_s - self._looked_s, 2 * LOOK_MS / 1000)
+        self._looked_s = now_s
+        return self._spent_s > self.limit_s
+
+
+def error_of(raised: Raised) -> HoldfastError:
+    """What the code's task raised there, to be raised here."""
+    return ERRORS.get(raised.error, HoldfastError)(raised.text)
+
+
+def _how(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    with suppress(ValueError):
+        return f"was ended by signal {-status} ({signal.Signals(-status).name})"
+    return f"was ended by signal {-status}"

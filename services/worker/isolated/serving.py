@@ -1,0 +1,105 @@
+"""The child's side: loads the code of one task, then does batch after batch with it.
+
+It runs the very task that a worker would run (kernel/operators/python.py), so halving, seeds and batch time are the
+same; only its tables and its rows come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import polars as pl
+
+from schemas.plans import OperatorPlan
+from services.kernel.codecs.fields import stream_schema
+from services.kernel.codecs.frames import RowCodec
+from services.kernel.errors import HoldfastError, InvalidRecord
+from services.kernel.operators.catalogue import OPERATORS
+from services.kernel.operators.operator import BatchContext
+from services.kernel.operators.python import PythonTask, restrict
+from services.worker.isolated.channel import Channel, MessageTooLarge, PeerEnded
+from services.worker.isolated.messages import (
+    Batch,
+    Done,
+    Found,
+    Get,
+    More,
+    Open,
+    Opened,
+    Page,
+    Raised,
+    Scan,
+    decode_from_worker,
+    encode,
+)
+from services.worker.isolated.tables import KeysOfBatch, KnownTables
+
+
+def serve(channel: Channel) -> None:
+    """Until the worker closes its side."""
+    try:
+        opening = decode_from_worker(channel.receive()[0])
+        assert isinstance(opening, Open)
+        restrict(opening.allow)
+        try:
+            code = _Code(channel, opening)
+        except HoldfastError as error:
+            channel.send(encode(_raised(error)))
+            return
+        gc.freeze()
+        channel.send(encode(Opened(code.output)))
+        while True:
+            body, rows = channel.receive()
+            batch = decode_from_worker(body)
+            assert isinstance(batch, Batch)
+            code.do(batch, rows)
+    except PeerEnded:
+        return
+
+
+class _Code:
+    """A task. output: the columns that its code declares."""
+
+    def __init__(self, channel: Channel, opening: Open) -> None:
+        self._channel, self._opening = channel, opening
+        plan = opening.plan
+        self._key = OPERATORS[plan.kind].key(plan.params)
+        self._input = RowCodec(stream_schema(opening.fields))
+        self._begin_again()
+        self.output = self._task.output
+        self._output = RowCodec(stream_schema(self.output))
+        self._used = False
+
+    def _begin_again(self) -> None:
+        """With an object of the user's class that has seen nothing, and tables of which nothing is known."""
+        plan: OperatorPlan = self._opening.plan
+        self._tables = KnownTables(self._opening.task, self._ask)
+        self._task = PythonTask(plan, self._opening.fields, self._tables, self._opening.task)
+
+    def do(self, batch: Batch, payload: bytes) -> None:
+        if batch.fresh and self._used:
+            self._begin_again()
+        self._used = True
+        rows = self._input.decode(payload)
+        self._tables.begin(KeysOfBatch(rows, self._key))
+        try:
+            self._send(rows, BatchContext(batch.batch, batch.watermark_before, batch.watermark))
+        except HoldfastError as error:
+            self._channel.send(encode(_raised(error)))
+        except MessageTooLarge as error:
+            self._channel.send(encode(_raised(InvalidRecord(f"what batch {batch.batch} puts out is {error}"))))
+
+    def _send(self, rows: pl.DataFrame, context: BatchContext) -> None:
+        outcome = self._task.on_batch([rows], context)
+        done = Done(self._tables.newly_opened(), self._tables.writes, list(outcome.refused))
+        self._channel.send(encode(done), self._output.pack(outcome.rows))
+
+    def _ask(self, question: Get | Scan | More) -> Found | Page:
+        self._channel.send(encode(question))
+        answer = decode_from_worker(self._channel.receive()[0])
+        assert isinstance(answer, Found | Page)
+        return answer
+
+
+def _raised(error: HoldfastError) -> Raised:
+    return Raised(type(error).__name__, str(error))

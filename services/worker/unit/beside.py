@@ -1,0 +1,54 @@
+"""What a copy has done beside the loop: its image restored, its isolated code loaded.
+
+Source: PROTOCOL 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas.topics import Partition
+from services.kernel.dataflow.unit import warm_up
+from services.kernel.plans.layout import UnitLayout
+from services.kernel.state.image import Image
+from services.log.cut_logs import cuts_base
+from services.log.cut_ranges import records_of
+from services.worker.checkpoint.restoring import Rebuilt, rebuild
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.isolated.code import IsolatedCode
+from services.worker.sinks.position import newest_cut
+
+
+def load(layout: UnitLayout, code: IsolatedCode) -> None:
+    """Loads every operator and runs a warm-up batch through it."""
+    warm_up(layout)
+    code.start()
+
+
+def restoring(
+    job: JobView, layout: UnitLayout, around: Surroundings, image: Image, code: IsolatedCode
+) -> Callable[[], Rebuilt]:
+    """A call that rebuilds the image, once the copy's code runs."""
+    name = layout.unit.name
+    partition = Partition(job.topics.checkpoints, layout.unit.partition)
+    acked = 0 if (known := job.progress.get(name)) is None else known.acked
+    log, cut_log = around.log, Partition(job.topics.cuts, 0)
+    cuts, skipped = cut_log if name in job.cutting_units else None, job.skipped.get(partition, ())
+
+    def exists(batch: int) -> bool:
+        return batch <= newest_cut(log, cut_log)
+
+    def restore() -> Rebuilt:
+        code.start()
+        base = cuts_base(log, job.plan, cuts) if cuts and cuts in job.skipped else None
+        return rebuild(log, partition, image, acked, skipped, exists, cuts, around.cpu_ms, base)
+
+    return restore
+
+
+def code_of(job: JobView, layout: UnitLayout, around: Surroundings) -> IsolatedCode:
+    """The processes of the copy's code, none of which runs yet."""
+    cut_log = Partition(job.topics.cuts, 0)
+    records = lambda batch: records_of(around.log, job.plan, cut_log, batch)  # noqa: E731
+    return IsolatedCode(layout, around.isolation, lambda: around.doing.cold, records)
