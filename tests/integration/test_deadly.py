@@ -26,9 +26,6 @@ GAP_MS = 600
 """A failover takes about 150 ms on a machine with nothing else to do. On a busy one the gap is compared with that of a
 failover in the same run, and three workers start meanwhile."""
 
-CALM_MS = 250
-"""Of a job that nothing happens to, on a machine that others use as well."""
-
 PLUGIN = """
 import os, threading, time
 from holdfast import PythonOperator
@@ -200,9 +197,12 @@ def test_isolated_code_that_crashes_hangs_or_fills_the_memory_costs_no_worker(
         gap_ms = silence_ms(follower.seen, before_s, follower.seen[-1])
     print(f"failed after {took_s:.1f} s; longest gap of the other job {gap_ms} ms, before {calm_ms} ms")
     assert took_s < QUARANTINED_S
-    assert gap_ms < max(CALM_MS, 3 * calm_ms)
-    assert len(site.events("code-crashed")) == 3
+    assert gap_ms < max(GAP_MS, 5 * calm_ms)
     error = json.loads(site.call("status", "deadly", "--json", status=1))["error"]
+    worker = error.partition(": ")[0].rpartition(" ")[2]
+    crashes = [event.detail for event in site.events("code-crashed") if event.worker == worker]
+    assert len(crashes) == 3, crashes
+    assert len(set(crashes)) == 1, crashes
     assert "the process of the code of o-0 ended with status 3, in batch" in error
     named = re.search(r"3 times in a row; its records: deadly-in\[0\] (\d)-(\d)$", error)
     assert named is not None, error

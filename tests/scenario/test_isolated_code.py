@@ -11,6 +11,8 @@ from schemas import events
 from schemas.topics import Partition
 from tests.support.memory_cluster import MemoryCluster
 
+pytestmark = pytest.mark.slow
+
 JOB = """
 name: obeying
 sources: {in: {topic: in, fields: {key: string, n: int}}}

@@ -136,7 +136,7 @@ def _fills() -> None:
 
 
 def _socket() -> int:
-    return int(sys.argv[2])
+    return int(sys.argv[3])
 
 
 def _babbles() -> None:

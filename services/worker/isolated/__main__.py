@@ -17,7 +17,6 @@ import traceback
 from contextlib import suppress
 
 PR_SET_PDEATHSIG = 1
-NICE = 19
 CRASHED_STATUS = 70
 """EX_SOFTWARE of sysexits.h."""
 
@@ -30,21 +29,21 @@ def _tie_to(parent: int) -> None:
         os._exit(0)
 
 
-def _load() -> None:
-    """Loading takes a core for half a second: others need it more."""
+def _load(niceness: int) -> None:
+    """Takes a core for half a second, which others may need more."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)  # of this thread alone
     import services.worker.isolated.serving  # noqa: F401
 
 
 def main() -> None:
-    parent, *descriptors = map(int, sys.argv[1:])
+    parent, niceness, *descriptors = map(int, sys.argv[1:])
     _tie_to(parent)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # a handler, since SIG_IGN would be inherited
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable()
-    loading = threading.Thread(target=_load, name="loading")
+    loading = threading.Thread(target=_load, args=(niceness,), name="loading")
     loading.start()
     loading.join()
     from services.worker.isolated.channel import inherited

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from services.hosting.memory import MIB, NEAR
-from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
+from services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
 from services.kernel.operators.user_code import CodeUnavailable
 from services.log.usage import resident_bytes
 from services.worker.isolated.channel import Channel, Garbage, PeerEnded, pair
@@ -39,6 +39,7 @@ from services.worker.isolated.messages import (
 
 LOOK_MS = 100
 """Between two looks at the memory of a process that computes. Its end is known at once."""
+NICE, LESS_NICE = 19, 5
 LAST_WORDS_S = 0.5
 """A process that hangs has so long to say where it stands, one that has closed its side to end."""
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -47,7 +48,8 @@ ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFER
 # The parent-death signal fires when the thread that started a process ends: this one lives as long as the worker does.
 _starting = ThreadPoolExecutor(1, thread_name_prefix="starting-code")
 
-ERRORS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (InvalidRecord, Retriable, CodeUnavailable)}
+_KINDS: tuple[type[HoldfastError], ...] = (InvalidRecord, Retriable, Divergence, CodeUnavailable)
+ERRORS = {kind.__name__: kind for kind in _KINDS}
 """What a task of Python code raises."""
 
 
@@ -89,11 +91,15 @@ class CodeProcess:
         return None if process is None or self._channel is None or process.poll() is not None else process.pid
 
     def start(self) -> None:
-        """Begins to load the code; what is left of an earlier process is ended. Raises CodeEnded."""
+        """Begins to load the code; what is left of an earlier process is ended. Raises CodeEnded.
+
+        While it loads, others come first, and less so where a unit waits for it, after a crash.
+        """
+        niceness = NICE if self._process is None else LESS_NICE
         self.end()
         if self._closed:
             raise CodeEnded("is not needed any more")
-        self._spawn()
+        self._spawn(niceness)
         self.send(self._opening)
 
     def loaded(self) -> dict[str, str]:
@@ -111,11 +117,12 @@ class CodeProcess:
             raise self.broken(f"it sent {type(message).__name__} before its code was loaded")
         return message.fields
 
-    def _spawn(self) -> None:
+    def _spawn(self, niceness: int) -> None:
         channel, descriptors = pair()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         environment |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-m", "services.worker.isolated", str(os.getpid()), *map(str, descriptors)]
+        numbers = (os.getpid(), niceness, *descriptors)
+        command = [sys.executable, "-m", "services.worker.isolated", *map(str, numbers)]
         try:
             process = _starting.submit(
                 subprocess.Popen, command, env=environment, stdin=subprocess.DEVNULL, pass_fds=descriptors

@@ -6,10 +6,13 @@ Raised. In between it may ask for state, as often as it needs: Get is answered b
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import polars as pl
 
 from schemas.plans import OperatorPlan
-from services.kernel.operators.operator import Refused
+from services.kernel.operators.operator import BatchContext, Outcome
 
 
 class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
@@ -24,9 +27,7 @@ class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
 class Batch(msgspec.Struct, frozen=True, tag="batch", array_like=True):
     """Beside it: the rows. fresh: the state is another one than after the last batch, so nothing known of it counts."""
 
-    batch: int
-    watermark_before: int
-    watermark: int
+    context: BatchContext
     fresh: bool = False
 
 
@@ -78,11 +79,11 @@ class Put(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag="done", array_like=True):
-    """Beside it: the rows that come out. writes: in their order."""
+    """outcome: its rows lie beside it, here it has none. writes: in their order."""
 
     opened: list[str]
     writes: list[Put]
-    refused: list[Refused]
+    outcome: Outcome
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised", array_like=True):
@@ -95,6 +96,19 @@ class Raised(msgspec.Struct, frozen=True, tag="raised", array_like=True):
 FromWorker = Open | Batch | Found | Page
 FromCode = Opened | Get | Scan | More | Done | Raised
 
-encode = msgspec.msgpack.encode
+_NO_ROWS = pl.DataFrame()
+
+
+def _without_rows(value: Any) -> None:
+    assert isinstance(value, pl.DataFrame), f"a message cannot hold {value!r}"
+
+
+def _no_rows(kind: type, value: Any) -> pl.DataFrame:
+    if kind is not pl.DataFrame or value is not None:
+        raise ValueError(f"a message cannot hold a {kind.__name__}")
+    return _NO_ROWS
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=_without_rows).encode
 decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
-decode_from_code = msgspec.msgpack.Decoder(FromCode).decode
+decode_from_code = msgspec.msgpack.Decoder(FromCode, dec_hook=_no_rows).decode

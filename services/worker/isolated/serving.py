@@ -83,15 +83,15 @@ class _Code:
         rows = self._input.decode(payload)
         self._tables.begin(KeysOfBatch(rows, self._key))
         try:
-            self._send(rows, BatchContext(batch.batch, batch.watermark_before, batch.watermark))
+            self._send(rows, batch.context)
         except HoldfastError as error:
             self._channel.send(encode(_raised(error)))
         except MessageTooLarge as error:
-            self._channel.send(encode(_raised(InvalidRecord(f"what batch {batch.batch} puts out is {error}"))))
+            self._channel.send(encode(_raised(InvalidRecord(f"what batch {batch.context.batch} puts out is {error}"))))
 
     def _send(self, rows: pl.DataFrame, context: BatchContext) -> None:
         outcome = self._task.on_batch([rows], context)
-        done = Done(self._tables.newly_opened(), self._tables.writes, list(outcome.refused))
+        done = Done(self._tables.newly_opened(), self._tables.writes, outcome)
         self._channel.send(encode(done), self._output.pack(outcome.rows))
 
     def _ask(self, question: Get | Scan | More) -> Found | Page:

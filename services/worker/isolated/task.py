@@ -7,6 +7,7 @@ batch whose process ends in the middle has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -67,7 +68,7 @@ class IsolatedTask:
         return outcome
 
     def _exchange(self, rows: pl.DataFrame, context: BatchContext) -> Outcome | Raised:
-        begin = Batch(context.batch, context.watermark_before, context.watermark, self._fresh)
+        begin = Batch(context, self._fresh)
         self._fresh = False
         self._process.send(begin, self._input.pack(rows))
         patience = Patience(self._patience_s())
@@ -111,7 +112,7 @@ class IsolatedTask:
                 table.delete_many(put.keys)
             else:
                 table.put_many(put.keys, put.values)
-        return Outcome(found, refused=tuple(done.refused))
+        return replace(done.outcome, rows=found)
 
     def _rows(self, payload: bytes) -> pl.DataFrame:
         """Raises CodeEnded if they are not what the code declares."""

@@ -190,7 +190,8 @@ def test_what_a_failing_expression_does_is_for_the_job_to_say(on_error: str, del
 
 def test_an_operator_with_code_of_the_user_knows_what_to_do_when_it_raises() -> None:
     made = plan(job({"o": {"python": "mine:F", "input": "s", "params": {"k": 1}}}, on_error="fail"))
-    assert made.operators[1].params == {"python": "mine:F", "key": [], "params": {"k": 1}, "on_error": "fail"}
+    declared = {"python": "mine:F", "key": [], "params": {"k": 1}, "isolation": "none"}
+    assert made.operators[1].params == {**declared, "on_error": "fail"}
 
 
 def test_reading_begins_where_the_topics_were_at_admission() -> None:
@@ -245,7 +246,7 @@ def test_a_plan_can_be_read() -> None:
 
 def test_a_plan_says_what_isolation_costs() -> None:
     python = {"python": "mine:Code", "input": "s", "parallelism": 2, "isolation": "process"}
-    made = plan(job({"p": python, "other": {**python, "isolation": "none"}}))
+    made = plan(job({"p": python, "other": {**python, "isolation": "none", "input": "p"}}))
     (table,) = (section for section in sections(made, TOPICS) if section.title == "Isolated code")
     ((operator, processes, costs),) = table.rows
     assert (operator, processes) == ("p", "2")
