@@ -191,6 +191,12 @@ def job_key_of(key: str) -> str:
     return key.partition("/")[0]
 
 
+def split_job_key(key: str) -> tuple[str, str]:
+    """(job, generation); raises ValueError on anything else."""
+    job, generation = key.split("@")
+    return job, generation
+
+
 def generation_of(key: str) -> str:
     """Of the key of a unit, or of a job."""
     return job_key_of(key).partition("@")[2]

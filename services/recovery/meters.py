@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import Counter, Histogram
 
+from schemas.assignments import job_key_of, split_job_key
 from schemas.events import Event
 from services.log.health import Health
 from services.log.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
@@ -26,10 +27,12 @@ PHASE = Metric(
 )
 EVENTS = Metric("holdfast_events_total", "counter", ("kind",), "What happened, by the kind of event")
 UNITS = Metric("holdfast_units", "gauge", ("scheme",), "Units placed, by their scheme")
-UNPROTECTED = Metric("holdfast_units_unprotected", "gauge", (), "Units not protected as they should be")
+JOB = ("job", "generation")
+UNPROTECTED = Metric("holdfast_units_unprotected", "gauge", JOB, "Units not protected as they should be")
+UNPLACED = Metric("holdfast_units_unplaced", "gauge", JOB, "Units that are to run, and that no worker can take")
 WORKERS = Metric("holdfast_workers", "gauge", (), "Workers that answer")
 FALSE_SWITCHES = Metric("holdfast_false_switches_total", "counter", (), "Switches for a worker that was only late")
-OF_RECOVERY = (PHASE, EVENTS, UNITS, UNPROTECTED, WORKERS, FALSE_SWITCHES, REFUSED)
+OF_RECOVERY = (PHASE, EVENTS, UNITS, UNPROTECTED, UNPLACED, WORKERS, FALSE_SWITCHES, REFUSED)
 
 
 class Meters:
@@ -46,7 +49,7 @@ class Meters:
         self, core: Recovery, since_ms: int, *refused: Callable[[], Mapping[str, int]], name: str = ""
     ) -> None:
         self._since_ms = since_ms
-        self._registry = registry = registry_of(of_process(name, "recovery"), _standing(core), of_refusals(*refused))
+        self.registry = registry = registry_of(of_process(name, "recovery"), _standing(core), of_refusals(*refused))
         self._phases = Histogram(PHASE.name, PHASE.about, PHASE.labels, registry=registry, buckets=BUCKETS_S)
         self._events = Counter(EVENTS.name, EVENTS.about, EVENTS.labels, registry=registry)
 
@@ -59,7 +62,7 @@ class Meters:
 
     def serve(self, port: int, address: str = "127.0.0.1", health: Health | None = None) -> None:
         """Answers there; if the port is taken, a warning is logged, and nobody answers. health: of the replica."""
-        serve(self._registry, port, address, health)
+        serve(self.registry, port, address, health)
 
 
 def _standing(core: Recovery) -> Read:
@@ -69,7 +72,10 @@ def _standing(core: Recovery) -> Read:
         placed = Count(change.scheme for change in core.assigned.units().values() if change.copies)
         for scheme in sorted(placed):
             yield UNITS.of(placed[scheme], scheme)
-        yield UNPROTECTED.of(len(core.unprotected()))
+        unprotected, unplaced = (Count(map(job_key_of, units)) for units in (core.unprotected(), core.unplaced()))
+        for job in core.jobs():
+            yield UNPROTECTED.of(unprotected[job], *split_job_key(job))
+            yield UNPLACED.of(unplaced[job], *split_job_key(job))
         yield WORKERS.of(sum(1 for _ in core.detector.alive()))
         yield FALSE_SWITCHES.of(sum(core.detector.false_switches.values()))
 

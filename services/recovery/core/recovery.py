@@ -194,6 +194,18 @@ class Recovery:
         placed = ((unit, self._situation(unit)) for unit in self._units())
         return [unit for unit, situation in placed if situation is not None and not situation.protected]
 
+    def unplaced(self) -> list[str]:
+        """Units that are to run and have no copies. Those in quarantine are not to."""
+        return [unit for unit in self._wants.without_copies(self.standings) if not self._quarantined(unit)]
+
+    def jobs(self) -> list[str]:
+        """Those that run: `<job>@<generation>`."""
+        return self._wants.jobs()
+
+    def _quarantined(self, unit: str) -> bool:
+        change = self.assigned.of(unit)
+        return change is not None and change.deadly is not None
+
     # -- folding ------------------------------------------------------------------------------------------------------
 
     def _advance(self, now_us: int) -> None:

@@ -52,6 +52,15 @@ class Wants:
         others = (standings.assigned.of(other) for other in self._units[job_key_of(unit)])
         return Want(True) if any(other is not None and other.copies for other in others) else None
 
+    def jobs(self) -> list[str]:
+        return list(self._units)
+
+    def without_copies(self, standings: Standings) -> list[str]:
+        """Units that are to have copies and have none."""
+        named = [unit for units in list(self._units.values()) for unit in units]
+        wants = ((unit, self.of(unit, standings)) for unit in named)
+        return [unit for unit, want in wants if want is not None and want.placed and self._unmet(unit, standings)]
+
     def unmet(self, standings: Standings) -> list[str]:
         """Units that have no copies and are to have some, or the reverse, in the order in which they go."""
         return [unit for units in self._units.values() for unit in units if self._unmet(unit, standings)]
