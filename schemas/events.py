@@ -13,7 +13,7 @@ from schemas.reading import Strict
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output (worker/unit/takeover.py).
 
-    topic, partition, offset: of the record that a reader refused.
+    topic, partition, offset: of the record that a reader refused. batch: the last one that the copy has done; -1: none.
     """
 
     time_ms: int
@@ -27,6 +27,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: str = ""
     partition: int = -1
     offset: int = -1
+    batch: int = -1
 
 
 _decoder = Strict(msgspec.json.Decoder(Event).decode)

@@ -188,7 +188,12 @@ class Conductor:
         for outcome in outcomes:
             if isinstance(outcome, happened.Failed):
                 self._withdraw(outcome.action)
-                _log.warning("action failed", action=type(outcome.action).__name__, cause=outcome.cause)
+                action = outcome.action
+                generation = do.generation_of(action)
+                job = self.core.jobs[generation].name if generation in self.core.jobs else None
+                _log.warning(
+                    "action failed", action=type(action).__name__, job=job, generation=generation, cause=outcome.cause
+                )
             self._handle(outcome, self._time_ms())
 
     def _handle(self, event: happened.Event, now_ms: int) -> None:

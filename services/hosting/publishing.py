@@ -21,5 +21,7 @@ class EventPublisher:
 
     def __call__(self, event: Event) -> None:
         event = msgspec.structs.replace(event, worker=self._worker)
-        _log.info(event.kind, job=event.job, unit=event.unit, epoch=event.epoch, detail=event.detail, **event.phases_ms)
+        numbers = {"epoch": event.epoch, "batch": event.batch}
+        known = {name: number for name, number in numbers.items() if number >= 0}
+        _log.info(event.kind, job=event.job, unit=event.unit, **known, detail=event.detail, **event.phases_ms)
         self._appender.append(self._partition, encode(event))

@@ -276,7 +276,8 @@ class Replica:
         job, _, unit = split_unit_key(change.unit)
         copies = ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
         detail = f"{change.scheme}: {change.reason} ({copies})"
-        _log.info("decided", unit=change.unit, epoch=change.epoch, detail=detail)
+        leader = "" if change.committer is None else change.committer.worker
+        _log.info("decided", unit=change.unit, worker=leader, epoch=change.epoch, detail=detail)
         now_ms = _now_ms()
         phases = {}
         failed = None if before is None or not follows_failure(change) else before.committer
@@ -287,16 +288,15 @@ class Replica:
         elif not change.copies:
             self._publish_event(Happened(now_ms, "unplaced", job, unit, change.epoch, detail=change.reason))
         elif before is None or not before.copies:
-            leader = change.copies[0].worker
-            self._publish_event(Happened(now_ms, "placed", job, unit, change.epoch, leader, change.reason))
+            first = change.copies[0].worker
+            self._publish_event(Happened(now_ms, "placed", job, unit, change.epoch, first, change.reason))
         else:
             self._publish_event(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
         kind = move_kind(before, change)
         if kind is not None:
             since_ms = self._moves_ms.get(change.unit, now_ms)
             took = {} if kind == "move-begins" else {"move": float(max(now_ms - since_ms, 0))}
-            worker = "" if change.committer is None else change.committer.worker
-            self._publish_event(Happened(now_ms, kind, job, unit, change.epoch, worker, change.reason, took))
+            self._publish_event(Happened(now_ms, kind, job, unit, change.epoch, leader, change.reason, took))
 
     def _publish_event(self, event: Happened) -> None:
         """Of records met in the log before the start, another replica, or this one in its last life, has published."""

@@ -63,4 +63,4 @@ class ProgressReader:
                 self._refusals.refuse(chunk.partition, message.offset(), error, self._job.plan.job)
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
-        _log.warning("progress cannot be read", cause=cause)
+        _log.warning("progress cannot be read", job=self._job.plan.job, cause=cause)

@@ -324,6 +324,7 @@ class UnitCopy:
                 epoch=self.core.epoch,
                 detail=detail,
                 phases_ms=phases or {},
+                batch=-1 if self.running is None else self.running.batch,
             )
         )
 
