@@ -1,9 +1,9 @@
 """Prints the part of requirements.lock that an image needs, with the sums of its files.
 
-    python pinned.py requirements.lock pyproject.toml [--without NAME,...] [--group GROUP]
+    python pinned.py requirements.lock pyproject.toml [--without NAME,...] [--extra EXTRA] [--group GROUP]
 
-What is needed: the project's dependencies, or those of a group, without the named ones, and whatever the lock says was
-taken in for them ("via"). `pip install --require-hashes --no-deps` installs it.
+What is needed: the project's dependencies and those of an extra, or those of a group, without the named ones, and
+whatever the lock says was taken in for them ("via"). `pip install --require-hashes --no-deps` installs it.
 """
 
 import argparse
@@ -21,10 +21,12 @@ def main() -> None:
     parser.add_argument("lock", type=Path)
     parser.add_argument("project", type=Path)
     parser.add_argument("--without", default="")
+    parser.add_argument("--extra", default="")
     parser.add_argument("--group", default="")
     given = parser.parse_args()
     project = tomllib.loads(given.project.read_text())
-    listed = project["dependency-groups"][given.group] if given.group else project["project"]["dependencies"]
+    extra = project["project"]["optional-dependencies"][given.extra] if given.extra else []
+    listed = project["dependency-groups"][given.group] if given.group else project["project"]["dependencies"] + extra
     wanted = {_plain(found[0]) for one in listed if (found := _NAME.match(one))} - set(given.without.split(","))
     entries = dict(_entries(given.lock.read_text().splitlines()))
     if missing := wanted - entries.keys():

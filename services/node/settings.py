@@ -114,6 +114,11 @@ class Settings(LogSettings):
         "the ports after it; 0: none",
     )
     metrics_address: str = Field("127.0.0.1", description="address of this machine at which metrics are served")
+    traces: bool = Field(
+        False,
+        description="workers send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the "
+        "like say where to",
+    )
     plugins: str = Field("", description="modules that operators may come from, comma separated")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,6 +32,9 @@ from services.planning.checking import Describe
 from services.planning.loading import load
 from services.planning.plan import make_plan
 from services.worker.process.loop import Worker
+
+if TYPE_CHECKING:
+    from services.worker.host.spans import Spans
 
 GENERATION = "0-abcdef"
 VERSIONS = {"holdfast": "test"}
@@ -176,8 +179,8 @@ class MemoryCluster:
 
     # -- what a controller and a machine do ---------------------------------------------------------------------------
 
-    def start(self, name: str, incarnation: str = "") -> Worker:
-        """A new incarnation; an earlier one of that name is gone without a word."""
+    def start(self, name: str, incarnation: str = "", spans: Spans | None = None) -> Worker:
+        """A new incarnation; an earlier one of that name is gone without a word. spans: of its batches."""
         incarnation = incarnation or f"{name}-{self.now_ms:08d}"  # later ones sort later
         worker = Worker(
             Identity(name, incarnation),
@@ -189,6 +192,7 @@ class MemoryCluster:
             image=lambda _: MemoryImage(),
             deliveries=Delayed(self._delivery_turns) if self._delivery_turns else Inline(),
             restores=Inline(),
+            spans=spans,
         )
         self.workers[name] = worker
         return worker

@@ -207,6 +207,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "spark_memory": "node/lineup.py",
         "spark_executor_memory": "node/lineup.py",
         "spark_cores": "node/lineup.py",
+        "traces": "worker/process/main.py",
         "log_level": "worker/process/main.py",
     },
     ControllerSettings: EVERYBODY
@@ -233,6 +234,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "slots": "worker/process/main.py",
         "leave_s": "worker/process/main.py",
         "state_dir": "worker/process/main.py",
+        "traces": "worker/process/main.py tests/unit/worker/test_spans.py",
     },
     SparkSettings: HOSTS
     | {

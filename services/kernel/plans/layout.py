@@ -113,11 +113,22 @@ def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
 
 def below(layouts: Mapping[str, UnitLayout]) -> dict[str, frozenset[str]]:
     """By unit, all units that take in what comes of it, directly or through others."""
+    direct = _directly_below(layouts)
+    return {name: frozenset(_reached(name, direct)) for name in layouts}
+
+
+def directly_above(layouts: Mapping[str, UnitLayout]) -> dict[str, tuple[str, ...]]:
+    """By unit, the units whose frames it takes in."""
+    direct = _directly_below(layouts)
+    return {name: tuple(above for above in layouts if name in direct[above] and above != name) for name in layouts}
+
+
+def _directly_below(layouts: Mapping[str, UnitLayout]) -> dict[str, set[str]]:
     reading: dict[Partition, set[str]] = defaultdict(set)
     for name, layout in layouts.items():
         for source in (source for task in layout.tasks for source in task.inputs if isinstance(source, RemoteInput)):
             reading[source.partition].add(name)
-    direct = {
+    return {
         name: {
             reader
             for task in layout.tasks
@@ -127,7 +138,6 @@ def below(layouts: Mapping[str, UnitLayout]) -> dict[str, frozenset[str]]:
         }
         for name, layout in layouts.items()
     }
-    return {name: frozenset(_reached(name, direct)) for name in layouts}
 
 
 def _reached(name: str, direct: Mapping[str, set[str]]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,12 +14,15 @@ from schemas.topics import ClusterTopics, JobTopics, Partition, generation_numbe
 from services.kernel.errors import TooManyDeadLetters
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
-from services.kernel.plans.layout import UnitLayout, below, readers, unit_layouts
+from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, unit_layouts
 from services.log.protocol import Chunk
 from services.worker.core.counting import Counting
 from services.worker.core.cutting import Rhythm
 from services.worker.core.trimming import later
 from services.worker.host.presence import Presence
+
+if TYPE_CHECKING:  # their library is there only if somebody wants traces
+    from services.worker.host.spans import Spans, UnitSpans
 
 TAKEN_BACK_BATCHES = 1_024
 """A unit that reports to be this far behind its own progress: that progress was forged, or this report is a zombie's.
@@ -36,7 +39,8 @@ class JobView:
     skipped: records of its own topics that somebody has decided to pass over. counting: whose progress holds its
     sources back.
 
-    number: of the generation, in its frames. rhythm, checkpoint_interval_ms: as the plan says.
+    number: of the generation, in its frames. rhythm, checkpoint_interval_ms: as the plan says. spans: of its batches;
+    None: nobody wants any.
     """
 
     plan: Plan
@@ -50,6 +54,7 @@ class JobView:
     progress: dict[str, Progress] = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
     counting: Counting = field(default_factory=lambda: Counting({}))
+    spans: Spans | None = None
 
     @classmethod
     def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
@@ -69,6 +74,13 @@ class JobView:
 
     def key(self, unit: str) -> str:
         return unit_key(self.plan.job, self.plan.generation, unit)
+
+    def spans_of(self, unit: str) -> UnitSpans | None:
+        """Of the batches that a copy of the unit does."""
+        if self.spans is None:
+            return None
+        above = directly_above(self.layouts)[unit]
+        return self.spans.of(self.plan.job, self.plan.generation, unit, above)
 
     def switched(self, unit: str) -> bool:
         """Its primary is away and may come back."""

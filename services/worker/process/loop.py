@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from schemas.costs import Costs
 from schemas.events import Event
@@ -37,6 +38,9 @@ from services.worker.process.listeners import Herald, Ignored, ProgressReader
 from services.worker.process.subscriptions import SharedReader
 from services.worker.unit.copy import UnitCopy
 
+if TYPE_CHECKING:
+    from services.worker.host.spans import Spans
+
 MAX_WAIT_MS = 100.0
 SOON_MS = 2.0
 """For what is on its way: a cut or marker to be read back, or the outcome of a call."""
@@ -57,6 +61,7 @@ class Worker:
         image: opens a new, empty image for a copy.
         doing: what the loop is at, for its parent.
         isolation: what holds for code in processes of its own.
+        spans: of batches; None: nobody wants them.
         watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
 
     Raises Retriable, and has opened nothing then.
@@ -78,6 +83,7 @@ class Worker:
         cpu_ms: Callable[[], float] | None = None,
         doing: Doing | None = None,
         isolation: Isolation | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
@@ -91,7 +97,7 @@ class Worker:
         self._presence = Presence(log, asks, self._control, heartbeats, self._decisions.assigned)
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)
-        self.doing = doing or Doing()
+        self.doing, self._spans = doing or Doing(), spans
         self._around = Surroundings(
             log=log,
             doing=self.doing,
@@ -270,7 +276,7 @@ class Worker:
     def _job(self, plan: Plan) -> JobView:
         if plan.generation not in self._jobs:
             job = self._jobs[plan.generation] = JobView.of(plan, self._topics, self._decisions.assigned)
-            job.skipped = self._decisions.skipped(plan.generation)
+            job.skipped, job.spans = self._decisions.skipped(plan.generation), self._spans
             reader = self._progress_readers[plan.generation] = ProgressReader(job, self.refusals)
             self._control.add(reader, {Partition(job.topics.progress, 0): 0})
         return self._jobs[plan.generation]

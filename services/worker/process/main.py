@@ -7,6 +7,9 @@ import shutil
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
+
+import structlog
 
 from services.hosting.blocking import BlockingThreads
 from services.hosting.doing import Doing
@@ -22,6 +25,11 @@ from services.worker.process.lifeline import hold
 from services.worker.process.loop import Worker
 from services.worker.process.rocks import RocksImage
 from services.worker.process.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from services.worker.host.spans import Spans
+
+_log = structlog.get_logger()
 
 SWITCH_INTERVAL_S = 0.0005
 """Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""
@@ -70,7 +78,23 @@ def main() -> int:
         cpu_ms=_thread_cpu_ms,
         doing=doing,
         isolation=settings.isolation,
+        spans=(spans := _spans(settings)),
     )
     for pool in pools:
         pool.gave_up = worker.gives_up
-    return serve(worker, lambda: collector.turned(worker.turn()), settings, log, ending, worker.costs, worker.taken)
+    status = serve(worker, lambda: collector.turned(worker.turn()), settings, log, ending, worker.costs, worker.taken)
+    if spans is not None:
+        spans.close()
+    return status
+
+
+def _spans(settings: WorkerSettings) -> Spans | None:
+    """Their library takes a while to load, and is installed only where somebody wants traces."""
+    if not settings.traces:
+        return None
+    try:
+        from services.worker.host.spans import open_spans
+    except ImportError as error:
+        _log.warning("no traces are sent", cause=str(error), fix="pip install 'holdfast-streams[traces]'")
+        return None
+    return open_spans(settings.worker)

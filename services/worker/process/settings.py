@@ -25,6 +25,11 @@ class WorkerSettings(HostSettings):
         le=3600,
         description="on SIGTERM a worker waits so long for others to take over its units; 0: it ends at once",
     )
+    traces: bool = Field(
+        False,
+        description="send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the like say "
+        "where to",
+    )
     state_dir: Path = Field(
         Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
     )

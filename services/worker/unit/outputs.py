@@ -47,6 +47,11 @@ class Outputs:
         """Goes with frames from now on."""
         self._outbox.epoch = epoch
 
+    @property
+    def under(self) -> int:
+        """The epoch that goes with frames now."""
+        return self._outbox.epoch
+
     def take(self, batch: int, produced: Produced, dead: Sequence[DeadLetter], send: bool) -> None:
         """Sends and delivers what a batch has produced, or keeps it. dead: all the dead letters of the batch."""
         if send:

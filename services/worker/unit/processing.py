@@ -17,6 +17,7 @@ from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.worker.core.edges import without_edges
 from services.worker.core.spent import Spent
+from services.worker.host.job import JobView
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
 
@@ -30,7 +31,8 @@ class Processing:
 
     Args:
         marker: that of the image; None: the image is empty.
-        spent: by the copy so far. limit_mb: of the state, MiB; None: no limit. build: makes the tasks.
+        spent: by the copy so far. job: says how large its state may become, and whether its batches are traced.
+        build: makes the tasks.
 
     batch: the last one done. counts: of records and rows up to that batch, as markers hold them.
     """
@@ -43,10 +45,11 @@ class Processing:
         intake: Intake,
         outputs: Outputs,
         spent: Spent,
-        limit_mb: int | None = None,
+        job: JobView,
         build: Build = catalogue.build,
     ) -> None:
-        self._limit_mb, self._build = limit_mb, build
+        self._limit_mb, self._build = job.most_mb, build
+        self._spans = job.spans_of(layout.unit.name)
         self._layout, self._store, self._intake, self._outputs = layout, store, intake, outputs
         self._spent = spent
         spent.edges.restore(marker.counts if marker else {})
@@ -69,11 +72,14 @@ class Processing:
         if self._unit is None:
             self._unit = Unit(self._layout, self._store, self._watermarks, self._build)
         batch = self.batch + 1
+        began_ns = 0 if self._spans is None else self._spans.now_ns()
         walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs)
         self.batch = batch
         self._count(walked)
         self._count_edges(walked)
         self._outputs.take(batch, walked.produced, walked.dead, send)
+        if self._spans is not None:
+            self._spans.did(batch, began_ns, walked, self._outputs.under, self._outputs.open)
         return bool(walked.rows or walked.dead or self._store.changed)
 
     def _check_size(self) -> None:

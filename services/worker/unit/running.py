@@ -56,10 +56,8 @@ class Running:
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.outputs = Outputs(layout, job.number, epoch, around.appender, spent, around.clock_ms)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
-        self._processing = done = Processing(
-            layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job.most_mb, build
-        )
-        unit = layout.unit.name
+        self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job, build)
+        unit, done = layout.unit.name, self._processing
         self.began, now, refuse = self.batch, around.clock_ms(), self._refuse_checkpoint
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
         self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self._commits)
