@@ -44,6 +44,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     counts: late, dead, lost and records since the start, and `dropped/<stream>`, of the late ones those that are gone.
     Also `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for statistics.
     position: the batch of the delivered position that was committed then, or a later one: no later reader finds less.
+    raised: the last batch up to b in which the unit's code raised, as the cut log says (schemas/cuts.py, Raised).
     """
 
     id: Id
@@ -60,6 +61,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     counts: dict[str, Count] = {}
     ended: bool = False
     position: Count = 0
+    raised: Count = 0
 
 
 KEYS = "keys"

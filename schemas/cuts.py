@@ -1,4 +1,4 @@
-"""Records of the cut log: which source records make up a batch, and the controls between them.
+"""Records of the cut log: which source records make up a batch, where code raised in it, and the controls between them.
 
 Source: PROTOCOL 3.
 """
@@ -92,6 +92,61 @@ class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", om
     sure: dict[str, Count] = {}
 
 
+class RaisedRows(msgspec.Struct, frozen=True, array_like=True):
+    """Rows [start, stop) of a batch, by place, at which a task's code raised.
+
+    reason: place in TaskRaised.reasons; the code raised at each of the rows alone, and each is skipped. -1: it raised
+    at these rows together, and at neither half of them: none is skipped.
+    """
+
+    start: Count
+    stop: Count
+    reason: Whole = -1
+
+
+class TaskRaised(msgspec.Struct, frozen=True, array_like=True):
+    """The smallest ranges of a batch at which a task's code raised, in order. It raised at all that hold one of them,
+    as it was called with halves of halves of the batch, and nowhere else.
+    """
+
+    rows: tuple[RaisedRows, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+class Leads(msgspec.Struct, frozen=True, tag="leads", tag_field="type"):
+    """The leader of a unit whose code may raise announces itself, and lets nothing out before it has read this back.
+
+    Valid iff no announcement of a higher epoch of the unit comes before.
+    """
+
+    unit: str
+    epoch: Count
+    id: Id
+
+
+class Raised(msgspec.Struct, frozen=True, tag="raised", tag_field="type"):
+    """The code of these tasks raised in batch `batch` of the unit, and every other task's did not.
+
+    Valid iff `lead` is the unit's last valid announcement, the batch is above that of the unit's last valid record of
+    this kind, and some source task has cut it.
+    """
+
+    unit: str
+    batch: Count
+    lead: Id
+    tasks: dict[str, TaskRaised]
+
+
+class Leading(msgspec.Struct, frozen=True, array_like=True):
+    """The cut log's state for one unit whose code may raise: its last announcement, and the last batch in which it
+    raised; 0: none.
+    """
+
+    epoch: Count
+    id: Id
+    batch: Count = 0
+
+
 class TaskCuts(msgspec.Struct, frozen=True):
     """The cut log's state for one source task: its last valid cut."""
 
@@ -114,7 +169,7 @@ class CutsSnapshot(msgspec.Struct, frozen=True):
     """The cut log's state after all records below offset `upto`.
 
     topics: by source, the ids of the topics that it has read, the last one now. replaced: by source, what stopped it.
-    snapshots: the newest of those in the log that are known to be valid, in order.
+    snapshots: the newest of those in the log that are known to be valid, in order. leads: by unit whose code may raise.
     """
 
     upto: Count
@@ -125,6 +180,7 @@ class CutsSnapshot(msgspec.Struct, frozen=True):
     topics: dict[str, tuple[str, ...]] = {}
     replaced: dict[str, Replaced] = {}
     snapshots: tuple[Known, ...] = ()
+    leads: dict[str, Leading] = {}
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
@@ -137,7 +193,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
     time_ms: Whole = 0
 
 
-CutRecord = Cut | Control | Replaced | Snapshot
+CutRecord = Cut | Control | Replaced | Snapshot | Leads | Raised
 
 _decoder: Strict[CutRecord] = Strict(msgspec.json.Decoder(CutRecord).decode)
 _encoder = msgspec.json.Encoder()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from schemas.checkpoints import Marker
-from schemas.cuts import Cut, Range
+from schemas.cuts import Cut, Range, TaskRaised
 from schemas.dead_letters import DeadLetter
 from schemas.decided import Id
 from schemas.plans import REAL_TIME, Plan, SparkPlan
@@ -40,6 +40,7 @@ from services.kernel.state.keyed import StateStore
 SETTLE_EVERY = 64
 """Batches between two moves of changed state to the image, where deleted keys end."""
 _ENTRIES_A_PIECE = 1_000
+WhereRaised = Callable[[str, int], Mapping[str, TaskRaised] | None]
 
 
 class OtherRecords(HoldfastError):
@@ -85,6 +86,8 @@ class Replay:
 
     Raises:
         CodeUnavailable: a Python operator cannot be loaded here.
+
+    raised: by unit and batch, where users' code raised, as the cut log says; None: it says nothing.
     """
 
     def __init__(self, plan: Plan, topics: JobTopics, max_frame_bytes: int = MAX_FRAME_BYTES, first: int = 0) -> None:
@@ -99,6 +102,7 @@ class Replay:
                 self._readers[partition].append(unit.inputs)
         self._appended: dict[Partition, int] = defaultdict(int)
         self.batch = first
+        self.raised: WhereRaised = lambda unit, batch: None
 
     @property
     def ended(self) -> bool:
@@ -122,9 +126,14 @@ class Replay:
 
         Raises:
             OtherRecords: the records are not those of the cut.
+            Divergence: users' code raises elsewhere than the cut log says.
         """
         self.batch += 1
-        return [unit.process(self.batch, self._append) for unit in self._units if unit.ready(self.batch, taken)]
+        return [
+            unit.process(self.batch, self._append, self.raised(unit.name, self.batch))
+            for unit in self._units
+            if unit.ready(self.batch, taken)
+        ]
 
     def passes(self, cut: Cut) -> None:
         """A cut of a batch that is not computed: what follows begins behind it."""
@@ -167,9 +176,11 @@ class _ReplayedUnit:
             self._sources[name].taken = taken.get(name)
         return not self.ended and ready(batch, self._sources, self.inputs)
 
-    def process(self, batch: int, append: Callable[[Partition, bytes], None]) -> Outcome:
+    def process(
+        self, batch: int, append: Callable[[Partition, bytes], None], raised: Mapping[str, TaskRaised] | None
+    ) -> Outcome:
         self.batch = batch
-        walked = walk(self._unit, batch, self._sources, self.inputs)
+        walked = walk(self._unit, batch, self._sources, self.inputs, raised)
         self.inputs.forget_hashes(batch)
         for partition, frame in self._frames.encode(batch, walked.produced.sent, epoch=0):
             append(partition, frame)

@@ -12,29 +12,30 @@ distinguished.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import msgspec
 
 from schemas import cuts, dead_letters, delivered
-from schemas.cuts import Cut, CutsSnapshot
+from schemas.cuts import Cut, CutsSnapshot, Raised, TaskRaised
 from schemas.dead_letters import DeadLetter
 from schemas.plans import OperatorPlan, Plan, SourcePlan
 from schemas.progress import decode as decode_progress
 from schemas.topics import ClusterTopics, JobTopics, Partition
 from services.audit.comparing import Comparison, Counts, Difference
-from services.audit.computing import Outcome, Replay, Row, Taken
+from services.audit.computing import Outcome, Replay, Row, Taken, WhereRaised
 from services.audit.recorded import Recorded
 from services.audit.settling import Settling, check_settles
 from services.kernel.dataflow.cut_records import NO_RECORDS, Records
 from services.kernel.dataflow.sink_records import RowsOf
-from services.kernel.errors import USAGE, CommandFailed, StateCorrupted
+from services.kernel.errors import USAGE, CommandFailed, Divergence, StateCorrupted
 from services.kernel.logs.admitted import Admitted, Skipped
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.cut_snapshots import newest_in
 from services.kernel.logs.cuts import of_plan
+from services.kernel.logs.raises import may_raise
 from services.kernel.plans.layout import task_name
 from services.kernel.suggestions import suggest
 from services.kernel.versions import library_versions
@@ -124,6 +125,7 @@ def replay(
     notes, first = _version_notes(recording.plan), recording.first
     run = Replay(recording.plan, recording.topics, first=first) if first else run_by(recording.plan, recording.topics)
     settling = Settling(recording.plan, recording.base)
+    run.raised = where_raised(log, recording)
     compared = 0
     late, lost = Counter[str](), Counter[str]()
     with (
@@ -138,7 +140,7 @@ def replay(
         for batch in range(first + 1, recording.batches + 1):
             uncut = run.uncut
             taken = decided.batch(batch, uncut)
-            outcomes = run.process({task: sources.take(task, cut) for task, cut in taken.items()})
+            outcomes = _processed(run, {task: sources.take(task, cut) for task, cut in taken.items()})
             _check_cut(recording, run, batch, sorted(set(uncut) - set(taken)))
             for outcome in outcomes:
                 late.update(outcome.dropped)
@@ -162,6 +164,13 @@ def replay(
         late_dropped=dict(+late),
         records_lost=dict(+lost),
     )
+
+
+def _processed(run: Replay, taken: Mapping[str, Taken]) -> list[Outcome]:
+    try:
+        return run.process(taken)
+    except Divergence as error:
+        raise CommandFailed(str(error), "replay with the code and the libraries that the job had") from None
 
 
 def _from_there_on(first: int, compared: int) -> str:
@@ -266,6 +275,30 @@ def _version_notes(plan: Plan) -> list[str]:
         for name, version in plan.versions.items()
         if name in here and here[name] != version and plan.versions.keys() == here.keys()
     ]
+
+
+def where_raised(log: Log, recording: Recording) -> WhereRaised:
+    """Where users' code raised, as the cut log says. What a unit has committed was decided."""
+    if not may_raise(recording.plan):
+        return lambda unit, batch: None
+    partition = Partition(recording.topics.cuts, 0)
+    fold, known = of_plan(recording.plan, recording.base), dict[tuple[str, int], Mapping[str, TaskRaised]]()
+    for message in log.scan(partition, recording.base.upto):
+        if message.offset() in recording.skipped.get(partition, ()):
+            continue
+        with suppress(msgspec.DecodeError):
+            record = cuts.decode(message.value() or b"")
+            if fold.read(message.offset(), record) and isinstance(record, Raised):
+                known[record.unit, record.batch] = record.tasks
+
+    def where(unit: str, batch: int) -> Mapping[str, TaskRaised] | None:
+        leading = fold.leading(unit)
+        if leading is None:
+            return None
+        decided = batch <= max(leading.batch, recording.committed.get(unit, 0))
+        return known.get((unit, batch), {} if decided else None)
+
+    return where
 
 
 # -- what went in -----------------------------------------------------------------------------------------------------

@@ -27,13 +27,14 @@ from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.checkpoint_log import CheckpointLog, Run, restore
 from services.kernel.logs.cuts import CutLog, of_plan
+from services.kernel.logs.raises import may_raise
 from services.kernel.logs.standings import Standings
 from services.kernel.plans.layout import commit_logs, readers, task_name, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR
 from services.worker.unit import outputs
-from tests.simulation import commits, health, renewals, roots
+from tests.simulation import commits, health, raises, renewals, roots
 from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named
@@ -88,6 +89,7 @@ def check(cluster: Cluster) -> list[str]:
         found += _every_record_is_cut(cluster, generation)
         found += _nobody_gives_way_unled(cluster, generation)
         found += _asked_to_read_anew(cluster, generation)
+        found += raises.check(cluster, generation.plan, generation.topics)
         if profile_of(cluster.seed) == "unplaced":
             found += health.check(cluster.broker.written, generation.plan, generation.topics)
         found += _same_as_replayed(cluster, generation, checkpointed.states)
@@ -587,10 +589,11 @@ class _CheckpointCheck:
         """The log begins with a state that a valid snapshot says, and no unit restarts before it."""
         if trim.upto not in self._snapshots:
             yield f"cut trim: {trim.author} trimmed {trim.partition} to {trim.upto}, which no valid snapshot names"
+        raising = may_raise(self._generation.plan)
         for unit, tasks in self._sources.items():
             last = self._generation.fold(unit).last
             needed = 0 if last is None or last.cuts is None else last.cuts.upto
-            if tasks and trim.upto > needed:
+            if (tasks or unit in raising) and trim.upto > needed:
                 yield f"cut trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} restarts at {needed}"
 
     def _commit_trim(self, trim: Trimmed, operator: str) -> Iterator[str]:

@@ -20,9 +20,11 @@ from services.worker.process.loop import Worker
 from tests.simulation.broker import Broker
 from tests.simulation.engine import FakeEngine, SharedNotes
 from tests.simulation.images import Images
+from tests.simulation.jobs import STRICT
 from tests.simulation.link import LinkBlocking
 from tests.simulation.processes import BEAT_US, MAX_IDLE_US, MIN_IDLE_US, VERSIONS, Failed, Process
 from tests.simulation.timeline import Timeline
+from tests.support.raising import on
 
 PATIENCE_S = 1.0
 """Of a host with its loop."""
@@ -150,6 +152,7 @@ class WorkerProcess(HostProcess):
     ) -> None:
         self._slots, self._images, self._deadly = slots, images, deadly
         self.dies: Callable[[At], None] = lambda at: None
+        self._version = f"{('lenient', STRICT)[int(own[-1]) % 2]}-{name}"
         self.worker: Worker | None = None
         super().__init__(name, own, broker, timeline, random, failed, topics, zone)
 
@@ -173,7 +176,8 @@ class WorkerProcess(HostProcess):
         if self.worker is None or self.stuck:  # without a broker it has not begun
             return MAX_IDLE_US
         try:
-            self.worker.turn()
+            with on(self._version):
+                self.worker.turn()
         except Dies as death:
             self.dies(death.at)
             return MAX_IDLE_US

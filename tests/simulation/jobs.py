@@ -217,6 +217,8 @@ DRAWN: Mapping[str, Callable[[_Drawing, str], tuple[dict[str, Any], _Stream] | N
     "top": _Drawing._top,
 }
 OPERATORS = tuple(DRAWN)
+STRICT = "strict"
+"""Begins the name of a version of code that raises more often (tests/support/raising.py)."""
 DEDUPLICATED = 0.2
 """Share of the jobs that have a dedup."""
 
@@ -227,6 +229,8 @@ def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
         spec, topics = _draw(random, profile)
         if not profile.operators or "dedup" in profile.operators:
             _deduplicate(aside, spec)
+        if profile.raises and not (_beside_all if profile.versions else _in_between)(aside, spec, topics):
+            continue
         units = _units(spec, topics)
         if 0 < len(units) <= MAX_UNITS:
             return DrawnJob(spec, topics, units)
@@ -249,7 +253,7 @@ def _units(spec: dict[str, Any], topics: dict[str, int]) -> tuple[str, ...]:
             first=first,
             prefix="draw",
             versions={},
-            allow=[],
+            allow=["tests"],
             describe=describe,
         )
     except JobRejected:
@@ -294,6 +298,31 @@ def _deduplicate(random: Random, spec: dict[str, Any]) -> None:
         first = {"dedup": {"within_s": within_s}, "key": keys, "input": chosen["input"], "parallelism": tasks}
         spec["operators"] = {"first": first, **spec["operators"]}
         chosen["input"] = "first"
+
+
+def _in_between(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> bool:
+    """An operator that reads a source reads what is left of it where code does not raise; False if none does."""
+    reading = [one for one in spec["operators"].values() if one.get("input") in spec["sources"]]
+    if reading:
+        chosen = random.choice(reading)
+        spec["operators"] = {"fussy": _fussy(random, chosen["input"], worse=0), **spec["operators"]}
+        chosen["input"] = "fussy"
+    return bool(reading)
+
+
+def _beside_all(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> bool:
+    """What code does not raise at in a source goes to the user; on some workers it raises at more."""
+    spec["operators"]["fussy"] = _fussy(random, random.choice(list(spec["sources"])), worse=random.choice((11, 29)))
+    spec["queries"]["fussy"] = {"input": "fussy", "sink": {"topic": "out-fussy"}}
+    topics["out-fussy"] = random.choice((1, 2))
+    return True
+
+
+def _fussy(random: Random, source: str, worse: int) -> dict[str, Any]:
+    together = random.choice((0, 0, 3))
+    given = {"key": "k", "number": "x", "bad": 7, "worse": worse, "stricter": [STRICT], "together": together}
+    code = {"python": "tests.support.raising:Fussy", "params": given}
+    return {**code, "key": ["k"], "input": source, "parallelism": random.choice((1, 2))}
 
 
 def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str]) -> dict[str, Any]:

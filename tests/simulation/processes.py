@@ -239,7 +239,7 @@ class ControllerProcess(Process):
             self.core,
             self.time_ms,
             versions=VERSIONS,
-            allow=["tests.simulation"],
+            allow=["tests"],
             snapshot_every=JOBS_EVERY,
             safe_s=Random(f"{self.own}/safe").choice(SAFE_S),
         )

@@ -19,7 +19,8 @@ class Profile:
     table. spark: every job has an operator on Spark drivers. controllers: at least so many. pause_ms: at least, between
     two faults. calm_ms: how long all is calm before a unit moves for balance; None: none does. continues: records that
     are gone before they were cut count as lost. trims: the cut log is trimmed while the job runs. patient: units wait
-    long for their worker to come back.
+    long for their worker to come back. raises: every job has an operator whose code raises. versions: in two versions,
+    of which each worker has one; what of it leaves goes to users alone. A copy may then stop and say so.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -38,6 +39,8 @@ class Profile:
     continues: bool = False
     trims: bool = False
     patient: bool = False
+    raises: bool = False
+    versions: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -131,6 +134,22 @@ PROFILES: Mapping[str, Profile] = {
         lags=("cuts in", "cuts in"),
         spark=True,
         trims=True,
+    ),
+    "raises": Profile(
+        {"strike": 4, "lag": 8, "stall": 2, "usurped": 4},
+        ("filter", "totals", "windows", "union"),
+        lags=("cuts in", "cuts out", "checkpoints in", "assignments in"),
+        strikes=("cuts dies", "cuts stalls", "cuts again", "delivered dies", "data stalls"),
+        raises=True,
+        trims=True,
+    ),
+    "versions": Profile(
+        {"strike": 8, "lag": 16, "stall": 4, "usurped": 8},
+        ("filter",),
+        lags=("cuts in", "cuts out", "cuts out", "assignments in"),
+        strikes=("cuts dies", "cuts stalls", "cuts stalls", "delivered stalls"),
+        raises=True,
+        versions=True,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

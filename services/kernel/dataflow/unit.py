@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from schemas.dead_letters import DeadLetter
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.operators import catalogue
 from services.kernel.operators.operator import BatchContext, Operator
+from services.kernel.operators.raises import NOTHING
 from services.kernel.plans.layout import LocalInput, Output, TaskLayout, UnitLayout
 from services.kernel.state.keyed import StateStore
 
@@ -55,13 +56,14 @@ class SinkRows(NamedTuple):
 @dataclass(slots=True)
 class Produced:
     """The outcome of one batch. late: rows that came too late; dropped: of these the ones that are gone,
-    by the name under which they are counted (kernel/plans/late_counts.py)."""
+    by the name under which they are counted (kernel/plans/late_counts.py). raised: by task whose code raised, where."""
 
     sent: list[Sent] = field(default_factory=list)
     sinks: list[SinkRows] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     late: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    raised: dict[str, TaskRaised] = field(default_factory=dict)
 
 
 class Unit:
@@ -95,12 +97,22 @@ class Unit:
         """Every task has seen the end of its inputs."""
         return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
 
-    def process(self, batch: int, sources: Mapping[str, Fed], frames: Mapping[tuple[str, int], Fed]) -> Produced:
+    def process(
+        self,
+        batch: int,
+        sources: Mapping[str, Fed],
+        frames: Mapping[tuple[str, int], Fed],
+        raised: Mapping[str, TaskRaised] | None = None,
+    ) -> Produced:
         """One batch.
 
         Args:
             sources: by source task; a source task that has ended is left out.
             frames: by (task, slot) for every slot that is fed by a data topic.
+            raised: where users' code raises, by task; a task that is left out raises nowhere. None: nobody knows yet.
+
+        Raises:
+            Divergence: it raises elsewhere.
         """
         produced = Produced()
         outputs: dict[str, Fed] = {}
@@ -115,7 +127,8 @@ class Unit:
             else:
                 fed = [self._feed(task, slot, frames, outputs) for slot in range(len(task.inputs))]
                 self.watermarks[task.name] = max(before, min(one.watermark for one in fed))
-                context = BatchContext(batch, before, self.watermarks[task.name])
+                known = None if raised is None else raised.get(task.name, NOTHING)
+                context = BatchContext(batch, before, self.watermarks[task.name], known)
                 outputs[task.name] = self._run(task, fed, context, produced)
             self._send(task, outputs[task.name], produced)
         return produced
@@ -133,6 +146,8 @@ class Unit:
             return Fed(self._empty[task.name], context.watermark)
         outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
         produced.late += outcome.late
+        if outcome.raised is not None:
+            produced.raised[task.name] = outcome.raised
         for counted, times in zip(task.counted, outcome.dropped, strict=False):
             if times.len():
                 produced.dropped[counted.name] += counted.number(times, context.watermark_before)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from schemas.cuts import TaskRaised
 from schemas.dead_letters import DeadLetter
 from services.kernel.dataflow.cut_records import Brought
 from services.kernel.dataflow.inputs import Inputs
@@ -52,8 +53,14 @@ def ready(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> bool:
     return all(source.ready(batch) for source in sources.values()) and inputs.ready(batch)
 
 
-def walk(unit: Unit, batch: int, sources: Mapping[str, Source], inputs: Inputs) -> Walked:
-    """Does a batch that is ready. sources: by source task."""
+def walk(
+    unit: Unit,
+    batch: int,
+    sources: Mapping[str, Source],
+    inputs: Inputs,
+    raised: Mapping[str, TaskRaised] | None = None,
+) -> Walked:
+    """Does a batch that is ready. sources: by source task. raised: see Unit.process."""
     fed: dict[str, Fed] = {}
     dead: list[DeadLetter] = []
     records, lost, edges = 0, Counter[str](), dict[str, tuple[int, int]]()
@@ -69,6 +76,6 @@ def walk(unit: Unit, batch: int, sources: Mapping[str, Source], inputs: Inputs) 
     frames = inputs.take(batch)
     for edge, slot in inputs.edges.items():
         edges[edge] = (frames[slot].rows.height, frames[slot].bytes)
-    produced = unit.process(batch, fed, frames)
+    produced = unit.process(batch, fed, frames, raised)
     rows = any(one.rows.height for some in (fed, frames) for one in some.values())
     return Walked(produced, [*dead, *produced.dead], rows, records, lost, edges)

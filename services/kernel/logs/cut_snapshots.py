@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from schemas.cuts import CutRecord, CutsSnapshot, Known, Snapshot, TaskCuts
+from schemas.cuts import CutRecord, CutsSnapshot, Known, Leading, Snapshot, TaskCuts
 
 KEPT_CUTS = 1_024
-"""Valid cuts that can be taken back: a snapshot says how the log stood a little before it is read."""
+"""Valid records that can be taken back: a snapshot says how the log stood a little before it is read."""
 MOST_KNOWN = 32
 """Snapshots that a reader remembers; the log is trimmed to one of them."""
 
@@ -26,13 +26,20 @@ class Snapshots:
     def __init__(self, start: CutsSnapshot) -> None:
         self.known: tuple[Known, ...] = start.snapshots
         self._since = start.upto
-        self._before: deque[tuple[int, str, TaskCuts]] = deque()
+        self._before: deque[tuple[int, str, TaskCuts | Leading | None]] = deque()
 
     def cut(self, offset: int, task: str, before: TaskCuts) -> None:
         """A valid cut at this offset. before: the task's last one."""
+        self._change(offset, task, before)
+
+    def led(self, offset: int, unit: str, before: Leading | None) -> None:
+        """A valid record of a unit's leader at this offset. before: how the unit stood."""
+        self._change(offset, unit, before)
+
+    def _change(self, offset: int, name: str, before: TaskCuts | Leading | None) -> None:
         if len(self._before) == KEPT_CUTS:
             self._since = self._before.popleft()[0] + 1
-        self._before.append((offset, task, before))
+        self._before.append((offset, name, before))
 
     def turned(self, offset: int) -> None:
         """Something else that is valid: how the log stood before it is not known any more."""
@@ -50,12 +57,17 @@ class Snapshots:
         return True
 
     def _as_of(self, upto: int, now: CutsSnapshot) -> CutsSnapshot:
-        tasks = dict(now.tasks)
-        for offset, task, before in reversed(self._before):
+        tasks, leads = dict(now.tasks), dict(now.leads)
+        for offset, name, before in reversed(self._before):
             if offset < upto:
                 break
-            tasks[task] = before
-        return structs.replace(now, upto=upto, tasks=tasks, snapshots=())
+            if isinstance(before, TaskCuts):
+                tasks[name] = before
+            elif before is not None:
+                leads[name] = before
+            else:
+                leads.pop(name)
+        return structs.replace(now, upto=upto, tasks=tasks, snapshots=(), leads=leads)
 
 
 def plausible(record: Snapshot, offset: int, start: int, tasks: Iterable[str]) -> bool:

@@ -18,6 +18,9 @@ from schemas.cuts import (
     CutRecord,
     CutsSnapshot,
     Known,
+    Leading,
+    Leads,
+    Raised,
     Range,
     Replaced,
     Snapshot,
@@ -27,6 +30,7 @@ from schemas.decided import Id
 from schemas.plans import Plan
 from services.kernel.logs.cut_snapshots import Snapshots
 from services.kernel.logs.decided import LastValid
+from services.kernel.logs.raises import Raises, may_raise
 from services.kernel.plans.layout import commit_logs, task_name
 
 
@@ -71,7 +75,7 @@ def of_plan(
         start = structs.replace(start, tasks=start.tasks | tasks)
     elif known is not None:
         start = known
-    return CutLog(start, shares(plan))
+    return CutLog(start, shares(plan), may_raise(plan))
 
 
 def beginning_of(plan: Plan) -> CutsSnapshot:
@@ -147,9 +151,12 @@ class CutLog:
 
     Args:
         shares: by source task, its share of the user's topic; a task without one keeps the partitions it has.
+        raising: units whose code may raise.
     """
 
-    def __init__(self, start: CutsSnapshot, shares: Mapping[str, Share] | None = None) -> None:
+    def __init__(
+        self, start: CutsSnapshot, shares: Mapping[str, Share] | None = None, raising: Collection[str] = ()
+    ) -> None:
         self._tasks = dict(start.tasks)
         self._shares = shares or {}
         self._topics = dict(start.topics)
@@ -157,6 +164,7 @@ class CutLog:
         self._last = LastValid({task: cuts.last for task, cuts in start.tasks.items()})
         self._loaded = {task: cuts.batch for task, cuts in start.tasks.items() if _is_loaded(cuts)}
         self._snapshots = Snapshots(start)
+        self._raises = Raises(raising, start.leads)
         self._control_offset = start.control_offset
         self.paused = start.paused
         self.ends = start.ends
@@ -183,6 +191,10 @@ class CutLog:
         if not self._loaded.keys() >= set(tables):
             return None
         return max((self._loaded[table] for table in tables), default=0)
+
+    def leading(self, unit: str) -> Leading | None:
+        """Who leads a unit whose code may raise, and the last batch in which it did; None before its first leader."""
+        return self._raises.of(unit)
 
     def joining(self, task: str, partitions: int) -> tuple[Range, ...]:
         """What the task's next cut must add to its ranges when its topic has so many partitions."""
@@ -217,6 +229,12 @@ class CutLog:
             if valid and before is not None:
                 self._snapshots.cut(offset, record.task, before)
             return valid
+        if isinstance(record, Leads | Raised):
+            leading = self._raises.of(record.unit)
+            valid = self._raises.read(record, self.newest_batch)
+            if valid:
+                self._snapshots.led(offset, record.unit, leading)
+            return valid
         valid = self._control(record) if isinstance(record, Control) else self._replace(record)
         if valid:
             self._snapshots.turned(offset)
@@ -238,6 +256,7 @@ class CutLog:
             topics=dict(self._topics),
             replaced=dict(self.replaced),
             snapshots=self._snapshots.known,
+            leads=self._raises.leads,
         )
 
     def _cut(self, cut: Cut) -> bool:

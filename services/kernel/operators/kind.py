@@ -77,6 +77,10 @@ class Kind:
         """It writes sink rows, or may write dead letters."""
         return params.get("late") == "topic"
 
+    def skips(self, params: Params) -> bool:
+        """Rows at which its code raises are skipped. Which, the cut log says: other copies' code may be another."""
+        return False
+
     def passing(self, params: Params) -> Passing:
         """Which of its rows are rows of its inputs; of a table none are."""
         return Passing.NONE

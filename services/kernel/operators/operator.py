@@ -11,6 +11,7 @@ from typing import Protocol
 
 import polars as pl
 
+from schemas.cuts import TaskRaised
 from services.kernel.codecs.fields import TIME
 
 __all__ = ["TIME", "BatchContext", "Operator", "Outcome", "Refused"]
@@ -22,11 +23,13 @@ class BatchContext:
 
     watermark_before: after batch - 1; what it has closed is closed for the rows of this batch. watermark: after this
     batch; END_WATERMARK at the end of the stream. Both are microseconds, minima over the operator's inputs.
+    raised: where a user's code raised in the batch, as the cut log says; None: it says nothing yet, the task finds out.
     """
 
     batch: int
     watermark_before: int
     watermark: int
+    raised: TaskRaised | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Outcome:
     """rows: the output, canonical in order and content. late: number of late rows; refused: for the dead letters.
 
     watermark: no older row follows these; None where that is the watermark of the inputs. dropped: event times of the
-    late rows that are not refused, by slot.
+    late rows that are not refused, by slot. raised: where a user's code raised; None: nowhere.
     """
 
     rows: pl.DataFrame
@@ -50,6 +53,7 @@ class Outcome:
     refused: tuple[Refused, ...] = ()
     watermark: int | None = None
     dropped: tuple[pl.Series, ...] = ()
+    raised: TaskRaised | None = None
 
 
 class Operator(Protocol):

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import polars as pl
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from schemas.job_operators import Python
 from schemas.plans import OperatorPlan
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.encoding import encode_json
-from services.kernel.errors import HoldfastError, InvalidRecord, Retriable
+from services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
 from services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
 from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
+from services.kernel.operators.raises import Found, Places
 from services.kernel.operators.user_code import CodeUnavailable, Context, PythonOperator, load
 from services.kernel.operators.user_output import OutputShape
 from services.kernel.operators.user_state import KeyedTable, State
@@ -29,7 +30,13 @@ from services.kernel.state.table import Tables
 
 __all__ = ["CodeUnavailable", "Context", "KeyedTable", "PythonOperator", "PythonTask", "State", "load", "restrict"]
 
+DEAD_LETTER = "dead-letter"
 MAX_REASON = 1000
+_DISAGREES = (
+    "{code}, batch {batch}: {what}. The cut log says otherwise of this batch, as another process found: either the "
+    "code, or a library that it uses, is another version there, or what it raises depends on more than its arguments. "
+    "Run the same versions everywhere; `on_error: fail` stops a job at what its code raises"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -90,19 +97,32 @@ class PythonKind(OperatorKind):
     def delivers(self, params: Params) -> bool:
         return True  # rows at which the code raises
 
+    def skips(self, params: Params) -> bool:
+        return _on_error(params) == DEAD_LETTER
+
     def horizon_us(self, params: Params) -> int | None:
         """The code is taken to hold its rows until the watermark has passed them."""
         return 0
 
 
+def _on_error(params: Params) -> str:
+    return str(params.get("on_error") or DEAD_LETTER)
+
+
 @dataclass(slots=True)
 class _Run:
-    """A batch under way. newest: its largest event time."""
+    """A batch under way.
+
+    newest: its largest event time. decided: where the code raises, if the cut log says so. found: where it raises in
+    these rows. refused: rows, by place.
+    """
 
     context: BatchContext
     newest: int
     out: list[pl.DataFrame]
-    refused: list[Refused]
+    decided: Places | None
+    found: Found = field(default_factory=Found)
+    refused: list[tuple[int, str]] = field(default_factory=list)
 
 
 class PythonTask:
@@ -112,6 +132,9 @@ class PythonTask:
     at fault by halving and refuses them, `fail` stops the job, `retry` runs the batch again. What on_watermark raises
     is no row's fault: it stops the job, or is tried again.
 
+    Where the cut log says at which rows the code raises, these are refused without a try; if the code raises at others,
+    it is not the same on all copies: Divergence.
+
     Args:
         fields: of the input. task: seeds the random generator; default: the operator's name.
 
@@ -120,7 +143,7 @@ class PythonTask:
 
     def __init__(self, plan: OperatorPlan, fields: Mapping[str, str], tables: Tables, task: str | None = None) -> None:
         self._reference = str(plan.params["python"])
-        self._on_error = plan.params.get("on_error") or "dead-letter"
+        self._on_error = _on_error(plan.params)
         self._task = task or plan.name
         self._fields = dict(fields)
         self._code = _create(self._reference, plan.params.get("params") or {})
@@ -130,29 +153,60 @@ class PythonTask:
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
-        run = _Run(context, rows[TIME].to_numpy().max(initial=NO_WATERMARK).item(), [self._shape.nothing], [])
+        newest = rows[TIME].to_numpy().max(initial=NO_WATERMARK).item()
+        decided = None if context.raised is None else Places(context.raised)
+        run = _Run(context, newest, [self._shape.nothing], decided)
         if rows.height:
             self._process(run, rows, 0)
+        raised = self._raised(run)
         if context.watermark > context.watermark_before:
             run.out.append(self._advance(run))
-        return Outcome(pl.concat(run.out, rechunk=True), refused=tuple(run.refused))
+        if raised is None:
+            return Outcome(pl.concat(run.out, rechunk=True))
+        places = run.decided or Places(raised)
+        refused = tuple(Refused(places.reason(place), row) for place, row in run.refused)
+        return Outcome(pl.concat(run.out, rechunk=True), refused=refused, raised=raised)
 
     def _process(self, run: _Run, rows: pl.DataFrame, start: int) -> None:
         """Runs the rows as one call, or, when that raises, each half on its own. start: their place in the batch."""
+        stop = start + rows.height
+        if run.decided is not None and run.decided.within(start, stop):
+            self._split(run, rows, start, run.decided.reason)
+            return
         ctx = self._context(run, run.newest, f"{start}")
         try:
             run.out.append(self._attempt(lambda: self._code.on_batch(rows, self._state, ctx), run.newest))
         except HoldfastError:
             raise
         except Exception as error:
-            if self._on_error != "dead-letter":
+            if self._on_error != DEAD_LETTER:
                 raise self._stopped(error, run) from error
-            if rows.height == 1:
-                run.refused.append(Refused(_text(error), encode_json(rows, self._fields)[0].decode()))
-                return
-            middle = rows.height // 2
-            self._process(run, rows.slice(0, middle), start)
-            self._process(run, rows.slice(middle), start + middle)
+            if run.decided is not None:
+                raise self._disagrees(run, f"raised at rows {start} to {stop - 1}: {_text(error)}") from error
+            text = _text(error)
+            self._split(run, rows, start, lambda _: text)
+
+    def _split(self, run: _Run, rows: pl.DataFrame, start: int, reason: Callable[[int], str]) -> None:
+        """The code raised at these rows: a single one is refused, of several each half is a call."""
+        if rows.height == 1:
+            run.refused.append((start, encode_json(rows, self._fields)[0].decode()))
+            run.found.row(start, reason(start))
+            return
+        before, middle = len(run.found), rows.height // 2
+        self._process(run, rows.slice(0, middle), start)
+        self._process(run, rows.slice(middle), start + middle)
+        if len(run.found) == before:
+            run.found.together(start, start + rows.height)
+
+    def _raised(self, run: _Run) -> TaskRaised | None:
+        """Where the code raised in the batch; None: nowhere. Raises Divergence: the cut log says it of other rows."""
+        raised = run.found.raised()
+        if run.decided is not None and raised != run.context.raised:
+            raise self._disagrees(run, f"has other rows, the code would raise at {raised.rows}")
+        return raised if run.found else None
+
+    def _disagrees(self, run: _Run, what: str) -> Divergence:
+        return Divergence(_DISAGREES.format(code=self._reference, batch=run.context.batch, what=what))
 
     def _advance(self, run: _Run) -> pl.DataFrame:
         """At the end of the stream there is no watermark to go by: the newest time known is the rows' time."""

@@ -45,6 +45,7 @@ class Moment:
     counts: dict[str, int]
     ended: bool
     position: int = 0
+    raised: int = 0
 
 
 class LogWriter:
@@ -175,6 +176,7 @@ class LogWriter:
             counts=moment.counts,
             ended=moment.ended,
             position=moment.position,
+            raised=moment.raised,
         )
         record = encode(marker)
         self._spent.appended(len(record))

@@ -58,7 +58,7 @@ class CutTrimming:
         """The snapshot up to which the log may be trimmed; None: nothing would be freed.
 
         Args:
-            known: valid ones that were read back. units: that have source tasks. now_ms: time of day.
+            known: valid ones that were read back. units: that read the log. now_ms: time of day.
         """
         restart = acknowledged(self.cut_log, units, progress)
         usable = (one.upto for one in known if one.upto <= restart and one.time_ms <= now_ms - self.horizon_ms)

@@ -5,6 +5,8 @@ Source: PROTOCOL 3 and 6. A marker with later cuts would lose the records betwee
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from schemas.cuts import CutsSnapshot
 
 
@@ -14,9 +16,10 @@ class Restarts:
     def __init__(self) -> None:
         self._known: dict[int, CutsSnapshot] = {}
 
-    def cut(self, batch: int, before: CutsSnapshot) -> None:
-        """A cut of a batch that the unit has not done. before: the cut log without it."""
-        self._known.setdefault(batch - 1, before)
+    def cut(self, batch: int, before: Callable[[], CutsSnapshot]) -> None:
+        """A cut of a batch that the unit has not done. before: gives the cut log without it."""
+        if batch - 1 not in self._known:
+            self._known[batch - 1] = before()
 
     def as_of(self, batch: int, newest: CutsSnapshot) -> CutsSnapshot:
         """For a marker; newest: the cut log as it is. Asked again of the same batch if the marker's run is refused."""

@@ -14,6 +14,7 @@ from schemas.topics import ClusterTopics, JobTopics, Partition, generation_numbe
 from services.kernel.errors import TooManyDeadLetters
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.raises import may_raise
 from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, unit_layouts
 from services.log.protocol import Chunk
 from services.worker.core.counting import Counting
@@ -137,6 +138,17 @@ class JobView:
         """The units that have source tasks, in the order of the plan."""
         cutting = {name for name, layout in self.layouts.items() if any(task.source for task in layout.tasks)}
         return tuple(unit.name for unit in self.plan.units if unit.name in cutting)
+
+    @property
+    def raising_units(self) -> frozenset[str]:
+        """The units whose code may raise."""
+        return may_raise(self.plan)
+
+    @property
+    def reading_units(self) -> tuple[str, ...]:
+        """The units that read the cut log, in the order of the plan."""
+        reading = {*self.cutting_units, *self.raising_units}
+        return tuple(unit.name for unit in self.plan.units if unit.name in reading)
 
     @property
     def most_mb(self) -> int | None:

@@ -46,10 +46,10 @@ class CutTrimmer:
     def __init__(self, job: JobView, unit: str, log: CutLog, around: Surroundings, leads: Callable[[], bool]) -> None:
         self._job, self._log, self._around, self._leads = job, log, around, leads
         self._partition = Partition(job.topics.cuts, 0)
-        self._units = job.cutting_units
+        self._units = job.reading_units
         horizon_ms = 1000 * float(job.plan.spec.get("replay_horizon_s", 3600))
         self._core = CutTrimming(self._partition, horizon_ms, len(log.tasks))
-        self._does = not job.plan.spec.get("keep_cuts") and self._units[:1] == (unit,)
+        self._does = not job.plan.spec.get("keep_cuts") and job.cutting_units[:1] == (unit,)
         self._look_ms = around.clock_ms() + LOOK_MS
         self._asking = False
 

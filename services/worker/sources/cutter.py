@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from schemas import cuts
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, CutsSnapshot, Range, Replaced, Snapshot
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
 from schemas.events import Event
 from schemas.topics import Partition
 from services.kernel.dataflow.closing import closing_us
@@ -46,17 +46,18 @@ class Cutter:
     created again.
 
     log: the cut log, as far as it is read. rewired: what a feed reads has changed since it was last set to False.
+    raised: valid records of the unit's code that raised, which nobody has taken yet.
     """
 
     def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: Surroundings) -> None:
         self._job, self._unit, self._around = job, layout.unit.name, around
-        marker, base = rebuilt.marker, rebuilt.cuts_base
-        self._partition = Partition(job.topics.cuts, 0)
+        self._follows = self._unit in job.reading_units
+        self._partition, marker = Partition(job.topics.cuts, 0), rebuilt.marker
         known = None if marker is None else marker.cuts
         own = [task.name for task in layout.tasks if task.source is not None]
-        self.log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()), base)
+        self.log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()), rebuilt.cuts_base)
         self._until = rebuilt.cuts_end
-        self.rewired = False
+        self.rewired, self.raised = False, list[Raised]()
         self._tables = frozenset(table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {
@@ -71,14 +72,13 @@ class Cutter:
                 feed.stop(keep=False)
         self._restarts = Restarts()
         self._leads = {name: Lead() for name in self.feeds}
-        self._deciding: set[str] = set()
-        self._asking: set[str] = set()
+        self._deciding, self._asking = set[str](), set[str]()
         self._ask_ms: dict[str, float] = {}
         self._stirred_ms = around.clock_ms()
 
     def positions(self) -> dict[Partition, int]:
-        """The cut log, for units that cut."""
-        return {self._partition: self.log.upto} if self.feeds else {}
+        """The cut log, for units that read it."""
+        return {self._partition: self.log.upto} if self._follows else {}
 
     def reads(self, partition: Partition) -> bool:
         return partition == self._partition
@@ -95,7 +95,7 @@ class Cutter:
     @property
     def caught_up(self) -> bool:
         """All that the cut log held when the copy began is read."""
-        return not self.feeds or self.log.upto >= self._until
+        return not self._follows or self.log.upto >= self._until
 
     @property
     def stopped(self) -> str:
@@ -124,17 +124,19 @@ class Cutter:
             self._around.refusals.refuse(self._partition, offset, error, self._job.plan.job)
             return
         feed = self.feeds.get(record.task) if isinstance(record, Cut) else None
+        if isinstance(record, Cut) and record.batch > done and (feed is not None or not self.feeds):
+            self._restarts.cut(record.batch, self.log.snapshot)
         if feed is None or not isinstance(record, Cut):
             before = set(self.log.replaced)
             valid = self.log.read(offset, record)
             self._look(record, valid)
-            if valid and isinstance(record, Replaced):
+            if valid and isinstance(record, Raised) and record.unit == self._unit:
+                self.raised.append(record)
+            elif valid and isinstance(record, Replaced):
                 self._stop(record.operator, keep=offset >= self._until)
             elif valid:
                 self._begin(before - self.log.replaced.keys())
             return
-        if record.batch > done:
-            self._restarts.cut(record.batch, self.log.snapshot())
         valid = self.log.read(offset, record)
         self._look(record, valid)
         if valid:
@@ -148,6 +150,10 @@ class Cutter:
         """Continues behind a batch that another copy has done."""
         for feed in self.feeds.values():
             feed.skip(batch)
+        self.forget(batch)
+
+    def forget(self, batch: int) -> None:
+        """A valid marker for the batch: the copy will not write one of an earlier batch."""
         self._restarts.forget(batch)
 
     def release(self) -> None:
@@ -157,8 +163,8 @@ class Cutter:
         self._stirred_ms = self._around.clock_ms()
 
     def as_of(self, batch: int) -> CutsSnapshot | None:
-        """The cut log from which a restart reads on; None for a unit without sources."""
-        return self._restarts.as_of(batch, self.log.snapshot()) if self.feeds else None
+        """The cut log from which a restart reads on; None for a unit that does not read it."""
+        return self._restarts.as_of(batch, self.log.snapshot()) if self._follows else None
 
     def propose(self, now_ms: float) -> None:
         """Appends every cut that is due; none once a topic is found to be another one."""
@@ -284,9 +290,7 @@ class Cutter:
             self._publish("records-lost", f"{what}: they count as lost")
 
     def _appended(self, name: str, error: Exception | None, _: int) -> None:
-        """A proposal that Kafka may have lost is never read back: it is made again. If the first one is in the log
-        after all, the log decides.
-        """
+        """One that Kafka may have lost is made again. If the first one is in the log after all, the log decides."""
         if error is not None:
             self._deciding.discard(name)
 

@@ -34,7 +34,7 @@ def restoring(
     partition = Partition(job.topics.checkpoints, layout.unit.partition)
     acked = 0 if (known := job.progress.get(name)) is None else known.acked
     log, cut_log = around.log, Partition(job.topics.cuts, 0)
-    cuts, skipped = cut_log if name in job.cutting_units else None, job.skipped.get(partition, ())
+    cuts, skipped = cut_log if name in job.reading_units else None, job.skipped.get(partition, ())
 
     def exists(batch: int) -> bool:
         return batch <= newest_cut(log, cut_log)

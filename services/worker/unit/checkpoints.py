@@ -35,6 +35,11 @@ class Checkpointed(Protocol):
     def suspended(self) -> bool: ...
     @property
     def data_wait(self) -> bool: ...
+    @property
+    def undecided(self) -> bool:
+        """The state holds a batch that is not done."""
+        ...
+
     def moment(self) -> Moment:
         """What a marker says of it as of its batch."""
         ...
@@ -173,13 +178,13 @@ class Checkpoints:
         """When there is a run to begin, or a piece of one to write."""
         if self.checkpointer.writer.working:
             return now_ms
-        if not commits or not self.checkpointer.resting:
+        if not commits or not self.checkpointer.resting or self._of.undecided:
             return math.inf
         return now_ms + self._scheduler.wait_ms(self._key, now_ms)
 
     def begin(self, now_ms: float) -> None:
         """Begins a run if a policy says so and none is under way."""
-        if not self.checkpointer.resting:
+        if not self.checkpointer.resting or self._of.undecided:
             return
         kind = self._scheduler.capture(self._key, now_ms)
         if kind is None:
@@ -194,11 +199,11 @@ class Checkpoints:
     def apply_due_ms(self, now_ms: float) -> float:
         """When there is a piece of another copy's run to apply."""
         applies = self.checkpointer.applies(self._of.batch, suspended=self._of.suspended)
-        return now_ms if applies and self._scheduler.applies(self._key, now_ms) else math.inf
+        return now_ms if applies and not self._of.undecided and self._scheduler.applies(self._key, now_ms) else math.inf
 
     def apply(self, now_ms: float) -> None:
         """Applies pieces of other copies' runs."""
-        if self._scheduler.applies(self._key, now_ms):
+        if self._scheduler.applies(self._key, now_ms) and not self._of.undecided:
             self.checkpointer.apply(self._of.batch, suspended=self._of.suspended)
 
     def trim_due_ms(self) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from schemas.dead_letters import DeadLetter
 from services.kernel.codecs.frames import MAX_FRAME_BYTES
-from services.kernel.dataflow.unit import Produced
+from services.kernel.dataflow.unit import Produced, Sent
 from services.kernel.errors import StateCorrupted
 from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Appender
@@ -23,10 +23,12 @@ MAX_UNACKNOWLEDGED_BATCHES = 64
 
 
 class Outputs:
-    """Of one copy. Frames wait here while `send` is off, rows while the outputs are not open.
+    """Of one copy. Frames wait here while `send` is off, rows while the outputs are not open; both while they are held.
 
     Args:
         generation: the number in the frames. epoch: goes with them. spent: by the copy so far.
+
+    sent: the last batch of which frames have left.
     """
 
     def __init__(
@@ -42,6 +44,9 @@ class Outputs:
         self._outbox = Outbox(layout, generation, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms)
         self._kept = Kept()
         self._delivery: Delivery | None = None
+        self._held = False
+        self._opened: tuple[Delivery, int] | None = None
+        self.sent = 0
 
     def epoch(self, epoch: int) -> None:
         """Goes with frames from now on."""
@@ -54,8 +59,8 @@ class Outputs:
 
     def take(self, batch: int, produced: Produced, dead: Sequence[DeadLetter], send: bool) -> None:
         """Sends and delivers what a batch has produced, or keeps it. dead: all the dead letters of the batch."""
-        if send:
-            self._outbox.send(batch, produced.sent)
+        if send and not self._held:
+            self._send(batch, produced.sent)
         else:
             self._kept.sent.append((batch, produced.sent))
         made = Batch(batch, produced.sinks, dead)
@@ -67,11 +72,29 @@ class Outputs:
     def send_kept(self) -> None:
         """`send` is on: what was kept goes first."""
         self._outbox.activating = True
-        while self._kept.sent:
-            self._outbox.send(*self._kept.sent.popleft())
+        while self._kept.sent and not self._held:
+            self._send(*self._kept.sent.popleft())
+
+    def _send(self, batch: int, sent: Sequence[Sent]) -> None:
+        self._outbox.send(batch, sent)
+        self.sent = batch if sent else self.sent
+
+    def hold(self) -> None:
+        """Nothing leaves until `let_out`."""
+        self._held = True
+
+    def let_out(self, send: bool) -> None:
+        """What was held leaves, frames if `send` is on. Raises StateCorrupted: see `deliver_by`."""
+        self._held = False
+        if send:
+            self.send_kept()
+        if self._opened is not None:
+            opened, self._opened = self._opened, None
+            self.deliver_by(*opened)
 
     def keep_rows(self) -> None:
         """The outputs are gone: rows that are not known to be committed wait until they are open again."""
+        self._opened = None
         if self._delivery is not None:
             self._kept.rows.extendleft(reversed(self._delivery.leftovers()))
             self._delivery = None
@@ -85,6 +108,9 @@ class Outputs:
         Raises:
             StateCorrupted: the position lies before it. Its log has lost its tail, and rows would be delivered again.
         """
+        if self._held:
+            self._opened = delivery, known
+            return
         if delivery.delivered < known:
             raise StateCorrupted(f"batch {known} was delivered, but its position says {delivery.delivered}")
         self._delivery = delivery
@@ -97,8 +123,8 @@ class Outputs:
 
     @property
     def open(self) -> bool:
-        """Rows can be delivered, or there never are any."""
-        return self._delivery is not None or not self._delivers
+        """Nothing is held, and rows can be delivered, or there never are any."""
+        return not self._held and (self._delivery is not None or not self._delivers)
 
     @property
     def full(self) -> bool:

@@ -5,8 +5,10 @@ Source: PROTOCOL 3 and 4.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from schemas.checkpoints import Marker
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from schemas.topics import edge as edge_of
 from services.kernel.dataflow.unit import Unit
 from services.kernel.dataflow.walk import Walked, walk
@@ -34,7 +36,8 @@ class Processing:
         spent: by the copy so far. job: says how large its state may become, and whether its batches are traced.
         build: makes the tasks.
 
-    batch: the last one done. counts: of records and rows up to that batch, as markers hold them.
+    batch: the last one done. counts: of records and rows up to that batch, as markers hold them. held: the batch behind
+    it, in which users' code raised, and when it began; it is done once the cut log says where.
     """
 
     def __init__(
@@ -57,23 +60,45 @@ class Processing:
         self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | without_edges(marker.counts if marker else {})
         self._watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | (marker.watermarks if marker else {})
         self._unit: Unit | None = None
+        self.held: tuple[Walked, int] | None = None
 
     @property
     def ready(self) -> bool:
         """The next batch is here, and its outputs have room."""
-        return not self.ended and self._intake.ready(self.batch + 1) and not self._outputs.full
+        return not self.ended and self._intake.ready(self.batch + 1) and not self._outputs.full and self.held is None
 
-    def do_next(self, send: bool) -> bool:
+    def do_next(self, send: bool, raised: Mapping[str, TaskRaised] | None = None) -> bool:
         """Does the next batch, which is ready; True if it brought rows, made any, or changed the state.
 
-        Raises TooLarge.
+        Args:
+            raised: where users' code raises in the batch, by task; None: the cut log does not say. Then the batch is
+                held if the code raises.
+
+        Raises TooLarge, Divergence.
         """
         self._check_size()
         if self._unit is None:
             self._unit = Unit(self._layout, self._store, self._watermarks, self._build)
         batch = self.batch + 1
         began_ns = 0 if self._spans is None else self._spans.now_ns()
-        walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs)
+        walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs, raised)
+        if raised is None and walked.produced.raised:
+            self.held = walked, began_ns
+            return False
+        return self._done(batch, walked, began_ns, send)
+
+    def let_go(self, send: bool) -> bool:
+        """The batch that is held is done; returns what `do_next` does."""
+        assert self.held is not None
+        (walked, began_ns), self.held = self.held, None
+        return self._done(self.batch + 1, walked, began_ns, send)
+
+    @property
+    def raised(self) -> dict[str, TaskRaised]:
+        """Where users' code raised in the batch that is held, by task."""
+        return {} if self.held is None else self.held[0].produced.raised
+
+    def _done(self, batch: int, walked: Walked, began_ns: int, send: bool) -> bool:
         self.batch = batch
         self._count(walked)
         self._count_edges(walked)
@@ -133,7 +158,7 @@ class Processing:
     @property
     def ended(self) -> bool:
         """The end of all its inputs is processed."""
-        return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
+        return self.held is None and all(watermark == END_WATERMARK for watermark in self.watermarks.values())
 
     @property
     def late_dropped(self) -> dict[str, int]:

@@ -24,12 +24,13 @@ from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
 from services.worker.sources.cut_trimmer import CutTrimmer
-from services.worker.sources.missing import Missing
 from services.worker.unit.checkpoints import Checkpoints
+from services.worker.unit.cuts import Cuts
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
 from services.worker.unit.processing import Processing
 from services.worker.unit.publishing import ProgressPublisher
+from services.worker.unit.raising import Raising
 from services.worker.unit.steps import Steps
 from services.worker.unit.turns import Task, Turns, Watched, never
 
@@ -51,7 +52,7 @@ class Running:
         spent: Spent,
         build: Build,
     ) -> None:
-        self.job, self.layout, self._flags, self._around = job, layout, flags, around
+        self.job, self.layout, self.flags, self._around = job, layout, flags, around
         self._spent, self._key = spent, job.key(layout.unit.name)
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.outputs = Outputs(layout, job.number, epoch, around.appender, spent, around.clock_ms)
@@ -60,11 +61,13 @@ class Running:
         unit, done = layout.unit.name, self._processing
         self.began, now, refuse = self.batch, around.clock_ms(), self._refuse_checkpoint
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
-        self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self._commits)
-        self._missing = Missing(around.log, around.restores, job.plan.job)
+        self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self.commits)
+        self._cuts = Cuts(self, job, self.intake, around)
         steps = self._steps = Steps(around.clock_ms, around.cpu_ms)
         self._publisher = ProgressPublisher(job, unit, around, done, self.checkpoints, self.outputs, steps)
+        self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self.turns = Turns(self._tasks(), self._watched())
+        self.raising.place(epoch, flags)
 
     # -- its turns ----------------------------------------------------------------------------------------------------
 
@@ -72,15 +75,16 @@ class Running:
         """All that a copy does, in the order of a turn."""
         return (
             Task("see whether a topic in doubt is the same", never, self.intake.settle_doubts),
+            Task("see at which rows code raised", self.raising.due_ms, self.raising.look),
             Task("deliver what has waited long enough", lambda _: self.outputs.look_ms, self.outputs.look),
             Task("process", self._process_due, self._process),
-            Task("ask for records that are cut and do not come", self._missing_due, self._look_for_missing),
-            Task("cut", self._cut_due, self._cut),
+            Task("ask for records that are cut and do not come", self._cuts.ask_due_ms, self._cuts.ask),
+            Task("cut", self._cuts.due_ms, self._cuts.propose),
             Task("checkpoint", self._checkpoint_due, self._checkpoint),
             Task("trim", self._trim_due, self._trim),
             Task("trim the cut log", self._cut_trimmer.due_ms, self._cut_trimmer.look),
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
-            Task("hold what comes too fast", never, self._hold),
+            Task("hold what comes too fast", never, lambda _: self.intake.hold(self.batch + 1)),
             Task("publish progress", self._progress_due, self._publish_progress),
             Task("end if a frame could not be delivered", never, self.outputs.look_at_frames),
         )
@@ -104,7 +108,7 @@ class Running:
         return self.checkpoints.checkpointer.writer.flushing or self.outputs.full
 
     def _awaits_topics(self) -> bool:
-        return self._flags.commit or self.intake.doubtful
+        return self.flags.commit or self.intake.doubtful
 
     # -- what it reads ------------------------------------------------------------------------------------------------
 
@@ -133,9 +137,6 @@ class Running:
         """What a suspended copy beside a busy input need not be offered any more."""
         return self.intake.overfed() if self.suspended else set()
 
-    def _hold(self, now_ms: float) -> None:
-        self.intake.hold(self.batch + 1)
-
     def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
         """A record of the job's own topics that is none."""
         self._around.refusals.refuse(partition, offset, cause, self.job.plan.job)
@@ -148,8 +149,9 @@ class Running:
     def place(self, epoch: int, flags: Flags) -> None:
         """Does from now on what these flags say."""
         self.turns.stir()
-        before, self._flags = self._flags, flags
+        before, self.flags = self.flags, flags
         self.outputs.epoch(epoch)
+        self.raising.place(epoch, flags)
         if before.commit and not flags.commit:
             self.checkpoints.checkpointer.writer.abandon()
             self.outputs.keep_rows()
@@ -167,8 +169,8 @@ class Running:
         self.turns.stir()
 
     @property
-    def _commits(self) -> bool:
-        return self._flags.commit and self.outputs.open
+    def commits(self) -> bool:
+        return self.flags.commit and self.outputs.open
 
     # -- how it stands ------------------------------------------------------------------------------------------------
 
@@ -205,7 +207,7 @@ class Running:
     @property
     def suspended(self) -> bool:
         """It processes nothing until its flags change."""
-        return not self._flags.process
+        return not self.flags.process
 
     @property
     def stopped(self) -> str:
@@ -215,13 +217,14 @@ class Running:
     @property
     def waits(self) -> str:
         """What it waits for that is not there; or empty."""
-        return "; ".join(filter(None, (self.outputs.waits, self.intake.cutter.waits))) if self._flags.commit else ""
+        return "; ".join(filter(None, (self.outputs.waits, self.intake.cutter.waits))) if self.flags.commit else ""
 
     @property
     def awaits_control(self) -> bool:
         """A cut, our own or another copy's, or a marker is on its way."""
-        follows = self._flags.process and not self._flags.commit and self.intake.uncut
-        return follows or self.intake.cutter.deciding or self.checkpoints.checkpointer.writer.deciding
+        follows = self.flags.process and not self.flags.commit and self.intake.uncut
+        cutter, writer = self.intake.cutter, self.checkpoints.checkpointer.writer
+        return follows or cutter.deciding or writer.deciding or self.raising.waits
 
     @property
     def out(self) -> int:
@@ -238,7 +241,7 @@ class Running:
     @property
     def data_wait(self) -> bool:
         """A batch is ready to be processed."""
-        return self._flags.process and self._processing.ready
+        return self.flags.process and self._processing.ready
 
     def _process_due(self, now_ms: float) -> float:
         return now_ms if self.data_wait else math.inf
@@ -246,9 +249,9 @@ class Running:
     def _process(self, now_ms: float) -> None:
         done_ms = now_ms
         while self.data_wait:
-            self.checkpoints.batch_done(still=not self._processing.do_next(self._flags.send))
-            self.job.read_progress(self._publisher.progress())
-            self._worked = True
+            active = self._processing.do_next(self.flags.send, self.raising.known(self.batch + 1))
+            if not self.undecided:
+                self.batch_done(active)
             done_ms = self._around.clock_ms()
             if done_ms - now_ms > SLICE_MS:
                 break
@@ -256,36 +259,28 @@ class Running:
         if self.ended:
             self.outputs.hurry()
         self._spent.process_ms += done_ms - now_ms
+        self.raising.look(now_ms)
 
-    # -- cuts ---------------------------------------------------------------------------------------------------------
+    def batch_done(self, active: bool) -> None:
+        """active: it brought rows, made any, or changed the state."""
+        self.checkpoints.batch_done(still=not active)
+        self.job.read_progress(self._publisher.progress())
+        self.raising.batch_done()
+        self._worked = True
 
     @property
-    def _cuts_here(self) -> bool:
-        return bool(self.intake.feeds) and self._flags.process
-
-    def _missing_due(self, now_ms: float) -> float:
-        return self._missing.next_deadline if self._cuts_here else math.inf
-
-    def _look_for_missing(self, now_ms: float) -> None:
-        if self._cuts_here:
-            self._missing.look(self.batch + 1, lambda: self.intake.lacking(self.batch + 1, self._commits), now_ms)
-
-    def _cut_due(self, now_ms: float) -> float:
-        return now_ms + self.intake.cutter.wait_ms(now_ms) if self._flags.commit else math.inf
-
-    def _cut(self, now_ms: float) -> None:
-        if self._flags.commit:  # also while the outputs are being opened: the cut log decides, not they
-            self.job.check_dead_letters()
-            self.intake.cutter.propose(now_ms)
+    def undecided(self) -> bool:
+        """The state holds a batch that is not done, as code raised in it."""
+        return self._processing.held is not None
 
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
     def _checkpoint_due(self, now_ms: float) -> float:
-        return self.checkpoints.due_ms(now_ms, self._commits)
+        return self.checkpoints.due_ms(now_ms, self.commits)
 
     def _checkpoint(self, now_ms: float) -> None:
         writer = self.checkpoints.checkpointer.writer
-        if not self._commits:
+        if not self.commits:
             writer.work()  # what was valid when `commit` went has still to be settled
             return
         with self._steps.step():
@@ -303,25 +298,28 @@ class Running:
             counts=self.counts | self._spent.edges.counts() | {KEYS: self.store.keys},
             ended=self.ended,
             position=self.outputs.position,
+            raised=self.raising.followed,
         )
 
     def _trim_due(self, now_ms: float) -> float:
-        return self.checkpoints.trim_due_ms() if self._commits else math.inf
+        return self.checkpoints.trim_due_ms() if self.commits else math.inf
 
     def _trim(self, now_ms: float) -> None:
-        if self._commits:
+        if self.commits:
             self.checkpoints.trim(now_ms)
 
     def acked(self, marker: Marker, kind: Kind) -> None:
         """Its own marker was read back as valid. A refresh is published when it suits: nobody waits for it."""
         self.marked(marker)
-        if kind is Kind.SWEEP and self._commits:
+        if kind is Kind.SWEEP and self.commits:
             self._publisher.publish(self._around.clock_ms())
 
     def marked(self, marker: Marker) -> None:
         """What lies at or below the marker can be read from the checkpoint log: it needs no keeping."""
         self.outputs.forget(marker.b)
         self.intake.inputs.forget_hashes(marker.b)
+        self.intake.cutter.forget(marker.b)
+        self.raising.reached(marker)
 
     def jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: continue from there."""
@@ -332,7 +330,7 @@ class Running:
 
     def _progress_due(self, now_ms: float) -> float:
         """A copy without `commit` publishes nothing; once it has `commit`, it publishes all that it has done."""
-        return self._publisher.due_ms if self._commits else math.inf
+        return self._publisher.due_ms if self.commits else math.inf
 
     def _publish_progress(self, now_ms: float) -> None:
         if now_ms >= self._progress_due(now_ms):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from schemas.cuts import CutsSnapshot
 from services.worker.core.restarts import Restarts
 
@@ -13,7 +15,7 @@ def log(upto: int) -> CutsSnapshot:
 def test_a_marker_has_the_cuts_as_of_its_batch_and_again_after_its_run_was_refused() -> None:
     restarts = Restarts()
     for batch in (57, 58, 59):
-        restarts.cut(batch, log(10 * batch))
+        restarts.cut(batch, partial(log, 10 * batch))
     assert restarts.as_of(57, newest=log(600)) == log(580)
     assert restarts.as_of(57, newest=log(600)) == log(580), "the run of the first marker was refused"
     assert restarts.as_of(58, newest=log(600)) == log(590)
@@ -22,14 +24,14 @@ def test_a_marker_has_the_cuts_as_of_its_batch_and_again_after_its_run_was_refus
 
 def test_of_several_tasks_cuts_of_one_batch_the_first_counts() -> None:
     restarts = Restarts()
-    restarts.cut(8, log(70))
-    restarts.cut(8, log(71))
+    restarts.cut(8, lambda: log(70))
+    restarts.cut(8, lambda: log(71))
     assert restarts.as_of(7, newest=log(80)) == log(70)
 
 
 def test_what_another_copy_has_done_needs_no_marker() -> None:
     restarts = Restarts()
-    restarts.cut(8, log(70))
-    restarts.cut(9, log(80))
+    restarts.cut(8, lambda: log(70))
+    restarts.cut(9, lambda: log(80))
     restarts.forget(8)
     assert restarts.as_of(7, newest=log(90)) == log(90)

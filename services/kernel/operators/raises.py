@@ -1,0 +1,85 @@
+"""Where a user's code raised in a batch, and what follows: which rows are skipped, and with which parts it is called.
+
+The code gets the batch as one call. Where that raises, each half is a call of its own, down to the single row, which is
+skipped. The smallest ranges at which it raised say which calls there were: a copy that is given them makes the same
+calls without a try. Each call has its own random numbers, so this matters. Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from schemas.cuts import RaisedRows, TaskRaised
+
+MAX_REASONS = 256 * 1024
+"""Characters, of all the reasons in one batch of a task; if they are more, each is cut."""
+SHORTEST_REASON = 20
+NOTHING = TaskRaised()
+"""The code raised nowhere."""
+
+
+class Places:
+    """The ranges of one batch, to be asked."""
+
+    def __init__(self, raised: TaskRaised) -> None:
+        self._raised = raised
+        self._stops = [rows.stop for rows in raised.rows]
+
+    def within(self, start: int, stop: int) -> bool:
+        """Whether the code raised when it was called with these rows."""
+        found = self._at(start)
+        if found is None or found.start >= stop:
+            return False
+        return found.reason >= 0 or (start <= found.start and found.stop <= stop)
+
+    def reason(self, place: int) -> str:
+        """Why a row is skipped at which the code raised. Raises LookupError: that is not said of it."""
+        found = self._at(place)
+        if found is None or not found.start <= place < found.stop or found.reason < 0:
+            raise LookupError(f"nothing is said of the row at {place}")
+        return self._raised.reasons[found.reason]
+
+    def _at(self, place: int) -> RaisedRows | None:
+        """The first range that ends behind a place."""
+        index = bisect_right(self._stops, place)
+        return self._raised.rows[index] if index < len(self._stops) else None
+
+
+@dataclass(slots=True)
+class Found:
+    """What one batch has shown, in the order of its rows."""
+
+    _places: list[tuple[int, int, str | None]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def row(self, place: int, reason: str) -> None:
+        """The code raised at a single row."""
+        self._places.append((place, place + 1, reason))
+
+    def together(self, start: int, stop: int) -> None:
+        """It raised at these rows, and at neither half."""
+        self._places.append((start, stop, None))
+
+    def raised(self) -> TaskRaised:
+        """Rows beside each other that have one reason are one range."""
+        most = self._most()
+        reasons: dict[str, int] = {}
+        ranges: list[RaisedRows] = []
+        for start, stop, text in self._places:
+            number = -1 if text is None else reasons.setdefault(text[:most], len(reasons))
+            last = ranges[-1] if ranges else None
+            if last is not None and number >= 0 and (last.stop, last.reason) == (start, number):
+                ranges[-1] = RaisedRows(last.start, stop, number)
+            else:
+                ranges.append(RaisedRows(start, stop, number))
+        return TaskRaised(tuple(ranges), tuple(reasons))
+
+    def _most(self) -> int | None:
+        """Characters of a reason; None: as many as it has."""
+        texts = {text for _, _, text in self._places if text is not None}
+        if sum(map(len, texts)) <= MAX_REASONS:
+            return None
+        return max(SHORTEST_REASON, MAX_REASONS // len(texts))

@@ -1,0 +1,96 @@
+"""What a copy does about users' code that raises: whether its rows may leave, and which rows are skipped.
+
+Source: PROTOCOL 3. The leader announces itself in the cut log and lets nothing out before. Where code raises, the
+leader proposes, and every copy waits for what the log says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from schemas.cuts import Leading, Raised, TaskRaised
+from schemas.decided import Id
+
+
+class Step(Enum):
+    """What to do next."""
+
+    WAIT = "nothing"
+    ANNOUNCE = "hold what would leave, and announce the leader"
+    HOLD = "another copy leads: hold what would leave"
+    LET_OUT = "let out what is held"
+    PROPOSE = "propose where the code raised"
+    CONTINUE = "the batch is done: the cut log says of it what the copy found"
+    REBUILD = "restore, and do the batch as the cut log says"
+    DIVERGE = "what left, or is in a checkpoint, is not what the cut log says: stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a copy knows.
+
+    commits, processes: its flags. announced: its own announcement, of this life; None: none yet. leading: how the unit
+    stands in the cut log. holds: its outputs are held. opened: its rows can be delivered. sent: the last batch of
+    which its frames have left. out: the last one of which anybody's rows or frames are known to have left. marker: the
+    batch of the last valid checkpoint. strict: what has left in two versions ends the copy.
+
+    held: the batch in which the code raised, and of which the cut log said nothing; 0: none. found: where. record:
+    what the cut log says of it now. proposed: a proposal is on its way. missed: a batch that was done before the cut
+    log said where its code raised; 0: none. wrong: what a checkpoint holds that the cut log contradicts; or empty.
+    """
+
+    commits: bool
+    processes: bool = True
+    announced: Id | None = None
+    leading: Leading | None = None
+    holds: bool = False
+    opened: bool = False
+    sent: int = 0
+    out: int = 0
+    marker: int = 0
+    strict: bool = True
+    held: int = 0
+    found: Mapping[str, TaskRaised] = field(default_factory=dict)
+    record: Raised | None = None
+    proposed: bool = False
+    missed: int = 0
+    wrong: str = ""
+
+    @property
+    def leads(self) -> bool:
+        """Its announcement counts."""
+        return self.announced is not None and self.leading is not None and self.leading.id == self.announced
+
+
+def next_step(sight: Sight) -> tuple[Step, str]:
+    """The step, and why, for people."""
+    if sight.wrong:
+        return Step.DIVERGE, sight.wrong
+    if sight.missed:
+        why = f"batch {sight.missed} was done as if its code had not raised, and the cut log says that it did"
+        return (Step.DIVERGE if sight.missed <= sight.sent and sight.strict else Step.REBUILD), why
+    if sight.commits and sight.announced is None:
+        return Step.ANNOUNCE, ""
+    if sight.holds and (sight.leads or not sight.commits):
+        return Step.LET_OUT, ""
+    if sight.commits and not sight.holds and not sight.leads:
+        return Step.HOLD, ""
+    return _of_held(sight) if sight.held else (Step.WAIT, "")
+
+
+def _of_held(sight: Sight) -> tuple[Step, str]:
+    if sight.record is not None:
+        if sight.record.tasks == sight.found:
+            return Step.CONTINUE, ""
+        return Step.REBUILD, f"in batch {sight.held} code raised at other rows than the cut log says"
+    if sight.marker >= sight.held or not sight.processes:
+        return Step.REBUILD, f"code raised in batch {sight.held}, and its unit has left it behind"
+    if sight.leading is not None and sight.leading.batch > sight.held:
+        return Step.DIVERGE, f"code raised in batch {sight.held}, where another copy's did not, as the cut log says"
+    if not (sight.commits and sight.leads and sight.opened) or sight.proposed:
+        return Step.WAIT, ""
+    if sight.out >= sight.held:
+        return Step.DIVERGE, f"code raised in batch {sight.held}, which has left as if it had not"
+    return Step.PROPOSE, ""

@@ -1,0 +1,231 @@
+"""Users' code that raises, at one copy: the rows that are skipped are those that the cut log says.
+
+Source: PROTOCOL 3. What to do next is decided in core/raising.py. A unit whose code cannot raise does nothing here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Protocol
+
+from schemas import cuts
+from schemas.assignments import Flags
+from schemas.checkpoints import Marker
+from schemas.cuts import Leads, Raised, TaskRaised
+from schemas.decided import Id
+from schemas.topics import Partition
+from services.kernel.errors import Divergence, StateCorrupted, TooManyDeadLetters
+from services.kernel.plans.layout import UnitLayout
+from services.worker.core.raising import Sight, Step, next_step
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sources.cutter import Cutter
+from services.worker.unit.checkpoints import Checkpoints
+from services.worker.unit.outputs import Outputs
+from services.worker.unit.processing import Processing
+from services.worker.unit.turns import Turns
+
+MAX_RECORD_BYTES = 4 * 1024 * 1024
+_HINT = "run the same versions of the code and its libraries everywhere, and submit the job again"
+
+
+class Working(Protocol):
+    """A copy at work."""
+
+    turns: Turns
+    checkpoints: Checkpoints
+
+    def batch_done(self, active: bool) -> None:
+        """The batch that was held is done. active: what `Processing.let_go` returns."""
+        ...
+
+
+class Raising:
+    """Of one copy, from a restored image on. marker: that of the image."""
+
+    def __init__(
+        self,
+        of: Working,
+        job: JobView,
+        layout: UnitLayout,
+        marker: Marker | None,
+        cutter: Cutter,
+        processing: Processing,
+        outputs: Outputs,
+        around: Surroundings,
+    ) -> None:
+        self._of, self._job, self._unit, self._around = of, job, layout.unit.name, around
+        self._cutter, self._processing, self._outputs = cutter, processing, outputs
+        self._on = self._unit in job.raising_units
+        self._partition = Partition(job.topics.cuts, 0)
+        self._strict = job.plan.spec.get("on_divergence") != "continue"
+        outs = [Partition(o.topic, t) for task in layout.tasks for o in task.outputs for t in o.targets]
+        self._readers = {reader for partition in outs for reader in job.readers.get(partition, ())}
+        self._flags, self._epoch = Flags(commit=False), 0
+        self._announced: Id | None = None
+        self._holds = self._proposed = False
+        self._base, self._followed = (0, 0) if marker is None else (marker.b, marker.raised)
+        self._records: dict[int, Raised | None] = {}
+        self._missed, self._wrong = 0, ""
+
+    # -- what the copy asks -------------------------------------------------------------------------------------------
+
+    def known(self, batch: int) -> Mapping[str, TaskRaised] | None:
+        """Where code raises in the next batch, as the cut log says; None: it says nothing."""
+        if not self._on:
+            return None
+        self._take()
+        if (record := self._records.get(batch)) is not None:
+            return record.tasks
+        leading = self._cutter.log.leading(self._unit)
+        return {} if leading is not None and batch < leading.batch else None
+
+    @property
+    def followed(self) -> int:
+        """The last batch done in which code raised."""
+        return self._followed
+
+    @property
+    def waits(self) -> bool:
+        """For what the cut log says."""
+        return self._holds or self._processing.held is not None
+
+    # -- what happens to it -------------------------------------------------------------------------------------------
+
+    def place(self, epoch: int, flags: Flags) -> None:
+        """Does from now on what these flags say."""
+        if flags.commit != self._flags.commit:
+            self._announced, self._proposed = None, False
+        self._flags, self._epoch = flags, epoch
+        if self._on and flags.commit and self._announced is None:
+            self._hold()
+
+    def batch_done(self) -> None:
+        """A batch is done, as the cut log says."""
+        if self._on and self._records.get(self._processing.batch) is not None:
+            self._followed, self._records[self._processing.batch] = self._processing.batch, None
+
+    def reached(self, marker: Marker) -> None:
+        """A valid marker that the copy has reached, or from which it continues, whoever wrote it."""
+        if not self._on:
+            return
+        self._take()
+        self._check(marker.b, marker.raised, [batch for batch in self._records if batch <= marker.b])
+        self._records = {batch: record for batch, record in self._records.items() if batch > marker.b}
+        self._base, self._followed = max(self._base, marker.b), max(self._followed, marker.raised)
+
+    def due_ms(self, now_ms: float) -> float:
+        """When there is something to do."""
+        return now_ms if self._on and next_step(self._sight())[0] is not Step.WAIT else math.inf
+
+    def look(self, now_ms: float) -> None:
+        """Does all that can be done now.
+
+        Raises:
+            StateCorrupted: the copy did a batch otherwise than the cut log says.
+            Divergence: and some of that has left, or is in a checkpoint.
+            TooManyDeadLetters: a batch has more of them than a record can say.
+        """
+        while self._on and (found := next_step(self._sight()))[0] is not Step.WAIT:
+            self._do(*found)
+
+    # -- what it does -------------------------------------------------------------------------------------------------
+
+    def _sight(self) -> Sight:
+        self._take()
+        held, batch = self._processing.held, self._processing.batch + 1
+        return Sight(
+            commits=self._flags.commit,
+            processes=self._flags.process,
+            announced=self._announced,
+            leading=self._cutter.log.leading(self._unit),
+            holds=self._holds,
+            opened=self._outputs.open,
+            sent=self._outputs.sent,
+            out=0 if held is None else self._out,
+            marker=self._of.checkpoints.checkpointer.log.last_b,
+            strict=self._strict,
+            held=0 if held is None else batch,
+            found=self._processing.raised,
+            record=None if held is None else self._records.get(batch),
+            proposed=self._proposed,
+            missed=self._missed,
+            wrong=self._wrong,
+        )
+
+    @property
+    def _out(self) -> int:
+        """The last batch of which rows were delivered, or frames are in a reader's checkpoint."""
+        acked = (self._job.progress[reader].acked for reader in self._readers if reader in self._job.progress)
+        return max(self._outputs.position, *acked, 0)
+
+    def _take(self) -> None:
+        """What was read of the cut log."""
+        for record in self._cutter.raised:
+            if record.batch <= self._base:
+                self._check(self._base, self._followed, [record.batch])
+            elif record.batch <= self._processing.batch:
+                self._missed = self._missed or record.batch
+            else:
+                self._records[record.batch] = record
+        self._cutter.raised.clear()
+
+    def _check(self, marked: int, raised: int, known: list[int]) -> None:
+        """marked: the batch of a marker, and raised what it says. known: earlier batches in which code raised."""
+        if lacking := [batch for batch in known if batch > raised]:
+            self._wrong = (
+                f"the checkpoint at batch {marked} was written as if no code had raised in batch {lacking[0]}, and the "
+                "cut log says that it did"
+            )
+
+    def _do(self, step: Step, why: str) -> None:
+        if step is Step.DIVERGE:
+            raise Divergence(f"{self._unit}: {why}: {_HINT}")
+        if step is Step.REBUILD:
+            raise StateCorrupted(why)
+        if step is Step.ANNOUNCE:
+            self._hold()
+            self._announced = self._around.author.next()
+            self._append(Leads(self._unit, self._epoch, self._announced))
+        elif step is Step.HOLD:
+            self._hold()
+        elif step is Step.LET_OUT:
+            self._holds = False
+            self._outputs.let_out(self._flags.send)
+        elif step is Step.PROPOSE:
+            self._propose()
+        else:
+            self._proposed = False
+            self._of.batch_done(self._processing.let_go(self._flags.send))
+
+    def _hold(self) -> None:
+        self._holds = True
+        self._outputs.hold()
+
+    def _propose(self) -> None:
+        assert self._announced is not None
+        batch, tasks = self._processing.batch + 1, self._processing.raised
+        self._proposed = True
+        self._append(Raised(self._unit, batch, self._announced, tasks))
+
+    def _append(self, record: Leads | Raised) -> None:
+        """Again if Kafka may have lost it: of two records about a batch the log counts one."""
+        data = cuts.encode(record)
+        if len(data) > MAX_RECORD_BYTES:
+            raise TooManyDeadLetters(
+                f"{self._unit}, batch {self._processing.batch + 1}: its code raises at so many rows that the record of "
+                f"them takes {len(data):,} bytes, more than {MAX_RECORD_BYTES:,}: correct the code; `on_error: fail` "
+                "stops a job at the first such row, a low dead_letter_share soon after"
+            )
+
+        def appended(error: Exception | None, _: int) -> None:
+            if error is None:
+                return
+            if isinstance(record, Raised):
+                self._proposed = False
+            elif self._announced == record.id:
+                self._announced = None
+            self._of.turns.stir()
+
+        self._around.appender.append(self._partition, data, done=appended)

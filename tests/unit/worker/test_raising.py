@@ -1,0 +1,85 @@
+"""PROTOCOL 3: what a copy does about code that raises, from all that it knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from schemas.cuts import Leading, Raised, RaisedRows, TaskRaised
+from schemas.decided import Id
+from services.worker.core.raising import Sight, Step, next_step
+
+OURS, THEIRS = Id("a", 1), Id("b", 2)
+FOUND = {"checked-0": TaskRaised((RaisedRows(3, 4, 0),), ("no",))}
+OTHERWISE = {"checked-0": TaskRaised((RaisedRows(5, 6, 0),), ("no",))}
+LEADER = Sight(commits=True, announced=OURS, leading=Leading(1, OURS), opened=True)
+HOLDS = replace(LEADER, held=9, found=FOUND)
+STANDBY = Sight(commits=False, leading=Leading(1, THEIRS), held=9, found=FOUND)
+
+
+def step(sight: Sight) -> Step:
+    return next_step(sight)[0]
+
+
+def test_a_new_leader_announces_itself_and_lets_nothing_out_before_it_reads_that() -> None:
+    new = Sight(commits=True, holds=True, leading=Leading(0, THEIRS))
+    assert step(new) is Step.ANNOUNCE
+    asked = replace(new, announced=OURS)
+    assert step(asked) is Step.WAIT
+    read = replace(asked, leading=Leading(1, OURS))
+    assert step(read) is Step.LET_OUT
+    assert step(replace(read, holds=False)) is Step.WAIT
+
+
+def test_one_behind_whom_another_has_announced_itself_lets_nothing_out_any_more() -> None:
+    behind = replace(LEADER, leading=Leading(2, THEIRS))
+    assert step(behind) is Step.HOLD
+    assert step(replace(behind, holds=True)) is Step.WAIT
+    assert step(replace(behind, holds=True, commits=False)) is Step.LET_OUT, "its flags say so now"
+
+
+def test_only_a_leader_that_has_read_its_announcement_and_has_its_outputs_proposes() -> None:
+    assert step(HOLDS) is Step.PROPOSE
+    assert step(replace(HOLDS, proposed=True)) is Step.WAIT
+    assert step(replace(HOLDS, opened=False)) is Step.WAIT
+    assert step(replace(HOLDS, holds=True, leading=None)) is Step.WAIT
+    assert step(STANDBY) is Step.WAIT
+
+
+@pytest.mark.parametrize("sight", [HOLDS, STANDBY, replace(HOLDS, proposed=True)])
+def test_what_the_log_says_of_the_batch_counts(sight: Sight) -> None:
+    assert step(replace(sight, record=Raised("checked-0", 9, OURS, FOUND))) is Step.CONTINUE
+    assert step(replace(sight, record=Raised("checked-0", 9, THEIRS, OTHERWISE))) is Step.REBUILD
+
+
+@pytest.mark.parametrize("sight", [HOLDS, STANDBY])
+def test_a_batch_that_the_unit_has_left_behind_is_done_from_its_checkpoint(sight: Sight) -> None:
+    assert step(replace(sight, marker=8)) is not Step.REBUILD
+    assert step(replace(sight, marker=9)) is Step.REBUILD
+    assert step(replace(sight, processes=False)) is Step.REBUILD, "the state holds half of it"
+
+
+def test_code_that_raises_where_another_copy_s_did_not_ends_the_copy() -> None:
+    assert step(replace(HOLDS, leading=Leading(1, OURS, batch=10))) is Step.DIVERGE
+    assert step(replace(HOLDS, out=9)) is Step.DIVERGE, "its rows are with the user, or in a reader's checkpoint"
+    assert step(replace(HOLDS, out=8)) is Step.PROPOSE
+
+
+def test_a_batch_that_was_done_too_early_is_done_again_unless_its_frames_have_left() -> None:
+    late = Sight(commits=False, missed=9)
+    assert step(replace(late, sent=8)) is Step.REBUILD
+    assert step(replace(late, sent=9)) is Step.DIVERGE
+    assert step(replace(late, sent=9, strict=False)) is Step.REBUILD, "on_divergence: continue: the first counts"
+
+
+def test_a_checkpoint_that_the_cut_log_contradicts_ends_the_copy() -> None:
+    assert next_step(replace(LEADER, wrong="the checkpoint at batch 9 ...")) == (
+        Step.DIVERGE,
+        "the checkpoint at batch 9 ...",
+    )
+
+
+def test_a_copy_of_which_nothing_is_asked_waits() -> None:
+    assert step(Sight(commits=False)) is Step.WAIT
+    assert step(LEADER) is Step.WAIT
