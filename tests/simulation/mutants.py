@@ -79,12 +79,6 @@ from tests.simulation.cut_mutants import (
     read_on_after_a_gap,
 )
 from tests.simulation.names import kind_of
-from tests.simulation.raises import (
-    any_record_of_code_that_raised_counts,
-    batch_done_before_its_record_kept,
-    outputs_not_held,
-    rows_skipped_without_a_record,
-)
 from tests.simulation.spark_mutants import (
     batch_committed_twice,
     checkpoint_forgotten,
@@ -1026,10 +1020,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(cuts_trimmed_to_an_own_estimate, "cut trim", 5, "trimmed", run_ms=1_500),
     Mutant(last_commit_trimmed, "commit trim", 0, "spark-trimmed"),
     Mutant(read_on_after_a_gap, "not cut", 29, "outrun"),
-    Mutant(outputs_not_held, "any", 0, "versions"),
-    Mutant(any_record_of_code_that_raised_counts, "any", 0, "versions"),
-    Mutant(batch_done_before_its_record_kept, "any", 0, "versions"),
-    Mutant(rows_skipped_without_a_record, "undecided", 0, "raises"),
 )
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)
