@@ -328,7 +328,7 @@ class MemoryAppender:
                 self._due.append((done, offset))
 
         where = self._log.route(partition.topic, key) if partition.index < 0 else partition
-        if where in self._log.away or any(where == other for other, _, _ in self._waiting):
+        if where in self._log.away or (self._waiting and any(where == other for other, _, _ in self._waiting)):
             self._waiting.append((where, put, done))
         else:
             put()
