@@ -38,7 +38,6 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": True,
         "spark.sql.execution.arrow.pyspark.enabled": True,
         "spark.driver.memory": settings.spark_memory,
-        "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
@@ -52,6 +51,7 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        options["spark.local.dir"] = str(scratch)
     else:
         options["spark.executor.memory"] = settings.spark_executor_memory
         if settings.spark_cores:
