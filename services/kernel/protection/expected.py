@@ -1,0 +1,62 @@
+"""The expected recovery time of units, backup groups and workers.
+
+Source: MECHANISMS C5. Times are milliseconds of CPU time. docs/mechanisms.md says what each cost is in our workers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """One unit and its image elsewhere, at one time t.
+
+    primary, backup: the workers that run it and hold its image; a unit without an image has backup "". load: l_u, the
+    share of the primary's CPU. replay_ms: load integrated over [b_u, t]; b_u is the start of the newest capture that
+    was delivered. gain_ms: load integrated over [a_u, t]; a_u is the start of the newest capture. capture_ms, paste_ms:
+    c_u and c'_u. waiting: captures of it that the backup has yet to paste.
+    """
+
+    primary: str
+    backup: str
+    load: float
+    replay_ms: float
+    gain_ms: float
+    capture_ms: float
+    paste_ms: float
+    waiting: int = 0
+
+
+def of_unit(unit: Protected, after_ms: float = 0.0) -> float:
+    """R_u: if its worker fails after so long, and nothing is captured or pasted until then."""
+    return unit.replay_ms + unit.load * after_ms + unit.waiting * unit.paste_ms
+
+
+def of_groups(units: Iterable[Protected], after_ms: float = 0.0) -> dict[tuple[str, str], float]:
+    """R_Qij, by primary and backup: a backup recovers the units of its group one after the other."""
+    found: dict[tuple[str, str], float] = {}
+    for unit in units:
+        group = unit.primary, unit.backup
+        found[group] = found.get(group, 0.0) + of_unit(unit, after_ms)
+    return found
+
+
+def of_workers(groups: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """R_Qi, by primary, given R_Qij: the backups recover their groups in parallel."""
+    found: dict[str, float] = {}
+    for (primary, _), group_ms in groups.items():
+        found[primary] = max(found.get(primary, 0.0), group_ms)
+    return found
+
+
+def reduced_by_capture(unit: Protected) -> float:
+    """dR_u: what a capture takes from R_u once it is delivered. Negative: pasting it costs more than it saves."""
+    return unit.gain_ms - unit.paste_ms
+
+
+def burst_ms(capture_ms: float, load: float) -> float:
+    """How long a worker with this load takes to process what has come during a capture; it never does at full load."""
+    return capture_ms * load / (1.0 - load) if load < 1.0 else math.inf
