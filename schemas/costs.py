@@ -31,6 +31,10 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     time that both took, and the CPU time of their threads. sink_bytes: of rows delivered, about, by sink; they begin
     with the process.
 
+    recovery_ms: this copy's part of the unit's expected recovery time: at the leader the time spent on batches since
+    the newest valid capture began, which a standby would repeat; at a suspended copy what applying the runs that wait
+    would take. The sum over the copies is R_u.
+
     Phases, each by itself and as measured last; null: not yet. deploy_ms: loading and warming the operators.
     restore_ms: reading and applying the checkpoint log, of restore_bytes; restore_cpu_ms: CPU time of the thread that
     did it. receive_ms: from the flag until every input has answered. send_ms: from the first frame after the flag until
@@ -71,3 +75,4 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     aborted: Count = 0
     sink_bytes: dict[str, Count] = {}
     restore_cpu_ms: float | None = None
+    recovery_ms: float = 0.0

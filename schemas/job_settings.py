@@ -23,7 +23,7 @@ Scheme = Literal[
     "adaptive",
 ]
 SCHEME_NAMES: tuple[str, ...] = get_args(Scheme)
-Policy = Literal["sweep", "synchronous", "individual", "aligned", "idle-minmax", "idle-roundrobin"]
+Policy = Literal["sweep", "synchronous", "individual", "aligned", "idle-minmax", "idle-roundrobin", "whole-worker"]
 Weight = Annotated[Number, Field(ge=0, le=1_000_000)]
 
 
@@ -58,13 +58,16 @@ class CheckpointSettings(JobPart):
     """Checkpoints of a unit's state."""
 
     policy: Policy = "sweep"
-    """sweep: sink-most units on the timer, the others after their output was trimmed."""
+    """When a unit captures its state; sweep: sink-most units on the timer, the others after their output was trimmed.
+    """
     interval_ms: Annotated[Whole, Field(ge=50, le=3_600_000)] = 500
-    """Time between two checkpoints of a unit."""
-    min_interval_ms: Annotated[Whole, Field(ge=0, le=3_600_000)] = 0
+    """Time between two checkpoints of a unit (sweep, synchronous, individual, whole-worker)."""
+    min_interval_ms: Annotated[Whole, Field(ge=0, le=3_600_000)] = 100
     """No two checkpoints of a unit closer than this (idle policies)."""
-    max_interval_ms: Annotated[Whole, Field(ge=50, le=24 * 3_600_000)] = 60_000
+    max_interval_ms: Annotated[Whole, Field(ge=50, le=24 * 3_600_000)] = 10_000
     """A checkpoint at least this often, idle or not (idle policies)."""
+    every_batches: Annotated[Whole, Field(ge=1, le=10_000)] = 10
+    """A checkpoint after every batch with a multiple of this number (aligned)."""
 
 
 class CorrelatedFailure(JobPart):

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from services.cli.terminal import print_table
-from services.view.costs import CopyCosts, EdgeCosts, JobCosts
+from services.view.costs import CopyCosts, EdgeCosts, JobCosts, Recovery
 
 _LOAD = (
     "unit", "role", "worker", "load", "records/s", "throughput/s", "unsaved", "keys", "state", "capture ms", "apply ms",
     "run", "checkpoint age ms",
 )  # fmt: skip
 _PHASES = ("unit", "role", "worker", "deploy", "restore", "its CPU", "restored", "receive", "send", "open outputs")
+_RECOVERY = ("unit", "worker", "backup", "expected ms")
 _DELIVERIES = ("unit", "role", "worker", "transactions", "aborted", "mean ms", "mean CPU ms")
 _EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
 
 
 def draw_costs(found: JobCosts) -> None:
-    """Load and state, then phases, transactions and edges."""
+    """Load and state, then expected recovery, phases, transactions and edges."""
     title = "load, state and checkpoints"
     print_table(_LOAD, map(_load, found.copies), title=title, empty="no copy has reported its costs yet")
+    if found.recovery:
+        worst = ", ".join(f"{one.worker} {_ms(one.expected_ms)} ms" for one in found.workers)
+        print_table(_RECOVERY, map(_recovery, found.recovery), title=f"expected recovery; all units of {worst}")
     if found.copies:
         print_table(_PHASES, map(_phases, found.copies), title="phases as measured last, milliseconds")
     if any(one.transactions or one.aborted for one in found.copies):
@@ -32,6 +36,10 @@ def _load(one: CopyCosts) -> tuple[object, ...]:
         _whole(one.throughput_per_s), one.unsaved, one.state_keys, _size(one.state_bytes), _ms(one.capture_ms),
         _ms(one.apply_ms), _size(one.run_bytes), _whole(one.checkpoint_age_ms),
     )  # fmt: skip
+
+
+def _recovery(one: Recovery) -> tuple[object, ...]:
+    return (one.unit, one.worker, one.backup or "-", _ms(one.expected_ms))
 
 
 def _phases(one: CopyCosts) -> tuple[object, ...]:

@@ -47,6 +47,12 @@ TRANSACTION_CPU = Metric(
 )
 RESTORE_CPU = Metric("holdfast_unit_restore_cpu_seconds", "gauge", UNIT, "CPU time of the last restore")
 SINK_BYTES = Metric("holdfast_sink_bytes_total", "counter", (*UNIT, "sink"), "Bytes of rows delivered, about")
+RECOVERY = Metric(
+    "holdfast_unit_expected_recovery_seconds",
+    "gauge",
+    UNIT,
+    "The copy's part of the unit's expected recovery: at the leader what would be repeated, elsewhere runs to apply",
+)
 SENT = Metric("holdfast_unit_sent_bytes_total", "counter", UNIT, "Bytes of frames sent to other units")
 PHASE = Metric(
     "holdfast_unit_phase_seconds", "gauge", (*UNIT, "phase"), "As measured last: deploy, restore, receive, send, open"
@@ -61,8 +67,8 @@ EDGE_BYTES = Metric("holdfast_edge_bytes_total", "counter", (*UNIT, "edge"), "By
 
 OF_COPIES = (
     COPIES, BATCH, DURABLE, CPU, RECORDS, PROCESSING, UNSAVED, STATE_KEYS, STATE_BYTES, CAPTURES, CAPTURING, APPLIES,
-    APPLYING, WRITTEN, RUN, AGE, SENT, PHASE, RESTORE_CPU, TRANSACTIONS, ABORTED, TRANSACTING, TRANSACTION_CPU,
-    SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG, REFUSED,
+    APPLYING, WRITTEN, RUN, AGE, RECOVERY, SENT, PHASE, RESTORE_CPU, TRANSACTIONS, ABORTED, TRANSACTING,
+    TRANSACTION_CPU, SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG, REFUSED,
 )  # fmt: skip
 
 
@@ -99,6 +105,7 @@ def _spent(costs: Costs) -> Iterator[Sample]:
     yield RUN.of(costs.run_bytes, *unit)
     if costs.checkpoint_age_ms is not None:
         yield AGE.of(costs.checkpoint_age_ms / 1000, *unit)
+    yield RECOVERY.of(costs.recovery_ms / 1000, *unit)
     yield SENT.of(costs.sent_bytes, *unit)
     phases = {
         "deploy": costs.deploy_ms,

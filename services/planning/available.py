@@ -27,7 +27,6 @@ SCHEMES = frozenset(
 
 _ONLY_DEFAULT = (
     "fault_tolerance.precision",
-    "fault_tolerance.checkpoint.policy",
     "fault_tolerance.buffering",
     "fault_tolerance.replication_budget",
 )
@@ -36,8 +35,6 @@ _ONLY_DEFAULT = (
 _SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST_SPARK_SHUFFLE_PARTITIONS"
 
 _NO_EFFECT = (
-    "fault_tolerance.checkpoint.min_interval_ms",
-    "fault_tolerance.checkpoint.max_interval_ms",
     "fault_tolerance.correlated_failure",
     "fault_tolerance.recovery_time_ms",
     "fault_tolerance.weights",

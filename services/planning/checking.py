@@ -16,7 +16,7 @@ from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.kind import Stream
 from services.kernel.suggestions import did_you_mean, suggest
-from services.planning import available, source_streams, spark_inputs, tables
+from services.planning import available, checkpoints, source_streams, spark_inputs, tables
 from services.planning.graph import (
     Graph,
     cycle_problems,
@@ -59,6 +59,8 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     checked.problems += [*spark_inputs.name_problems(spec), *_module_problems(spec, allow)]
     checked.problems += [*_scheme_problems(spec, graph), *_placement_problems(spec, graph)]
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
+    checked.problems += checkpoints.problems(spec)
+    checked.warnings += checkpoints.warnings(spec)
     checked.warnings += source_streams.closing_warnings(spec)
     checked.problems += [*source_streams.source_problems(spec), *tables.problems(spec, graph)]
     checked.problems += _section_problems(spec)

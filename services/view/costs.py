@@ -6,7 +6,7 @@ Source: MECHANISMS C5, A3 and P1; what is measured is in schemas/costs.py.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from schemas.costs import Costs
 from schemas.heartbeats import Heartbeat
 from schemas.plans import Plan
 from schemas.topics import edge as edge_of
+from services.kernel.protection.expected import of_workers
 
 RATE_MS = 15_000
 """Rates are means over the last heartbeats that span so long a time, or less if there were none before."""
@@ -57,6 +58,25 @@ class CopyCosts(msgspec.Struct, frozen=True):
     aborted: int
     transaction_ms: float | None
     transaction_cpu_ms: float | None
+    recovery_ms: float
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """The expected recovery time of a unit, R_u, if its worker failed now: a part of the time from the failure to the
+    first output, which also holds detection and the phases of a takeover. backup: empty if the unit has no standby.
+    """
+
+    unit: str
+    worker: str
+    backup: str
+    expected_ms: float
+
+
+class WorkerRecovery(msgspec.Struct, frozen=True):
+    """The same of all units of the job that a worker leads, R_Qi: its backups recover their groups in parallel."""
+
+    worker: str
+    expected_ms: float
 
 
 class EdgeCosts(msgspec.Struct, frozen=True):
@@ -75,10 +95,15 @@ class EdgeCosts(msgspec.Struct, frozen=True):
 
 
 class JobCosts(msgspec.Struct, frozen=True):
-    """What `holdfast units --costs` prints. edges: as the leader of each unit counts them."""
+    """What `holdfast units --costs` prints. edges: as the leader of each unit counts them.
+
+    recovery: of the units whose leader has reported.
+    """
 
     copies: tuple[CopyCosts, ...]
     edges: tuple[EdgeCosts, ...]
+    recovery: tuple[Recovery, ...] = ()
+    workers: tuple[WorkerRecovery, ...] = ()
 
 
 class _Sample(NamedTuple):
@@ -145,7 +170,8 @@ class CostsView:
                 copies.append(_copy(unit, copy.worker, copy.incarnation, role, counted))
                 if copy.flags.commit:
                     edges += _edges(unit, counted, between)
-        return JobCosts(tuple(copies), tuple(edges))
+        recovery = tuple(_recovery(unit, copies) for unit in dict.fromkeys(one.unit for one in copies if _leads(one)))
+        return JobCosts(tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)))
 
 
 def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted) -> CopyCosts:
@@ -179,7 +205,27 @@ def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted
         aborted=last.aborted,
         transaction_ms=_mean(last.transaction_ms, last.transactions + last.aborted),
         transaction_cpu_ms=_mean(last.transaction_cpu_ms, last.transactions + last.aborted),
+        recovery_ms=last.recovery_ms,
     )
+
+
+def _leads(copy: CopyCosts) -> bool:
+    return copy.role == "primary"
+
+
+def _recovery(unit: str, copies: Iterable[CopyCosts]) -> Recovery:
+    own = sorted((one for one in copies if one.unit == unit), key=_leads, reverse=True)
+    backup = own[1].worker if len(own) > 1 else ""
+    return Recovery(unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3))
+
+
+def _workers(recovery: Iterable[Recovery]) -> Iterator[WorkerRecovery]:
+    groups: dict[tuple[str, str], float] = {}
+    for one in recovery:
+        group = one.worker, one.backup
+        groups[group] = groups.get(group, 0.0) + one.expected_ms
+    for worker, expected_ms in sorted(of_workers(groups).items()):
+        yield WorkerRecovery(worker, round(expected_ms, 3))
 
 
 def _throughput(last: Costs, first: Costs) -> float | None:

@@ -10,7 +10,7 @@ from schemas import checkpoints, cuts
 from schemas.checkpoints import Marker
 from schemas.cuts import Cut
 from schemas.topics import Partition
-from services.worker.checkpoint.policies.sweep import REST_MS
+from services.worker.checkpoint.policies.policy import REST_MS
 from services.worker.core.cutting import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
 from services.worker.process.loop import FIRST_MS, QUIET_MS
 from services.worker.process.subscriptions import SharedReader

@@ -127,10 +127,11 @@ JOB = {
     "Weights.memory": WARNED,
     "Weights.network": WARNED,
     "Weights.workers": WARNED,
-    "CheckpointSettings.policy": WARNED,
+    "CheckpointSettings.policy": "worker/host/job.py tests/scenario/test_checkpoint_policies.py",
     "CheckpointSettings.interval_ms": "worker/host/job.py",
-    "CheckpointSettings.min_interval_ms": WARNED,
-    "CheckpointSettings.max_interval_ms": WARNED,
+    "CheckpointSettings.min_interval_ms": "worker/host/job.py tests/scenario/test_checkpoint_policies.py",
+    "CheckpointSettings.max_interval_ms": "worker/host/job.py tests/scenario/test_checkpoint_policies.py",
+    "CheckpointSettings.every_batches": "worker/host/job.py tests/scenario/test_checkpoint_policies.py",
     "CorrelatedFailure.workers": WARNED,
     "CorrelatedFailure.within_s": WARNED,
     "Placement.units": "planning/plan.py",
@@ -150,9 +151,6 @@ ASKED: dict[str, tuple[str, Any]] = {
     "FaultTolerance.heartbeat_interval_ms": ("fault_tolerance.heartbeat_interval_ms", 50),
     "FaultTolerance.correlated_failure": ("fault_tolerance.correlated_failure", {"workers": 3}),
     "FaultTolerance.cool_down_s": ("fault_tolerance.cool_down_s", 1.0),
-    "CheckpointSettings.policy": ("fault_tolerance.checkpoint.policy", "aligned"),
-    "CheckpointSettings.min_interval_ms": ("fault_tolerance.checkpoint.min_interval_ms", 10),
-    "CheckpointSettings.max_interval_ms": ("fault_tolerance.checkpoint.max_interval_ms", 100),
 }
 """By field that is warned of: where it stands in a job file, and a value that is not the default."""
 WITH_THEIR_OWNER = ("Weights.", "CorrelatedFailure.")

@@ -6,6 +6,7 @@ once its own batch has reached the marker; if the marker is far ahead, the copy 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -43,6 +44,7 @@ class Applier:
         self._image, self._clock_ms, self._spent = image, clock_ms, spent
         self._passed, self._jumped = passed, jumped
         self._runs: deque[Run] = deque()
+        self._read_ms: deque[float] = deque()
         self._applying: Iterator[None] | None = None
         self.apply_ms = 0.0
 
@@ -52,6 +54,11 @@ class Applier:
         return len(self._runs)
 
     @property
+    def since_ms(self) -> float:
+        """Since when the oldest of them waits; math.inf: there is none."""
+        return self._read_ms[0] if self._read_ms else math.inf
+
+    @property
     def halfway(self) -> bool:
         """A run is applied in part: the image is as of no batch."""
         return self._applying is not None
@@ -59,6 +66,10 @@ class Applier:
     def add(self, run: Run) -> None:
         """A valid run of another copy."""
         self._runs.append(run)
+
+    def look(self, now_ms: float) -> None:
+        """What came since the last look counts as waiting from now on."""
+        self._read_ms.extend([now_ms] * (len(self._runs) - len(self._read_ms)))
 
     def due(self, batch: int, suspended: bool) -> bool:
         """Whether `apply` has anything to do."""
@@ -104,6 +115,8 @@ class Applier:
                 return
         self._applying = None
         self._runs.popleft()
+        if self._read_ms:
+            self._read_ms.popleft()
         self._spent.applies += 1
         self._image.batch = marker.b
         self._image.store.adopt(marker.tables)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
 from services.worker.checkpoint.policies.policy import Kind, Policy, Sight
-from services.worker.checkpoint.policies.refresh import Refresh
-from services.worker.checkpoint.policies.sweep import Sweep
 
 
 class Scheduler:
-    """Of one worker. policies: the first whose time has come says what a unit does. Default: sweep, then refresh."""
+    """Of one worker. A unit follows the policies of its job: the first whose time has come says what it does.
+
+    policies: what every unit follows instead.
+    """
 
     def __init__(self, policies: Sequence[Policy] = ()) -> None:
-        self._policies = tuple(policies) or (Sweep(), Refresh())
+        self._instead = tuple(policies)
+        self._made: dict[str, tuple[Policy, ...]] = {}
         self._units: dict[str, Sight] = {}
 
     def join(self, unit: str, sight: Sight) -> None:
@@ -27,23 +30,37 @@ class Scheduler:
     def leave(self, unit: str) -> None:
         """The copy is closed, or is about to be rebuilt."""
         self._units.pop(unit, None)
-        for policy in self._policies:
-            policy.forget(unit)
+        for policies in (self._instead, *self._made.values()):
+            for policy in policies:
+                policy.forget(unit)
 
     def capture(self, unit: str, now_ms: float) -> Kind | None:
         """What the unit is to capture now; None: nothing. Only asked while no run of the unit is under way."""
-        due = (policy.kind for policy in self._policies if policy.wait_ms(unit, self._units, now_ms) == 0.0)
+        due = (policy.kind for policy in self._of(unit) if policy.wait_ms(unit, self._units, now_ms) == 0.0)
         return next(due, None)
 
     def wait_ms(self, unit: str, now_ms: float) -> float:
         """How long until time alone makes the unit capture."""
-        return min(policy.wait_ms(unit, self._units, now_ms) for policy in self._policies)
+        return min(policy.wait_ms(unit, self._units, now_ms) for policy in self._of(unit))
 
     def applies(self, unit: str, now_ms: float) -> bool:
         """Whether the unit may apply a piece of another copy's run now."""
-        return all(policy.applies(unit, self._units, now_ms) for policy in self._policies)
+        return all(policy.applies(unit, self._units, now_ms) for policy in self._of(unit))
+
+    def holds(self, unit: str, now_ms: float) -> bool:
+        """Whether the next batch of the unit, which leads, waits for a capture."""
+        return any(policy.holds(unit, self._units, now_ms) for policy in self._of(unit))
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
         """The unit has begun a run of these keys."""
-        for policy in self._policies:
+        for policy in self._of(unit):
             policy.captured(unit, keys, kind)
+
+    def _of(self, unit: str) -> tuple[Policy, ...]:
+        """A policy that this release does not know, of a plan by a later one, is the default."""
+        if self._instead:
+            return self._instead
+        name = self._units[unit].policy
+        if name not in self._made:
+            self._made[name] = POLICIES.get(name, POLICIES[DEFAULT])()
+        return self._made[name]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.assignments import unit_key
+from schemas.assignments import Copy, unit_key
+from schemas.job_settings import CheckpointSettings
 from schemas.plans import Plan, SourcePlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
@@ -33,6 +34,29 @@ FIRST_RECORDS = 1_000
 """A share of dead letters is judged by at least so many records, so that a few early ones do not end a job."""
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointTerms:
+    """When the units of a job capture, as its file says: schemas/job_settings.py."""
+
+    policy: str
+    interval_ms: int
+    min_interval_ms: int
+    max_interval_ms: int
+    every_batches: int
+
+    @classmethod
+    def of(cls, plan: Plan) -> CheckpointTerms:
+        written: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
+        every = {**CheckpointSettings().model_dump(), **written}
+        return cls(
+            policy=every["policy"],
+            interval_ms=every["interval_ms"],
+            min_interval_ms=every["min_interval_ms"],
+            max_interval_ms=every["max_interval_ms"],
+            every_batches=every["every_batches"],
+        )
+
+
 @dataclass(slots=True)
 class JobView:
     """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what.
@@ -40,7 +64,7 @@ class JobView:
     skipped: records of its own topics that somebody has decided to pass over. counting: whose progress holds its
     sources back.
 
-    number: of the generation, in its frames. rhythm, checkpoint_interval_ms: as the plan says. spans: of its batches;
+    number: of the generation, in its frames. rhythm, checkpoint: as the plan says. spans: of its batches;
     None: nobody wants any.
     """
 
@@ -51,7 +75,7 @@ class JobView:
     assigned: Assigned
     number: int
     rhythm: Rhythm
-    checkpoint_interval_ms: int
+    checkpoint: CheckpointTerms
     progress: dict[str, Progress] = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
     counting: Counting = field(default_factory=lambda: Counting({}))
@@ -69,7 +93,7 @@ class JobView:
             assigned,
             generation_number(plan.generation),
             _rhythm(plan),
-            _checkpoint_interval_ms(plan),
+            CheckpointTerms.of(plan),
             counting=Counting(below(layouts)),
         )
 
@@ -92,6 +116,16 @@ class JobView:
         """Its checkpoints are for another copy, too."""
         change = self.assigned.of(self.key(unit))
         return change is not None and any(copy.flags.checkpoint_target for copy in change.copies)
+
+    def leader(self, unit: str) -> Copy | None:
+        """The copy that leads the unit."""
+        change = self.assigned.of(self.key(unit))
+        return None if change is None else change.committer
+
+    def backup(self, unit: str) -> Copy | None:
+        """The copy that is to take over from the leader."""
+        change = self.assigned.of(self.key(unit))
+        return None if change is None else next((copy for copy in change.copies if not copy.flags.commit), None)
 
     def source(self, operator: str) -> SourcePlan:
         return next(source for source in self.plan.sources if source.operator == operator)
@@ -173,8 +207,3 @@ def _rhythm(plan: Plan) -> Rhythm:
         max_records=int(plan.spec["max_batch_records"]),
         max_bytes=int(plan.spec["max_batch_bytes"]),
     )
-
-
-def _checkpoint_interval_ms(plan: Plan) -> int:
-    checkpoint: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
-    return int(checkpoint.get("interval_ms") or 500)

@@ -1,15 +1,20 @@
-"""Whether a unit runs, as heartbeats say: they are read only while somebody waits for a unit.
+"""Whether a unit runs, how far its copies are and what they cost, as heartbeats say: they are read only while somebody
+asks.
 
-Source: PROTOCOL 3 and 10. A slow unit reports, whatever its batch takes: heartbeats have a thread of their own.
+Source: PROTOCOL 3 and 10, MECHANISMS C3 and C5. A slow unit reports, whatever its batch takes: heartbeats have a thread
+of their own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
+from schemas.assignments import Copy
+from schemas.costs import Costs
 from schemas.heartbeats import Heartbeat, decode
 from schemas.topics import Partition
 from services.hosting.blocking import Blocking
@@ -20,6 +25,32 @@ from services.worker.host.subscriptions import Subscriptions
 SILENT_MS = 2_000.0
 FORGOTTEN_MS = 10_000.0
 """Heartbeats are read no more when nobody has asked for so long."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a copy elsewhere has reported. at_ms: when it was heard last. batch: the last one processed or applied.
+
+    load: share of a CPU that its batches take. paste_ms: mean of the runs that it applied. None: not known yet.
+    """
+
+    at_ms: float = -math.inf
+    batch: int = -1
+    load: float | None = None
+    paste_ms: float | None = None
+    _process_ms: float = 0.0
+    _time_ms: int = 0
+
+    def costs(self, time_ms: int, costs: Costs) -> None:
+        """time_ms: of the heartbeat, on its worker's clock."""
+        if self._time_ms and time_ms > self._time_ms:
+            self.load = max(0.0, costs.process_ms - self._process_ms) / (time_ms - self._time_ms)
+        if costs.applies:
+            self.paste_ms = costs.apply_ms / costs.applies
+        self._process_ms, self._time_ms = costs.process_ms, time_ms
+
+
+NOTHING_HEARD = Heard()
 
 
 class Presence:
@@ -38,24 +69,39 @@ class Presence:
         self._since_ms = math.inf
         self._opening = False
         self._now_ms = 0.0
-        self._heard: dict[tuple[str, str, str], float] = {}
+        self._heard: dict[tuple[str, str, str], Heard] = {}
+        self._pruned_ms = 0.0
 
     def runs(self, unit: str, now_ms: float) -> bool:
         """Whether the copy that leads the unit is there, and has not failed; also while that is not known yet."""
-        self._asked_ms = now_ms
-        if self._since_ms == math.inf:
-            self._open()
+        self._listen(now_ms)
         if now_ms < self._since_ms + SILENT_MS:
             return True
         change = self._assigned.of(unit)
         leader = None if change is None else change.committer
         if leader is None:
             return False
-        return now_ms - self._heard.get((leader.worker, leader.incarnation, unit), -math.inf) < SILENT_MS
+        return now_ms - self._of(unit, leader).at_ms < SILENT_MS
+
+    def heard(self, unit: str, copy: Copy, now_ms: float) -> Heard:
+        """What this copy of the unit has reported last, or nothing."""
+        self._listen(now_ms)
+        return self._of(unit, copy)
+
+    def _of(self, unit: str, copy: Copy) -> Heard:
+        return self._heard.get((copy.worker, copy.incarnation, unit), NOTHING_HEARD)
+
+    def _listen(self, now_ms: float) -> None:
+        self._asked_ms = now_ms
+        if self._since_ms == math.inf:
+            self._open()
 
     def turn(self, now_ms: float) -> None:
         """Reads no more heartbeats than somebody needs."""
         self._now_ms = now_ms
+        if now_ms - self._pruned_ms > FORGOTTEN_MS:
+            self._pruned_ms = now_ms
+            self._heard = {key: one for key, one in self._heard.items() if now_ms - one.at_ms <= FORGOTTEN_MS}
         if self._since_ms < math.inf and now_ms - self._asked_ms > FORGOTTEN_MS:
             self._control.remove(self, [self._partition])
             self._since_ms = math.inf
@@ -68,9 +114,17 @@ class Presence:
             except msgspec.DecodeError:
                 continue  # recovery refuses it, and says so
             if isinstance(beat, Heartbeat):
-                for copy in beat.copies:
-                    if copy.state != "failed":
-                        self._heard[beat.worker, beat.incarnation, copy.unit] = self._now_ms
+                self._take(beat)
+
+    def _take(self, beat: Heartbeat) -> None:
+        for copy in beat.copies:
+            if copy.state != "failed":
+                heard = self._heard.setdefault((beat.worker, beat.incarnation, copy.unit), Heard())
+                heard.at_ms, heard.batch = self._now_ms, copy.batch
+        for costs in beat.costs:
+            known = self._heard.get((beat.worker, beat.incarnation, costs.unit))
+            if known is not None:
+                known.costs(beat.time_ms, costs)
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
         """Begins again at the end."""

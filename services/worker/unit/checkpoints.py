@@ -18,10 +18,17 @@ from services.worker.checkpoint.checkpointer import Checkpointer
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.checkpoint.writer import Moment
+from services.worker.core.checkpointing import Phase
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
+from services.worker.unit.protection import Protection
 from services.worker.unit.trimmer import Trimmer
+
+HELD_MS = 1.0
+"""How long the end of another unit's capture may go unnoticed by a unit whose batches wait for it."""
+AGAIN_MS = 5.0
+"""How long a run that a policy lets wait may wait before the policy is asked again."""
 
 
 class Checkpointed(Protocol):
@@ -33,6 +40,11 @@ class Checkpointed(Protocol):
     def ended(self) -> bool: ...
     @property
     def suspended(self) -> bool: ...
+    @property
+    def commits(self) -> bool:
+        """It leads the unit, and its outputs are open."""
+        ...
+
     @property
     def data_wait(self) -> bool: ...
     @property
@@ -98,9 +110,10 @@ class Checkpoints:
         self.partition, self.next_offset = partition, rebuilt.next_offset
         self.marker = rebuilt.marker
         spent.marked_ms = None if rebuilt.marker is None else now_ms
+        self._protection = Protection(job, self._name, spent, around, now_ms)
         self.sinkmost = not any(task.outputs for task in layout.tasks)
-        self.interval_ms = job.checkpoint_interval_ms
         self.swept_ms = self.captured_ms = now_ms
+        self.captured_batch = -1
         self._still = True
         self._trimmer = Trimmer(job, layout, partition, around)
         self._scheduler.join(self._key, self)
@@ -115,6 +128,30 @@ class Checkpoints:
         return self.marker is not None and self.marker.ended
 
     # -- what the policies see ----------------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> str:
+        return self._job.checkpoint.policy
+
+    @property
+    def interval_ms(self) -> int:
+        return self._job.checkpoint.interval_ms
+
+    @property
+    def min_interval_ms(self) -> int:
+        return self._job.checkpoint.min_interval_ms
+
+    @property
+    def max_interval_ms(self) -> int:
+        return self._job.checkpoint.max_interval_ms
+
+    @property
+    def every_batches(self) -> int:
+        return self._job.checkpoint.every_batches
+
+    @property
+    def batch(self) -> int:
+        return self._of.batch
 
     @property
     def batches(self) -> int:
@@ -141,6 +178,46 @@ class Checkpoints:
         return self._job.followed(self._name)
 
     @property
+    def leads(self) -> bool:
+        return self._of.commits
+
+    @property
+    def resting(self) -> bool:
+        return self.checkpointer.resting and not self._of.undecided
+
+    @property
+    def capturing(self) -> bool:
+        return self.checkpointer.writer.phase is Phase.ENCODING
+
+    @property
+    def confirmed(self) -> bool:
+        return self.marker is None or self._protection.confirmed(self.marker.b)
+
+    @property
+    def primary(self) -> str:
+        return self._protection.primary
+
+    @property
+    def backup(self) -> str:
+        return self._protection.backup
+
+    @property
+    def load(self) -> float:
+        return self._protection.load if self.leads else self._protection.led_load
+
+    @property
+    def replay_ms(self) -> float:
+        return self._protection.replay_ms if self.leads else self._protection.led_replay_ms
+
+    @property
+    def gain_ms(self) -> float:
+        return self._protection.gain_ms
+
+    @property
+    def paste_ms(self) -> float:
+        return self._protection.paste_ms(self.capture_ms) if self.leads else self.apply_ms
+
+    @property
     def capture_ms(self) -> float:
         return self.checkpointer.writer.capture_ms
 
@@ -157,8 +234,21 @@ class Checkpoints:
         return self.checkpointer.applier.waiting
 
     @property
+    def waiting_since_ms(self) -> float:
+        applies = self.checkpointer.applies(self._of.batch, suspended=self._of.suspended)
+        return self.checkpointer.applier.since_ms if applies else math.inf
+
+    @property
     def data_wait(self) -> bool:
         return self._of.data_wait
+
+    @property
+    def recovery_ms(self) -> float:
+        """This copy's part of R_u: schemas/costs.py."""
+        if self.leads:
+            return self._protection.replay_ms
+        mean_ms = self._spent.apply_ms / self._spent.applies if self._spent.applies else 0.0
+        return self.waiting * mean_ms if self._of.suspended else 0.0
 
     # -- what it does -------------------------------------------------------------------------------------------------
 
@@ -189,20 +279,28 @@ class Checkpoints:
         kind = self._scheduler.capture(self._key, now_ms)
         if kind is None:
             return
-        self.captured_ms = now_ms
+        self.captured_ms, self.captured_batch = now_ms, self._of.batch
+        self._protection.captured()
         if kind is Kind.SWEEP:
             self.swept_ms = now_ms
             self._trimmer.output_trimmed = False
         self.checkpointer.writer.begin(self._of.moment(), kind)
         self._still = self._still or kind is Kind.SWEEP
 
+    def next_batch_ms(self, now_ms: float) -> float:
+        """When the next batch may be processed: a policy may hold it back for a capture, if there can be one."""
+        captures = self._of.commits and not self._of.undecided
+        return now_ms + HELD_MS if captures and self._scheduler.holds(self._key, now_ms) else now_ms
+
     def apply_due_ms(self, now_ms: float) -> float:
         """When there is a piece of another copy's run to apply."""
-        applies = self.checkpointer.applies(self._of.batch, suspended=self._of.suspended)
-        return now_ms if applies and not self._of.undecided and self._scheduler.applies(self._key, now_ms) else math.inf
+        if self._of.undecided or not self.checkpointer.applies(self._of.batch, suspended=self._of.suspended):
+            return math.inf
+        return now_ms if self._scheduler.applies(self._key, now_ms) else now_ms + AGAIN_MS
 
     def apply(self, now_ms: float) -> None:
         """Applies pieces of other copies' runs."""
+        self.checkpointer.applier.look(now_ms)
         if self._scheduler.applies(self._key, now_ms) and not self._of.undecided:
             self.checkpointer.apply(self._of.batch, suspended=self._of.suspended)
 
@@ -218,14 +316,17 @@ class Checkpoints:
         self._scheduler.captured(self._key, keys, kind)
 
     def _acked(self, marker: Marker) -> None:
+        self._protection.saved()
         self._read(marker)
         self._of.acked(marker, self.checkpointer.writer.kind)
 
     def _passed(self, marker: Marker) -> None:
+        self._protection.passed()
         self._read(marker)
         self._of.marked(marker)
 
     def _jumped(self, marker: Marker) -> None:
+        self._protection.passed()
         self._read(marker)
         self._of.jumped(marker)
 

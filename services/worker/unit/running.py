@@ -244,11 +244,11 @@ class Running:
         return self.flags.process and self._processing.ready
 
     def _process_due(self, now_ms: float) -> float:
-        return now_ms if self.data_wait else math.inf
+        return self.checkpoints.next_batch_ms(now_ms) if self.data_wait else math.inf
 
     def _process(self, now_ms: float) -> None:
         done_ms = now_ms
-        while self.data_wait:
+        while self.data_wait and self.checkpoints.next_batch_ms(now_ms) <= now_ms:
             active = self._processing.do_next(self.flags.send, self.raising.known(self.batch + 1))
             if not self.undecided:
                 self.batch_done(active)

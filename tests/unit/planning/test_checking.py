@@ -283,7 +283,6 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
         fault_tolerance={
             "default": {"scheme": "hybrid"},
             "units": {"o": {"scheme": "adaptive"}},
-            "checkpoint": {"policy": "aligned"},
             "buffering": "source",
             "replication_budget": 0.5,
             "precision": "gap",
@@ -295,7 +294,6 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
     assert made.warnings == (
         "fault_tolerance.units.o.scheme: adaptive is not available yet, runs as none",
         "fault_tolerance.precision: gap is not available yet, runs as exact",
-        "fault_tolerance.checkpoint.policy: aligned is not available yet, runs as sweep",
         "fault_tolerance.buffering: source is not available yet, runs as upstream",
         "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
         "queries.q.results: tentative is not available yet, runs as final",

@@ -9,7 +9,7 @@ from schemas.assignments import PRIMARY, Copy, Flags, unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import Heartbeat
 from services.cli.costs import draw_costs
-from services.view.costs import RATE_MS, JobCosts
+from services.view.costs import RATE_MS, JobCosts, Recovery, _workers
 from tests.unit.view.test_cluster_view import NOW, RUN, TOPICS, Cluster
 
 UNIT = unit_key("flights", "1-aaaaaa", "late-0")
@@ -102,3 +102,24 @@ def test_costs_are_drawn_as_tables(cluster: Cluster, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     for part in ("late-0", "1.5 KiB", "3.0 MiB", "12.2", "sink-out"):
         assert part in shown
+
+
+def test_the_expected_recovery_of_a_unit_is_what_its_copies_say_together(cluster: Cluster) -> None:
+    """The leader knows what would be repeated, the standby what it has yet to apply."""
+    beat(cluster, 0, Costs(UNIT, recovery_ms=40.0, leads=True))
+    (alone,) = found(cluster).recovery
+    assert (alone.unit, alone.worker, alone.backup, alone.expected_ms) == ("late-0", "w1", "", 40.0)
+    beat(cluster, 100, Costs(UNIT, recovery_ms=2.5), worker="w2")
+    (both,) = found(cluster).recovery
+    assert (both.worker, both.backup, both.expected_ms) == ("w1", "w2", 42.5)
+    assert [(one.worker, one.expected_ms) for one in found(cluster).workers] == [("w1", 42.5)]
+
+
+def test_nobody_expects_anything_of_a_unit_whose_leader_has_not_reported(cluster: Cluster) -> None:
+    beat(cluster, 0, Costs(UNIT, recovery_ms=2.5), worker="w2")
+    assert (found(cluster).recovery, found(cluster).workers) == ((), ())
+
+
+def test_the_groups_of_a_worker_recover_in_parallel() -> None:
+    lines = [Recovery("a", "w1", "w2", 10.0), Recovery("b", "w1", "w2", 15.0), Recovery("c", "w1", "w3", 20.0)]
+    assert [(one.worker, one.expected_ms) for one in _workers(lines)] == [("w1", 25.0)]

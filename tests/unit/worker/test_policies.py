@@ -1,14 +1,13 @@
-"""When a unit captures: the policies of today, and that others fit the same interface."""
+"""When a unit captures under the default policy: the sweep, and the refresh between two sweeps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
-from services.worker.checkpoint.policies.policy import Kind, Policy, Sight
+from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.policies.refresh import MAX_REPEATED, MIN_BATCHES, REFRESH_MS, REST_SWEEPS, Refresh
 from services.worker.checkpoint.policies.sweep import Sweep
 from services.worker.checkpoint.scheduler import Scheduler
@@ -20,6 +19,7 @@ U = "job@1-abcdef/count-0"
 class Unit:
     """What a policy sees; the last sweep and the last capture were at 0. Implements Sight."""
 
+    policy: str = "sweep"
     batches: int = 3
     output_trimmed: bool = False
     sinkmost: bool = False
@@ -28,12 +28,28 @@ class Unit:
     followed: bool = False
     changed: int = 10
     interval_ms: int = 500
+    min_interval_ms: int = 100
+    max_interval_ms: int = 10_000
+    every_batches: int = 10
+    batch: int = 3
+    captured_batch: int = -1
+    leads: bool = True
+    resting: bool = True
+    capturing: bool = False
+    confirmed: bool = True
+    primary: str = "w1"
+    backup: str = ""
+    load: float = 0.0
+    replay_ms: float = 0.0
+    gain_ms: float = 0.0
+    paste_ms: float = 0.0
     swept_ms: float = 0.0
     captured_ms: float = 0.0
     capture_ms: float = 0.0
     apply_ms: float = 0.0
     processed_ms: float = 0.0
     waiting: int = 0
+    waiting_since_ms: float = math.inf
     data_wait: bool = False
 
 
@@ -92,49 +108,3 @@ def test_of_a_sweep_and_a_refresh_that_are_both_due_the_sweep_is_done() -> None:
     assert scheduler.wait_ms(U, REFRESH_MS - 1) == 1
     assert scheduler.capture(U, REFRESH_MS) is Kind.REFRESH
     assert scheduler.capture(U, 500) is Kind.SWEEP
-
-
-class RoundRobin:
-    """A policy over all units of a worker (MECHANISMS C3): while no data wait, the one whose last capture is oldest
-    captures, and none applies while one of them has something to capture. Implements Policy.
-    """
-
-    kind = Kind.SWEEP
-
-    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
-        if any(one.data_wait for one in units.values()):
-            return 2.0
-        candidates = [name for name, one in units.items() if one.batches]
-        chosen = min(candidates, key=lambda name: units[name].captured_ms, default=None)
-        return 0.0 if chosen == unit else 2.0
-
-    def applies(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
-        return not any(one.batches for one in units.values())
-
-    def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
-        """The times that count are the units' own."""
-
-    def forget(self, unit: str) -> None:
-        """Nothing is remembered."""
-
-
-def test_a_policy_that_chooses_among_the_units_of_a_worker_is_one_like_any_other() -> None:
-    policy: Policy = RoundRobin()
-    scheduler = Scheduler([policy])
-    units = {name: Unit(captured_ms=at) for name, at in (("a", 30.0), ("b", 10.0), ("c", 20.0))}
-
-    def chosen() -> list[str]:
-        for name, unit in units.items():
-            scheduler.join(name, unit)
-        return [name for name in units if scheduler.capture(name, 40) is not None]
-
-    assert chosen() == ["b"]
-    units["b"] = replace(units["b"], captured_ms=40.0)
-    assert chosen() == ["c"]
-    assert not scheduler.applies("a", 40)
-    units["a"] = replace(units["a"], data_wait=True)
-    assert chosen() == []
-    scheduler.leave("c")
-    del units["c"]
-    units["a"] = replace(units["a"], data_wait=False)
-    assert chosen() == ["a"]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from services.worker.checkpoint.policies.policy import Kind, Sight
+from services.worker.checkpoint.policies.policy import Kind, Sight, Stateless
 
 REFRESH_MS = 100
 MIN_BATCHES = 4
@@ -59,7 +59,7 @@ class Refreshing:
             self._written.update(keys)
 
 
-class Refresh:
+class Refresh(Stateless):
     """Implements Policy."""
 
     kind = Kind.REFRESH
@@ -72,10 +72,6 @@ class Refresh:
         elapsed_ms = now_ms - sight.captured_ms
         wait_ms = self._of(unit).wait_ms(sight.batches, elapsed_ms, sight.changed)
         return wait_ms if wait_ms < math.inf and sight.followed else math.inf
-
-    def applies(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
-        """As runs come."""
-        return True
 
     def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
         self._of(unit).captured(keys, kind is Kind.SWEEP)

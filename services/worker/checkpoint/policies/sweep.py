@@ -7,22 +7,16 @@ captures in its turn, so a sweep goes from the sinks to the sources.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
-from services.worker.checkpoint.policies.policy import Kind, Sight
+from services.worker.checkpoint.policies.policy import REST_MS, Sight, Stateless
 
 PATIENCE = 4
 """After so many intervals a unit captures whether its output was trimmed or not, so that acks and trimming continue."""
-REST_MS = 8_000
-"""A unit that has done only empty batches captures at this interval: they are few, quickly done again, and leave
-little to trim. A sweep every 500 ms through units without data was half of what a worker at rest used, one
-every 2 s a fifth."""
 
 
-class Sweep:
+class Sweep(Stateless):
     """Implements Policy."""
-
-    kind = Kind.SWEEP
 
     def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
         """A unit that has ended captures at once."""
@@ -37,13 +31,3 @@ class Sweep:
         else:
             limit_ms = (1 if sight.sinkmost or sight.output_trimmed else PATIENCE) * interval_ms
         return max(0.0, limit_ms - (now_ms - sight.swept_ms))
-
-    def applies(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> bool:
-        """As runs come."""
-        return True
-
-    def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
-        """The times that count are the unit's own."""
-
-    def forget(self, unit: str) -> None:
-        """Nothing is remembered."""

@@ -1,0 +1,28 @@
+"""The checkpoint policies by the name that a job file gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from services.worker.checkpoint.policies.aligned import Aligned
+from services.worker.checkpoint.policies.idle_minmax import IdleMinMax
+from services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
+from services.worker.checkpoint.policies.individual import Individual
+from services.worker.checkpoint.policies.policy import Policy
+from services.worker.checkpoint.policies.refresh import Refresh
+from services.worker.checkpoint.policies.sweep import Sweep
+from services.worker.checkpoint.policies.synchronous import Synchronous
+from services.worker.checkpoint.policies.whole_worker import WholeWorker
+
+DEFAULT = "sweep"
+
+POLICIES: Mapping[str, Callable[[], tuple[Policy, ...]]] = {
+    DEFAULT: lambda: (Sweep(), Refresh()),
+    "synchronous": lambda: (Synchronous(),),
+    "individual": lambda: (Individual(),),
+    "aligned": lambda: (Aligned(),),
+    IdleMinMax.name: lambda: (IdleMinMax(),),
+    IdleRoundRobin.name: lambda: (IdleRoundRobin(),),
+    WholeWorker.name: lambda: (WholeWorker(),),
+}
+"""Under `sweep` a unit with a suspended copy also captures between two sweeps; the others alone say when."""

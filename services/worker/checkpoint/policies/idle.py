@@ -1,0 +1,111 @@
+"""Captures and pastes while the worker is idle, one at a time; the policies differ in which one comes next.
+
+Source: MECHANISMS C3 and C4. A worker is idle while no batch of any unit is ready. Its capture queue (c-q) holds the
+units that have something to capture, whose former run is valid, and whose backup has confirmed that run. A minimum and
+a maximum interval bound what idle time decides: a worker that is never idle, or a backup that never confirms, stops no
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from services.worker.checkpoint.policies.policy import Sight, Stateless, rest_ms
+
+LOOK_MS = 5.0
+"""How long a change of other units may go unnoticed while this one has something to capture or to paste."""
+CONFIRM_MS = 50.0
+"""The same for a confirmation, which comes with a heartbeat."""
+
+Units = Mapping[str, Sight]
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The next checkpoint work of the worker: this unit captures."""
+
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paste:
+    """The next checkpoint work of the worker: it pastes the oldest message of this sender."""
+
+    sender: str
+
+
+class Idle(Stateless):
+    """What the policies on idle time share."""
+
+    name = ""
+
+    def choose(self, units: Units, now_ms: float) -> Capture | Paste | None:
+        """What an idle worker does now."""
+        raise NotImplementedError
+
+    def wait_ms(self, unit: str, units: Units, now_ms: float) -> float:
+        """A unit that has ended, or was not captured for the maximum interval, does not wait for idle time."""
+        sight = units[unit]
+        if sight.batches == 0:
+            return math.inf
+        if any(one.capturing for one in units.values()):
+            return LOOK_MS
+        left_ms = sight.max_interval_ms - (now_ms - sight.captured_ms)
+        if sight.ended or left_ms <= 0.0:
+            return 0.0
+        least_ms = _least_ms(sight, now_ms)
+        if least_ms > 0.0:
+            return min(least_ms, left_ms)
+        if not sight.confirmed:
+            return min(CONFIRM_MS, left_ms)
+        if not idle(units) or self.choose(units, now_ms) != Capture(unit):
+            return min(LOOK_MS, left_ms)
+        return 0.0
+
+    def applies(self, unit: str, units: Units, now_ms: float) -> bool:
+        """The oldest message of its sender, if that paste is the worker's choice or has waited for too long."""
+        sight = units[unit]
+        if sight.waiting_since_ms == math.inf:
+            return True  # nothing of it can be applied now
+        if oldest(self.pastes(units)).get(sight.primary) != unit:
+            return False
+        if now_ms - sight.waiting_since_ms >= sight.max_interval_ms:
+            return True
+        chosen = idle(units) and self.choose(units, now_ms) == Paste(sight.primary)
+        return chosen and not any(one.capturing for one in units.values())
+
+    def queue(self, units: Units, now_ms: float) -> list[str]:
+        """c-q: the units that can be captured now."""
+        return [name for name, one in self._own(units) if _queued(one, now_ms)]
+
+    def pastes(self, units: Units) -> dict[str, Sight]:
+        """The units here with a message that can be pasted now."""
+        return {name: one for name, one in self._own(units) if one.waiting_since_ms < math.inf}
+
+    def _own(self, units: Units) -> Iterator[tuple[str, Sight]]:
+        return ((name, one) for name, one in units.items() if one.policy == self.name)
+
+
+def idle(units: Units) -> bool:
+    """No data wait at this worker, whichever policy their job has."""
+    return not any(one.data_wait for one in units.values())
+
+
+def oldest(pastes: Units) -> dict[str, str]:
+    """By sender, the unit whose message waits longest: a backup obeys the order in which its peer captured."""
+    found: dict[str, str] = {}
+    for name, one in sorted(pastes.items(), key=lambda item: (item[1].waiting_since_ms, item[0])):
+        found.setdefault(one.primary, name)
+    return found
+
+
+def _queued(sight: Sight, now_ms: float) -> bool:
+    ready = sight.leads and sight.batches > 0 and sight.resting and sight.confirmed
+    return ready and _least_ms(sight, now_ms) == 0.0
+
+
+def _least_ms(sight: Sight, now_ms: float) -> float:
+    """How long the minimum interval, or rest, still lasts."""
+    return max(0.0, sight.min_interval_ms - (now_ms - sight.captured_ms), rest_ms(sight, now_ms))

@@ -1,0 +1,17 @@
+"""All units of a worker capture at the same ticks of one timer: one of the two baselines that sweeps are compared with.
+
+Source: MECHANISMS S4. Each unit captures in its own turn, so the captures of a tick lie one turn of the loop apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.worker.checkpoint.policies.policy import Sight, Stateless, tick_wait_ms
+
+
+class Synchronous(Stateless):
+    """Implements Policy."""
+
+    def wait_ms(self, unit: str, units: Mapping[str, Sight], now_ms: float) -> float:
+        return tick_wait_ms(units[unit], now_ms)

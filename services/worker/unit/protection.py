@@ -1,0 +1,102 @@
+"""What a failure of the leader's worker would cost one unit, as the copy here knows it.
+
+Source: MECHANISMS C3 and C5. What the leader has processed since its newest valid capture would be repeated, and what
+the backup has not applied yet would be applied first. The other copies are known by their heartbeats.
+"""
+
+from __future__ import annotations
+
+from services.worker.core.load import Load
+from services.worker.core.spent import Spent
+from services.worker.host.job import JobView
+from services.worker.host.presence import NOTHING_HEARD, Heard
+from services.worker.host.surroundings import Surroundings
+
+
+class Protection:
+    """Of one copy. A unit whose other copy processes, too, has nothing to repeat."""
+
+    def __init__(self, job: JobView, unit: str, spent: Spent, around: Surroundings, now_ms: float) -> None:
+        self._job, self._unit, self._key = job, unit, job.key(unit)
+        self._spent, self._presence, self._clock_ms = spent, around.presence, around.clock_ms
+        self._load = Load(now_ms, spent.process_ms)
+        self._captured_ms = self._saved_ms = spent.process_ms
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def captured(self) -> None:
+        """A capture begins."""
+        self._captured_ms = self._spent.process_ms
+
+    def saved(self) -> None:
+        """That capture is valid."""
+        self._saved_ms = self._captured_ms
+
+    def passed(self) -> None:
+        """Another copy's marker is valid, and this copy is as far."""
+        self._captured_ms = self._saved_ms = self._spent.process_ms
+
+    # -- as the leader ------------------------------------------------------------------------------------------------
+
+    @property
+    def replay_ms(self) -> float:
+        """Time spent on batches since the newest valid capture began: what the backup would repeat."""
+        return self._spent.process_ms - self._saved_ms if self._repeats else 0.0
+
+    @property
+    def gain_ms(self) -> float:
+        """Time spent on batches since the newest capture began."""
+        return self._spent.process_ms - self._captured_ms if self._repeats else 0.0
+
+    @property
+    def load(self) -> float:
+        """Share of a CPU that the unit's batches take here."""
+        return self._load.of(self._clock_ms(), self._spent.process_ms) if self._repeats else 0.0
+
+    @property
+    def backup(self) -> str:
+        """The worker that takes over; empty: whichever restores the unit from its checkpoint log."""
+        copy = self._job.backup(self._unit)
+        return "" if copy is None else copy.worker
+
+    def confirmed(self, batch: int) -> bool:
+        """Whether the backup is as far as the marker for this batch; true if there is none that follows."""
+        return not self._job.followed(self._unit) or self._of_backup.batch >= batch
+
+    def paste_ms(self, capture_ms: float) -> float:
+        """What applying a run takes at the backup, or this before it has said so; 0 where nobody applies any."""
+        if not self._job.followed(self._unit):
+            return 0.0
+        heard_ms = self._of_backup.paste_ms
+        return capture_ms if heard_ms is None else heard_ms
+
+    # -- as the backup ------------------------------------------------------------------------------------------------
+
+    @property
+    def primary(self) -> str:
+        """The worker that leads the unit."""
+        copy = self._job.leader(self._unit)
+        return "" if copy is None else copy.worker
+
+    @property
+    def led_load(self) -> float:
+        """The same as `load`, of the leader."""
+        copy = self._job.leader(self._unit)
+        heard = NOTHING_HEARD if copy is None else self._presence.heard(self._key, copy, self._clock_ms())
+        return 0.0 if heard.load is None or not self._repeats else heard.load
+
+    @property
+    def led_replay_ms(self) -> float:
+        """The same as `replay_ms`, about: the leader's load since its newest marker came."""
+        since_ms = self._spent.marked_ms
+        return 0.0 if since_ms is None else self.led_load * max(0.0, self._clock_ms() - since_ms)
+
+    @property
+    def _of_backup(self) -> Heard:
+        copy = self._job.backup(self._unit)
+        return NOTHING_HEARD if copy is None else self._presence.heard(self._key, copy, self._clock_ms())
+
+    @property
+    def _repeats(self) -> bool:
+        copy = self._job.backup(self._unit)
+        return copy is None or not copy.flags.process
