@@ -65,7 +65,7 @@ def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
     cluster.broker.untrim()
-    found: list[str] = list(cluster.images.wrong)
+    found: list[str] = [*cluster.images.wrong, *cluster.captures.wrong]
     for checker in (
         _assignments,
         _stopped,

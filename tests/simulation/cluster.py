@@ -12,6 +12,7 @@ from schemas.heartbeats import At, Exit, encode
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import PositionGone, WorkerUnfit
 from tests.simulation.broker import Broker
+from tests.simulation.captures import Captures
 from tests.simulation.engine import SharedNotes
 from tests.simulation.hosts import DriverProcess, HostProcess, WorkerProcess
 from tests.simulation.images import Images
@@ -71,7 +72,7 @@ class Cluster:
         self.held: dict[str, list[Feed]] = {}
         self.deadly: dict[str, int] = {}
         self.healed_us: int | None = None
-        self.images = Images()
+        self.images, self.captures = Images(), Captures()
         self._zones, self._drivers = workers, drivers
         self.notes = SharedNotes()
         self._starts = 0
@@ -101,7 +102,7 @@ class Cluster:
             incarnation = own.partition("/")[2]
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
-                self._slots, self.images, self.deadly,
+                self._slots, self.images, self.captures, self.deadly,
             )  # fmt: skip
         elif role in self._drivers:
             incarnation = own.partition("/")[2]

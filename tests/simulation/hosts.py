@@ -18,6 +18,7 @@ from services.kernel.state.image import MemoryImage
 from services.spark.host import HOSTS, Host
 from services.worker.process.loop import Worker
 from tests.simulation.broker import Broker
+from tests.simulation.captures import Captures
 from tests.simulation.engine import FakeEngine, SharedNotes
 from tests.simulation.images import Images
 from tests.simulation.jobs import STRICT
@@ -148,9 +149,10 @@ class WorkerProcess(HostProcess):
         zone: str,
         slots: int,
         images: Images,
+        captures: Captures,
         deadly: Mapping[str, int],
     ) -> None:
-        self._slots, self._images, self._deadly = slots, images, deadly
+        self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
         self.dies: Callable[[At], None] = lambda at: None
         self._version = f"{('lenient', STRICT)[int(own[-1]) % 2]}-{name}"
         self.worker: Worker | None = None
@@ -183,6 +185,7 @@ class WorkerProcess(HostProcess):
             return MAX_IDLE_US
         self.worker.doing.turned()
         self._images.look(self.own, self.worker)
+        self._captures.look(self.own, self.worker)
         wait_us = (self.worker.next_deadline - self.clock_ms()) * 1000
         return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))
 

@@ -335,6 +335,21 @@ def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str
     }
 
 
+def draw_checkpoints(random: Random, tolerance: Mapping[str, Any], policies: Sequence[str]) -> dict[str, Any]:
+    """A checkpoint policy that a job with these schemes may have, and its settings."""
+    policy = random.choice(policies)
+    schemes = {tolerance["default"]["scheme"], *(one["scheme"] for one in tolerance["units"].values())}
+    if policy == "idle-minmax" and schemes & {"active-standby", "active-replication"}:
+        policy = "idle-roundrobin"
+    return {
+        "policy": policy,
+        "interval_ms": random.choice((50, 100, 300, 500)),
+        "min_interval_ms": random.choice((0, 20, 100, 200)),
+        "max_interval_ms": random.choice((200, 500, 2_000)),
+        "every_batches": random.choice((1, 2, 5, 10)),
+    }
+
+
 def draw_feed(random: Random, job: DrawnJob, until_ms: int) -> list[Feed]:
     """What the user appends until then: mostly steady, skewed, some of it late or broken."""
     feed = []

@@ -79,6 +79,13 @@ from tests.simulation.cut_mutants import (
     read_on_after_a_gap,
 )
 from tests.simulation.names import kind_of
+from tests.simulation.policy_mutants import (
+    aligned_elsewhere,
+    aligned_without_holding,
+    batches_during_a_whole_checkpoint,
+    minimum_interval_ignored,
+    two_captures_at_once,
+)
 from tests.simulation.spark_mutants import (
     batch_committed_twice,
     checkpoint_forgotten,
@@ -1020,6 +1027,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(cuts_trimmed_to_an_own_estimate, "cut trim", 5, "trimmed", run_ms=1_500),
     Mutant(last_commit_trimmed, "commit trim", 0, "spark-trimmed"),
     Mutant(read_on_after_a_gap, "not cut", 29, "outrun"),
+    Mutant(aligned_elsewhere, "aligned", 2, "aligned", run_ms=1_500),
+    Mutant(aligned_without_holding, "aligned", 7, "aligned", run_ms=1_500),
+    Mutant(two_captures_at_once, "captures", 17, "idle-captures"),
+    Mutant(minimum_interval_ignored, "interval", 8, "idle-captures", run_ms=1_500),
+    Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
 )
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)

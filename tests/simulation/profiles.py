@@ -21,6 +21,7 @@ class Profile:
     are gone before they were cut count as lost. trims: the cut log is trimmed while the job runs. patient: units wait
     long for their worker to come back. raises: every job has an operator whose code raises. versions: in two versions,
     of which each worker has one; what of it leaves goes to users alone. A copy may then stop and say so.
+    policies: the job's checkpoint policy is one of these; empty: sweep.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -41,9 +42,12 @@ class Profile:
     patient: bool = False
     raises: bool = False
     versions: bool = False
+    policies: tuple[str, ...] = ()
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
+
+_POLICIES = ("synchronous", "individual", "aligned", "idle-minmax", "idle-roundrobin", "whole-worker")
 
 _ANYTHING = (
     "crash", "crash-at", "strike", "lag", "stall", "slow", "stuck-loop", "hung", "lost-heartbeats", "late-heartbeats",
@@ -151,6 +155,15 @@ PROFILES: Mapping[str, Profile] = {
         raises=True,
         versions=True,
     ),
+    "policies": Profile({"strike": 2, "lag": 2}, ("totals", "windows", "join", "filter"), policies=_POLICIES),
+    "aligned": Profile({"lag": 4}, ("totals", "windows"), policies=("aligned",)),
+    "idle-captures": Profile(
+        {"lag": 2},
+        ("totals", "windows", "join"),
+        ("passive-hot", "hybrid", "passive-cold", "none"),
+        policies=("idle-minmax", "idle-roundrobin"),
+    ),
+    "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.simulation.faults import Fault, Roles, draw_faults
-from tests.simulation.jobs import DrawnJob, Feed, draw_feed, draw_job
+from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
 from tests.simulation.profiles import PROFILES
 
 FIRST_FAULT_MS = 300
@@ -48,6 +48,10 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
             source["on_data_loss"] = "continue"
     if drawn_under.trims:
         job.spec.update(keep_cuts=False, replay_horizon_s=Random(f"{seed_}/horizon").choice((0, 0, 0.1, 1)))
+    if drawn_under.policies:
+        job.spec["fault_tolerance"]["checkpoint"] = draw_checkpoints(
+            Random(f"{seed_}/policy"), job.spec["fault_tolerance"], drawn_under.policies
+        )
     if drawn_under.patient:
         job.spec["fault_tolerance"]["fail_stop_timeout_s"] = PATIENT_S
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}

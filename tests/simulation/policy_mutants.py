@@ -1,0 +1,41 @@
+"""Deliberate bugs of checkpoint policies. None loses a row: what they break is what a policy promises."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from unittest import mock
+
+from services.worker.checkpoint.policies import aligned
+from services.worker.checkpoint.policies.aligned import Aligned
+from services.worker.checkpoint.policies.policy import Sight
+from services.worker.checkpoint.policies.whole_worker import WholeWorker
+from services.worker.unit.checkpoints import Checkpoints
+
+
+def aligned_elsewhere() -> AbstractContextManager[object]:
+    """A unit captures after batch n + 1, 2n + 1, ... and not after n, 2n, ..."""
+
+    def due(sight: Sight) -> bool:
+        return sight.batch % sight.every_batches == 1 % sight.every_batches and sight.captured_batch < sight.batch
+
+    return mock.patch.object(aligned, "_due", due)
+
+
+def aligned_without_holding() -> AbstractContextManager[object]:
+    """The next batch does not wait for the capture: what is captured then is the state after another one."""
+    return mock.patch.object(Aligned, "holds", return_value=False)
+
+
+def two_captures_at_once() -> AbstractContextManager[object]:
+    """A capture begins while another one of the worker is written."""
+    return mock.patch.object(Checkpoints, "capturing", property(lambda self: False))
+
+
+def minimum_interval_ignored() -> AbstractContextManager[object]:
+    """A unit is captured again as soon as its worker is idle."""
+    return mock.patch.object(Checkpoints, "min_interval_ms", property(lambda self: 0))
+
+
+def batches_during_a_whole_checkpoint() -> AbstractContextManager[object]:
+    """Units of a worker that is checkpointed as one continue while the others are captured."""
+    return mock.patch.object(WholeWorker, "holds", return_value=False)
