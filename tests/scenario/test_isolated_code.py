@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +56,24 @@ def test_a_crash_costs_no_row_and_none_is_doubled(made: MemoryCluster) -> None:
     assert [row["key"] for row in made.rows("obeyed")] == [*keys[:11], "exits", *keys[11:]]
     (crash,) = happened(made, "code-crashed")
     assert "obeyed-0 ended with status 3, in batch" in crash
+
+
+@pytest.mark.parametrize("made", ["always"], indirect=True)
+def test_a_process_that_ends_at_rest_is_replaced_before_the_next_batch(made: MemoryCluster) -> None:
+    def runs() -> str | None:
+        return made.rows("obeyed")[-1]["note"]
+
+    made.feed("in", [{"key": "pid", "n": 1}])
+    made.until(lambda: len(made.rows("obeyed")) == 1)
+    first = runs()
+    os.kill(int(first or 0), signal.SIGKILL)
+    made.until(lambda: len(happened(made, "code-crashed")) == 1)
+    made.turn(100)
+    assert happened(made, "code-crashed") == ["the process of the code of obeyed-0 ended while it rested"]
+    made.feed("in", [{"key": "pid", "n": 2}])
+    made.until(lambda: len(made.rows("obeyed")) == 2)
+    assert runs() != first
+    assert len(happened(made, "code-crashed")) == 1
 
 
 @pytest.mark.parametrize("made", ["always"], indirect=True)

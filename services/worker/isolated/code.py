@@ -6,6 +6,7 @@ with a new process. A batch that ends three processes in a row fails the copy, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -25,6 +26,8 @@ from services.worker.isolated.task import IsolatedTask
 
 T = TypeVar("T")
 
+LOOK_MS = 1_000.0
+"""Between two looks whether a process that rests has ended."""
 MOST_CRASHES = 3
 """So many in a row at the same batch are no chance."""
 
@@ -53,6 +56,7 @@ class IsolatedCode:
             for task in tasks
         }
         self._at, self._count, self._last = ("", 0), 0, ""
+        self._look_ms = -math.inf
 
     @property
     def pids(self) -> dict[str, int]:
@@ -89,6 +93,15 @@ class IsolatedCode:
             return catalogue.build(operator, inputs, tables)
         crashed, done = partial(self._crashed, tables.task), partial(self._done, tables.task)
         return IsolatedTask(operator, inputs[0], tables, process, self._patience_s, crashed, done)
+
+    def ended(self, now_ms: float) -> CodeCrashed | None:
+        """A process has ended at rest, as by the kernel for want of memory. To be asked in the turns of a copy whose
+        code is loaded: its standby is to be ready, and its next batch not to wait."""
+        if not self._processes or now_ms < self._look_ms:
+            return None
+        self._look_ms = now_ms + LOOK_MS
+        names = (name for name, process in self._processes.items() if process.pid is None)
+        return next((CodeCrashed(f"the process of the code of {name} ended while it rested") for name in names), None)
 
     def close(self) -> None:
         """The copy is over."""

@@ -127,6 +127,9 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False
+        if ended := self._code.ended(now_ms):
+            self._failed(ended)
+            return False
         self._receiving.look_back(running, now_ms)
         due = running.turns.due(now_ms)
         if not due and self._takeover is None:
