@@ -31,6 +31,7 @@ from services.log.protocol import At
 from services.planning.checking import Describe
 from services.planning.loading import load
 from services.planning.plan import make_plan
+from services.worker.isolated.code_process import Isolation
 from services.worker.process.loop import Worker
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class MemoryCluster:
             image=lambda _: MemoryImage(),
             deliveries=Delayed(self._delivery_turns) if self._delivery_turns else Inline(),
             restores=Inline(),
+            isolation=Isolation(),
             spans=spans,
         )
         self.workers[name] = worker

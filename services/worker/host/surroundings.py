@@ -33,7 +33,7 @@ class Surroundings:
 
     checkpoints: says when the units here capture and apply. presence: says whether units elsewhere run.
 
-    isolation: what holds for code in processes of its own.
+    isolation: what holds for code in processes of its own; None: there are none.
 
     read_decisions(done): calls done once `assignments` has been read to its present end.
     """
@@ -58,4 +58,4 @@ class Surroundings:
     read_decisions: Callable[[Callable[[], None]], None]
     happened: Callable[[Event], None]
     refusals: Refusals
-    isolation: Isolation
+    isolation: Isolation | None

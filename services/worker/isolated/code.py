@@ -40,16 +40,18 @@ class IsolatedCode:
     """Of one copy, for its life. Without a task that asks for a process, nothing here does anything.
 
     Args:
+        rules: None: no task gets a process.
         cold: the unit at hand has not done a batch in this worker yet.
         records: of the users' topics that make up a batch, for people; blocks.
     """
 
     def __init__(
-        self, layout: UnitLayout, rules: Isolation, cold: Callable[[], bool], records: Callable[[int], str]
+        self, layout: UnitLayout, rules: Isolation | None, cold: Callable[[], bool], records: Callable[[int], str]
     ) -> None:
-        self._rules, self._cold, self._records = rules, cold, records
+        tasks = [] if rules is None else [task for task in layout.tasks if _isolated(task.operator)]
+        self._rules = rules = rules or Isolation()
+        self._cold, self._records = cold, records
         allow = None if rules.allow is None else list(rules.allow)
-        tasks = [task for task in layout.tasks if _isolated(task.operator)]
         self._planned = {task.name: dict(task.operator.fields) for task in tasks}
         self._processes = {
             task.name: CodeProcess(Open(task.operator, dict(task.input_fields[0]), task.name, allow), rules)

@@ -15,6 +15,7 @@ from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import RowCodec
 from services.kernel.operators.operator import BatchContext, Outcome
+from services.kernel.operators.raises import NOTHING
 from services.kernel.state.table import Table, Tables
 from services.worker.isolated.code_process import CodeEnded, CodeProcess, Patience, error_of
 from services.worker.isolated.messages import Batch, Done, Found, Get, More, Opened, Page, Raised, Scan
@@ -52,7 +53,7 @@ class IsolatedTask:
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         """Raises what `crashed` gives, and whatever the task raises there."""
         (rows,) = inputs
-        if not rows.height and context.watermark <= context.watermark_before:
+        if not rows.height and context.watermark <= context.watermark_before and context.raised in (None, NOTHING):
             return Outcome(self._nothing)
         try:
             outcome = self._exchange(rows, context)

@@ -60,7 +60,7 @@ class Worker:
         versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
         doing: what the loop is at, for its parent.
-        isolation: what holds for code in processes of its own.
+        isolation: what holds for code in processes of its own; None: there are none, all code runs here.
         spans: of batches; None: nobody wants them.
         watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
 
@@ -119,7 +119,7 @@ class Worker:
             read_decisions=self._read_decisions,
             happened=publish,
             refusals=self.refusals,
-            isolation=isolation or Isolation(),
+            isolation=isolation,
         )
         self._jobs: dict[str, JobView] = {}
         self._progress_readers: dict[str, ProgressReader] = {}

@@ -18,14 +18,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from schemas.cuts import END_WATERMARK, NO_WATERMARK
+from schemas.cuts import END_WATERMARK, NO_WATERMARK, RaisedRows, TaskRaised
 from schemas.plans import OperatorPlan, UnitPlan
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import RowCodec
-from services.kernel.errors import InvalidRecord, Retriable
+from services.kernel.errors import Divergence, InvalidRecord, Retriable
 from services.kernel.operators import catalogue
 from services.kernel.operators.operator import BatchContext, Operator, Outcome
 from services.kernel.operators.python import output_fields
+from services.kernel.operators.raises import NOTHING
 from services.kernel.operators.user_code import CodeUnavailable
 from services.kernel.plans.layout import TaskLayout, UnitLayout
 from services.kernel.state.image import MemoryImage
@@ -67,11 +68,13 @@ class Harness:
         self.store = StateStore(self._image, self._names)
         self._operator: Operator = self._build(self._plan, [FIELDS], self.store.of_task(TASK))
 
-    def run(self, rows: Sequence[tuple[Any, ...]], watermark: int | None = None) -> Outcome:
-        """rows: (key, n), at times 1, 2, ..."""
+    def run(
+        self, rows: Sequence[tuple[Any, ...]], watermark: int | None = None, raised: TaskRaised | None = None
+    ) -> Outcome:
+        """rows: (key, n), at times 1, 2, ... raised: where the cut log says that the code raises."""
         before, self.watermark = self.watermark, self.watermark if watermark is None else watermark
         frame = pl.DataFrame([(*row, at) for at, row in enumerate(rows, 1)], stream_schema(FIELDS), orient="row")
-        outcome = self._operator.on_batch([frame], BatchContext(self.batch + 1, before, self.watermark))
+        outcome = self._operator.on_batch([frame], BatchContext(self.batch + 1, before, self.watermark, raised))
         self.batch += 1
         return outcome
 
@@ -134,15 +137,28 @@ def test_rows_dead_letters_and_state_are_those_of_code_in_the_worker(
     started: Callable[..., IsolatedCode], seed: int, key: tuple[str, ...]
 ) -> None:
     plan = planned("Tally", key=key)
-    here, there = Harness(plan), Harness(plan, started(plan).build)
+    here, there, told = Harness(plan), Harness(plan, started(plan).build), Harness(plan, started(plan).build)
     codec = RowCodec(stream_schema(plan.fields))
     for number, (rows, watermark) in enumerate(made_batches(seed)):
-        one, other = here.run(rows, watermark), there.run(rows, watermark)
-        assert codec.encode(one.rows) == codec.encode(other.rows)
-        assert one.refused == other.refused
+        one = here.run(rows, watermark)
+        for other in (there.run(rows, watermark), told.run(rows, watermark, one.raised or NOTHING)):
+            assert codec.encode(one.rows) == codec.encode(other.rows)
+            assert (one.refused, one.raised) == (other.refused, other.raised)
         if number % 7 == 6:
-            assert here.checkpoint() == there.checkpoint()
-    assert here.checkpoint() == there.checkpoint()
+            assert here.checkpoint() == there.checkpoint() == told.checkpoint()
+    assert here.checkpoint() == there.checkpoint() == told.checkpoint()
+
+
+@pytest.mark.parametrize("rows", [[("a", 1), ("b", -1)], []])
+def test_where_the_cut_log_says_otherwise_it_says_so_in_the_same_words(
+    started: Callable[..., IsolatedCode], rows: list[tuple[str, int]]
+) -> None:
+    plan, said = planned("Tally"), list[str]()
+    for one in (Harness(plan), Harness(plan, started(plan).build)):
+        with pytest.raises(Divergence) as caught:
+            one.run(rows, raised=TaskRaised((RaisedRows(0, 1, 0),), ("because",)))
+        said.append(str(caught.value))
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize(("on_error", "error"), [("fail", InvalidRecord), ("retry", Retriable)])
@@ -183,6 +199,14 @@ def test_a_table_of_many_pages_is_read(started: Callable[..., IsolatedCode]) -> 
 def test_an_operator_without_isolation_is_the_catalogue_s() -> None:
     plan = planned("Tally", isolation="none")
     code = IsolatedCode(layout_of(plan), PATIENT, lambda: False, str)
+    code.start()
+    assert code.pids == {}
+    assert type(Harness(plan, code.build)._operator) is type(Harness(plan)._operator)
+
+
+def test_without_rules_such_as_in_try_all_code_runs_here() -> None:
+    plan = planned("Tally")
+    code = IsolatedCode(layout_of(plan), None, lambda: False, str)
     code.start()
     assert code.pids == {}
     assert type(Harness(plan, code.build)._operator) is type(Harness(plan)._operator)
