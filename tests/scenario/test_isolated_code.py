@@ -60,19 +60,19 @@ def test_a_crash_costs_no_row_and_none_is_doubled(made: MemoryCluster) -> None:
 
 @pytest.mark.parametrize("made", ["always"], indirect=True)
 def test_a_process_that_ends_at_rest_is_replaced_before_the_next_batch(made: MemoryCluster) -> None:
-    def runs() -> str | None:
-        return made.rows("obeyed")[-1]["note"]
+    def pid() -> int:
+        return int(made.rows("obeyed")[-1]["note"])
 
     made.feed("in", [{"key": "pid", "n": 1}])
     made.until(lambda: len(made.rows("obeyed")) == 1)
-    first = runs()
-    os.kill(int(first or 0), signal.SIGKILL)
+    first = pid()
+    os.kill(first, signal.SIGKILL)
     made.until(lambda: len(happened(made, "code-crashed")) == 1)
     made.turn(100)
     assert happened(made, "code-crashed") == ["the process of the code of obeyed-0 ended while it rested"]
     made.feed("in", [{"key": "pid", "n": 2}])
     made.until(lambda: len(made.rows("obeyed")) == 2)
-    assert runs() != first
+    assert pid() != first
     assert len(happened(made, "code-crashed")) == 1
 
 
