@@ -45,6 +45,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     Also `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for statistics.
     position: the batch of the delivered position that was committed then, or a later one: no later reader finds less.
     raised: the last batch up to b in which the unit's code raised, as the cut log says (schemas/cuts.py, Raised).
+    kept: bytes of frames up to b that a reader had not acknowledged then, by readers, of a job that bounds them.
     """
 
     id: Id
@@ -62,6 +63,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     ended: bool = False
     position: Count = 0
     raised: Count = 0
+    kept: dict[str, Count] = {}
 
 
 KEYS = "keys"

@@ -141,7 +141,8 @@ class JobSpec(JobPart):
     """How long cuts are kept for `holdfast replay`, while the job runs. The user's topics must keep their records for
     as long; submitting warns when they keep less."""
     retain_bytes: Annotated[Whole, Field(ge=1024 * 1024)] | None = None
-    """Limit of what the job's intermediate topics hold; null: none."""
+    """While so many bytes lie between the job's units that a reader has not acknowledged with a checkpoint, the sources
+    begin no batch: records wait in the user's topics. What was cut before comes on top; null: no limit."""
 
     def as_plain(self) -> dict[str, Any]:
         """Plain data with every default filled in: what a plan carries and JSON can hold."""

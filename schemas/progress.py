@@ -21,7 +21,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     which), with `|` and an operator whose watermark waits for other sources, too; then, after `>` each, the operators
     that let only some of the records pass. step_ms: the longest that checkpoint work kept the unit from its batches,
     since the record before; step_cpu_ms: the most CPU time that one such step took. ended: the unit has processed its
-    end and its marker is valid.
+    end and its marker is valid. retained: bytes of its frames that a reader has not acknowledged, of a job that bounds
+    them.
     """
 
     unit: str
@@ -37,6 +38,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     step_cpu_ms: float = 0.0
     ended: bool = False
     late_dropped: dict[str, int] = {}
+    retained: Count = 0
 
 
 _decoder = Strict(msgspec.json.Decoder(Progress).decode)

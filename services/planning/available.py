@@ -39,7 +39,6 @@ _NO_EFFECT = (
     "fault_tolerance.recovery_time_ms",
     "fault_tolerance.weights",
     "fault_tolerance.cool_down_s",
-    "retain_bytes",
 )
 """Settings that nobody reads."""
 

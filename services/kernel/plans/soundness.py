@@ -125,7 +125,8 @@ def _of_settings(plan: Plan) -> Iterator[str]:
             return
     if any(not isinstance(source, dict) for source in sources.values()):
         yield "a source is no object"
-    numbers = {name: plan.spec.get(name) for name in ("max_batch_records", "max_batch_bytes", "memory_limit_mb")}
+    ours = ("max_batch_records", "max_batch_bytes", "memory_limit_mb", "retain_bytes")
+    numbers = {name: plan.spec.get(name) for name in ours}
     numbers |= {name: tolerance.get(name) for name in ("misses", "fail_stop_timeout_s")}
     numbers["checkpoint.interval_ms"] = (tolerance.get("checkpoint") or {}).get("interval_ms")
     for name, value in numbers.items():

@@ -6,7 +6,7 @@ Source: PROTOCOL 6. The order of the steps is in core/checkpointing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemas.checkpoints import Marker, Position, encode
 from schemas.cuts import CutsSnapshot
@@ -46,6 +46,7 @@ class Moment:
     ended: bool
     position: int = 0
     raised: int = 0
+    kept: dict[str, int] = field(default_factory=dict)
 
 
 class LogWriter:
@@ -177,6 +178,7 @@ class LogWriter:
             ended=moment.ended,
             position=moment.position,
             raised=moment.raised,
+            kept=moment.kept,
         )
         record = encode(marker)
         self._spent.appended(len(record))

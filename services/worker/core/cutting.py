@@ -6,8 +6,7 @@ Source: PROTOCOL 3. To change the rhythm of batches, change the reasons in `due`
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 IDLE_CUT_MS = 500
@@ -18,6 +17,8 @@ MAX_LEAD_BYTES = 32 * 1024 * 1024
 """How far a task's cuts may be ahead of the slowest unit of the job: the rest waits in the user's topic."""
 LOOK_MS = 2.0
 """How often one that is too far ahead looks whether the others have come nearer."""
+FULL_LOOK_MS = 20.0
+"""How often it is looked whether the data topics have room again: a checkpoint makes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class Sight:
     source task has cut; slowest: the lowest batch that a unit of the job has processed. records, bytes: waiting, uncut.
     last_ms: when its last cut was read back; stirred_ms: when the last cut of the job that brings records was, or the
     copy became the leader. settled: nothing waits for time. at_end: the drain's end offsets are reached by what waits.
-    grown: partitions are to join. deciding: a proposal has not been read back.
+    grown: partitions are to join. deciding: a proposal has not been read back. full: the job's data topics hold as much
+    as it allows, so that no batch may begin; one that another task has begun is finished, or nobody could process it.
     """
 
     batch: int
@@ -55,28 +57,11 @@ class Sight:
     at_end: bool = False
     grown: bool = False
     lead: int = 0
+    full: bool = False
 
     @property
     def too_far_ahead(self) -> bool:
         return self.batch - self.slowest >= MAX_LEAD_BATCHES or self.lead >= MAX_LEAD_BYTES
-
-
-@dataclass(slots=True)
-class Lead:
-    """How many bytes a task has cut that not every unit of the job has processed."""
-
-    bytes: int = 0
-    _cuts: deque[tuple[int, int]] = field(default_factory=deque)
-
-    def cut(self, batch: int, size: int) -> None:
-        self._cuts.append((batch, size))
-        self.bytes += size
-
-    def behind(self, slowest: int) -> int:
-        """The bytes in batches after `slowest`, the last that every unit has processed."""
-        while self._cuts and self._cuts[0][0] <= slowest:
-            self.bytes -= self._cuts.popleft()[1]
-        return self.bytes
 
 
 class Reason(Enum):
@@ -105,6 +90,8 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
     since_ms = sight.now_ms - sight.last_ms
     if sight.newest > sight.batch:
         return Reason.BEHIND
+    if sight.full:
+        return None
     if sight.at_end:
         return Reason.END
     if sight.grown:
@@ -122,6 +109,8 @@ def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
         return math.inf
     if sight.too_far_ahead:
         return LOOK_MS
+    if sight.full:
+        return FULL_LOOK_MS
     if sight.grown:
         return 0.0
     limit = rhythm.interval_ms if sight.records else idle_cut_ms(sight)

@@ -33,7 +33,7 @@ def _position(partition: Partition, progress: Progress | None, batch: int) -> in
 
 
 def later(a: Progress, b: Progress) -> Progress:
-    """The maximum of two readings of one unit's progress."""
+    """The maximum of two readings of one unit's progress, of which b is the newer one."""
     acked = a if a.acked >= b.acked else b
     done = a if a.processed >= b.processed else b
     return Progress(
@@ -48,4 +48,5 @@ def later(a: Progress, b: Progress) -> Progress:
         lost=done.lost,
         ended=a.ended or b.ended,
         late_dropped=done.late_dropped,
+        retained=b.retained if b.processed >= a.processed else a.retained,
     )

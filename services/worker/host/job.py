@@ -20,6 +20,7 @@ from services.kernel.plans.layout import UnitLayout, below, directly_above, read
 from services.log.protocol import Chunk
 from services.worker.core.counting import Counting
 from services.worker.core.cutting import Rhythm
+from services.worker.core.retained import Bound
 from services.worker.core.trimming import later
 from services.worker.host.presence import Presence
 
@@ -64,8 +65,8 @@ class JobView:
     skipped: records of its own topics that somebody has decided to pass over. counting: whose progress holds its
     sources back.
 
-    number: of the generation, in its frames. rhythm, checkpoint: as the plan says. spans: of its batches;
-    None: nobody wants any.
+    number: of the generation, in its frames. rhythm, checkpoint, bound: as the plan says. spans: of its batches; None:
+    nobody wants any.
     """
 
     plan: Plan
@@ -80,6 +81,7 @@ class JobView:
     skipped: Skipped = field(default_factory=dict)
     counting: Counting = field(default_factory=lambda: Counting({}))
     spans: Spans | None = None
+    bound: Bound = field(default_factory=lambda: Bound(None))
 
     @classmethod
     def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
@@ -95,6 +97,7 @@ class JobView:
             _rhythm(plan),
             CheckpointTerms.of(plan),
             counting=Counting(below(layouts)),
+            bound=Bound(plan.spec.get("retain_bytes")),
         )
 
     def key(self, unit: str) -> str:

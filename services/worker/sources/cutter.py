@@ -21,8 +21,9 @@ from services.kernel.errors import TopicChanged, Unreachable
 from services.kernel.logs.cuts import of_plan
 from services.kernel.plans.layout import UnitLayout
 from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.core.cutting import REST_AFTER_MS, Lead, Sight, due, wait_ms
+from services.worker.core.cutting import REST_AFTER_MS, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
+from services.worker.core.lead import Lead
 from services.worker.core.restarts import Restarts
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -105,7 +106,8 @@ class Cutter:
     @property
     def waits(self) -> str:
         """What is missing."""
-        return gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
+        absent = gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
+        return "; ".join(filter(None, (absent, self._job.bound.waits if self.feeds else "")))
 
     def is_read(self, topic: str, id: str) -> bool:
         """Whether this is the topic that the job reads under that name, as far as anybody knows."""
@@ -213,6 +215,7 @@ class Cutter:
             at_end=ends is not None and not held and feed.at_end(ends),
             grown=not held and bool(self._joining(feed, ends, now_ms)),
             lead=self._leads[feed.task.name].behind(slowest),
+            full=self._job.bound.reached(self._job.progress.values(), now_ms),
         )
 
     def _joining(self, feed: Feed, ends: Mapping[int, int] | None, now_ms: float) -> tuple[Range, ...]:

@@ -13,11 +13,13 @@ from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.unit import Sent
 from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Appender, Delivered
+from services.worker.core.retained import Retained
 from services.worker.core.spent import Spent
 
 
 class Outbox:
     """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy.
+    retained: counts them; None: the job has no bound.
 
     done: how many batches were acknowledged as a whole so far. activating: the next frame is the first since `send` is
     on, and its way to the broker and back is timed.
@@ -32,7 +34,9 @@ class Outbox:
         max_frame_bytes: int,
         spent: Spent,
         clock_ms: Callable[[], float],
+        retained: Retained | None = None,
     ) -> None:
+        self.retained = retained
         self._appender, self._spent, self._clock_ms = appender, spent, clock_ms
         self.activating = True
         self._frames = Frames(layout, generation, max_frame_bytes)
@@ -45,6 +49,8 @@ class Outbox:
         """Appends every frame of a batch: one, or several parts, to each target partition."""
         for partition, frame in self._frames.encode(batch, sent, self.epoch):
             self.append(batch, partition, frame)
+            if self.retained is not None:
+                self.retained.sent(batch, partition, len(frame))
 
     def append(self, batch: int, partition: Partition, value: bytes, key: bytes | None = None) -> None:
         """Appends one record that must be acknowledged before a marker for `batch`."""

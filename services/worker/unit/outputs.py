@@ -8,13 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from schemas.checkpoints import Marker
 from schemas.dead_letters import DeadLetter
+from schemas.topics import Partition
 from services.kernel.codecs.frames import MAX_FRAME_BYTES
 from services.kernel.dataflow.unit import Produced, Sent
 from services.kernel.errors import StateCorrupted
 from services.kernel.plans.layout import UnitLayout
 from services.log.protocol import Appender
+from services.worker.core.retained import Retained
 from services.worker.core.spent import Spent
+from services.worker.host.job import JobView
 from services.worker.sinks.delivery import Batch, Delivery
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
@@ -26,7 +30,7 @@ class Outputs:
     """Of one copy. Frames wait here while `send` is off, rows while the outputs are not open; both while they are held.
 
     Args:
-        generation: the number in the frames. epoch: goes with them. spent: by the copy so far.
+        marker: with which the copy begins. epoch: goes with frames. spent: by the copy so far.
 
     sent: the last batch of which frames have left.
     """
@@ -34,14 +38,18 @@ class Outputs:
     def __init__(
         self,
         layout: UnitLayout,
-        generation: int,
+        job: JobView,
+        marker: Marker | None,
         epoch: int,
         appender: Appender,
         spent: Spent,
         clock_ms: Callable[[], float],
     ) -> None:
         self._delivers = layout.unit.delivers
-        self._outbox = Outbox(layout, generation, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms)
+        counting = _retained(job, layout) if job.bound.set else None
+        self._outbox = Outbox(layout, job.number, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms, counting)
+        self._progress = job.progress
+        self.adopt(marker)
         self._kept = Kept()
         self._delivery: Delivery | None = None
         self._held = False
@@ -69,9 +77,23 @@ class Outputs:
         elif self._delivers:
             self._kept.rows.append(made)
 
-    def send_kept(self) -> None:
-        """`send` is on: what was kept goes first."""
+    def adopt(self, marker: Marker | None) -> None:
+        """What another copy sent up to the last valid marker is as the marker says."""
+        if self._outbox.retained is not None and marker is not None:
+            self._outbox.retained.adopt(marker.b, marker.kept)
+
+    @property
+    def retained(self) -> dict[str, int]:
+        """Bytes of frames that readers have not acknowledged, by readers; empty where the job has no bound."""
+        return {} if self._outbox.retained is None else self._outbox.retained.kept(self._progress)
+
+    def send_kept(self, marker: Marker | None) -> None:
+        """`send` is on: what was kept since the last valid marker goes first."""
         self._outbox.activating = True
+        self.adopt(marker)
+        self._send_kept()
+
+    def _send_kept(self) -> None:
         while self._kept.sent and not self._held:
             self._send(*self._kept.sent.popleft())
 
@@ -87,7 +109,8 @@ class Outputs:
         """What was held leaves, frames if `send` is on. Raises StateCorrupted: see `deliver_by`."""
         self._held = False
         if send:
-            self.send_kept()
+            self._outbox.activating = True
+            self._send_kept()
         if self._opened is not None:
             opened, self._opened = self._opened, None
             self.deliver_by(*opened)
@@ -184,3 +207,8 @@ class Outputs:
         """No more rows will come: those that wait need not wait longer."""
         if self._delivery is not None:
             self._delivery.hurry()
+
+
+def _retained(job: JobView, layout: UnitLayout) -> Retained:
+    written = {Partition(out.topic, at) for task in layout.tasks for out in task.outputs for at in out.targets}
+    return Retained({partition: job.readers.get(partition, ()) for partition in written})

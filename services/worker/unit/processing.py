@@ -145,6 +145,7 @@ class Processing:
         self._spent.edges.restore(marker.counts)
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
         self._intake.skip(marker)
+        self._outputs.adopt(marker)
 
     @property
     def watermarks(self) -> dict[str, int]:

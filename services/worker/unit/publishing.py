@@ -39,16 +39,18 @@ class ProgressPublisher:
         self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
         self._last_ms = around.clock_ms()
         self._batch = -1
+        self._kept: dict[str, int] = {}
 
     @property
     def due_ms(self) -> float:
-        """When to publish: never, if the last batch has been published."""
-        return math.inf if self._batch >= self._processing.batch else self._last_ms + PROGRESS_MS
+        """When to publish: never, if the last batch has been published, and what readers have not acknowledged."""
+        published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
+        return math.inf if published else self._last_ms + PROGRESS_MS
 
     def publish(self, now_ms: float) -> None:
         """Publishes what the leader has done."""
         progress = self.progress()
-        self._last_ms, self._batch = now_ms, progress.processed
+        self._last_ms, self._batch, self._kept = now_ms, progress.processed, self._outputs.retained
         self._append(progress)
         self._steps.restart()
 
@@ -75,6 +77,7 @@ class ProgressPublisher:
             step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
             ended=self._checkpoints.finished,
             late_dropped=done.late_dropped,
+            retained=sum(self._outputs.retained.values()),
         )
 
     def _needed(self, marker: Marker) -> tuple[Position, ...]:

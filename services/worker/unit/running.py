@@ -55,16 +55,15 @@ class Running:
         self.job, self.layout, self.flags, self._around = job, layout, flags, around
         self._spent, self._key = spent, job.key(layout.unit.name)
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
-        self.outputs = Outputs(layout, job.number, epoch, around.appender, spent, around.clock_ms)
+        self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around.appender, spent, around.clock_ms)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
         self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job, build)
-        unit, done = layout.unit.name, self._processing
-        self.began, now, refuse = self.batch, around.clock_ms(), self._refuse_checkpoint
+        unit, done, refuse, now = layout.unit.name, self._processing, self._refuse_checkpoint, around.clock_ms()
+        self.began, self._steps = self.batch, Steps(around.clock_ms, around.cpu_ms)
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
         self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self.commits)
         self._cuts = Cuts(self, job, self.intake, around)
-        steps = self._steps = Steps(around.clock_ms, around.cpu_ms)
-        self._publisher = ProgressPublisher(job, unit, around, done, self.checkpoints, self.outputs, steps)
+        self._publisher = ProgressPublisher(job, unit, around, done, self.checkpoints, self.outputs, self._steps)
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self.turns = Turns(self._tasks(), self._watched())
         self.raising.place(epoch, flags)
@@ -161,7 +160,7 @@ class Running:
         if flags.process and not before.process:
             self.checkpoints.checkpointer.activate(self.batch)
         if flags.send and not before.send:
-            self.outputs.send_kept()
+            self.outputs.send_kept(self.marker)
 
     def deliver_by(self, delivery: Delivery) -> None:
         """Its outputs are open. Raises StateCorrupted if their position lies before one that a valid marker names."""
@@ -299,6 +298,7 @@ class Running:
             ended=self.ended,
             position=self.outputs.position,
             raised=self.raising.followed,
+            kept=self.outputs.retained,
         )
 
     def _trim_due(self, now_ms: float) -> float:

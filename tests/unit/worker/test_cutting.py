@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 
 from services.worker.core.cutting import (
+    FULL_LOOK_MS,
     IDLE_CUT_MS,
     LOOK_MS,
     MAX_LEAD_BATCHES,
     MAX_LEAD_BYTES,
     REST_AFTER_MS,
     REST_CUT_MS,
-    Lead,
     Reason,
     Rhythm,
     Sight,
     due,
     wait_ms,
 )
+from services.worker.core.lead import Lead
 
 RHYTHM = Rhythm(interval_ms=10, max_records=100, max_bytes=10_000)
 QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, now_ms=1003)
@@ -43,6 +44,10 @@ QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, no
         ({"records": 100, "batch": 5 + MAX_LEAD_BATCHES, "newest": 5 + MAX_LEAD_BATCHES}, None),
         ({"records": 100, "newest": 6, "lead": MAX_LEAD_BYTES}, None),
         ({"records": 100, "lead": MAX_LEAD_BYTES - 1}, Reason.FULL),
+        ({"records": 100, "full": True}, None),
+        ({"at_end": True, "full": True}, None),
+        ({"now_ms": 1500, "full": True}, None),
+        ({"newest": 6, "full": True}, Reason.BEHIND),
     ],
 )
 def test_when_a_cut_is_due(change: dict[str, float], expected: Reason | None) -> None:
@@ -53,6 +58,7 @@ def test_how_long_until_time_alone_makes_a_cut_due() -> None:
     assert wait_ms(QUIET, RHYTHM) == 497
     assert wait_ms(replace(QUIET, records=1), RHYTHM) == 7
     assert wait_ms(replace(QUIET, now_ms=9999), RHYTHM) == 0
+    assert wait_ms(replace(QUIET, records=1, full=True), RHYTHM) == FULL_LOOK_MS
 
 
 @pytest.mark.parametrize(

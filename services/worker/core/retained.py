@@ -1,0 +1,91 @@
+"""Bytes of frames that lie in a job's data topics for readers that have not acknowledged them, and their bound.
+
+Source: PROTOCOL 7, docs/decisions/0072. The leader of each unit counts what it has sent and publishes the sum with its
+progress; a source task begins no batch while the units together have as much as `retain_bytes` allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from schemas.progress import Progress
+from schemas.topics import Partition
+from services.worker.core.lead import Lead
+
+LONG_MS = 2_000.0
+"""A job that is held back for so long says so; for less, a checkpoint of its readers was on its way."""
+
+
+class Retained:
+    """Of one unit. A partition counts until the last of its readers has acknowledged the batch.
+
+    Args:
+        readers: by partition that the unit writes to.
+        kept: as the marker of batch `batch` says, with which the copy begins.
+    """
+
+    def __init__(
+        self, readers: Mapping[Partition, tuple[str, ...]], batch: int = 0, kept: Mapping[str, int] | None = None
+    ) -> None:
+        self._names = {partition: "+".join(units) for partition, units in readers.items() if units}
+        self._units = {"+".join(units): units for units in readers.values() if units}
+        self._leads = {name: Lead() for name in self._units}
+        self.adopt(batch, kept or {})
+
+    def sent(self, batch: int, partition: Partition, size: int) -> None:
+        if name := self._names.get(partition):
+            self._leads[name].cut(batch, size)
+
+    def adopt(self, batch: int, kept: Mapping[str, int]) -> None:
+        """Up to this batch another copy has sent: a marker says how much of it counts."""
+        for name, lead in self._leads.items():
+            lead.adopt(batch, kept.get(name, 0))
+
+    def kept(self, progress: Mapping[str, Progress]) -> dict[str, int]:
+        """What counts, by readers: for a marker."""
+        found = {name: lead.behind(self._acked(name, progress)) for name, lead in self._leads.items()}
+        return {name: size for name, size in found.items() if size}
+
+    def bytes(self, progress: Mapping[str, Progress]) -> int:
+        return sum(self.kept(progress).values())
+
+    def _acked(self, name: str, progress: Mapping[str, Progress]) -> int:
+        known = (progress.get(unit) for unit in self._units[name])
+        return min(0 if one is None else one.acked for one in known)
+
+
+class Bound:
+    """Of one job: whether its sources may begin a batch. limit: bytes; None: always.
+
+    waits: which units a job is waiting for that is held back for long; or empty.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._since_ms = math.inf
+        self.waits = ""
+
+    @property
+    def set(self) -> bool:
+        return self._limit is not None
+
+    def reached(self, progress: Iterable[Progress], now_ms: float) -> bool:
+        """Units that have ended send nothing more, and publish nothing."""
+        if self._limit is None:
+            return False
+        known = [one for one in progress if not one.ended]
+        if sum(one.retained for one in known) < self._limit:
+            self._since_ms, self.waits = math.inf, ""
+            return False
+        self._since_ms = min(self._since_ms, now_ms)
+        if now_ms - self._since_ms >= LONG_MS:
+            self.waits = self._why(known)
+        return True
+
+    def _why(self, known: Iterable[Progress]) -> str:
+        slowest = min(known, key=lambda one: (one.acked, one.unit))
+        return (
+            f"no batch begins: the data topics hold retain_bytes ({self._limit}) that are not acknowledged, the least "
+            f"by {slowest.unit}"
+        )
