@@ -20,6 +20,7 @@ SEGMENT_BYTES = 16 * 1024 * 1024
 CUT_SEGMENT_BYTES = 4 * 1024 * 1024
 """Of the cut log, of which an hour of a busy job is 100 MB: a trim frees whole segments."""
 KEPT_LETTERS_BYTES = 1024**3
+KEPT_EVENTS_BYTES = 256 * 1024**2
 ROLLS_PER_S, SHORTEST_ROLL_MS = 4, 1_000
 """New segments that frames, and checkpoints, of a job may ask of the broker, and the least time between two of one
 partition. Measured: one takes the broker 3.5 ms of CPU, and an append that waits for it the longer."""
@@ -123,15 +124,16 @@ class ClusterTopics:
     def events(self) -> str:
         return f"{self.prefix}.events"
 
-    def specs(self) -> list[TopicSpec]:
+    def specs(self, keep_events_ms: int = 7 * _DAYS_MS, keep_events_bytes: int = KEPT_EVENTS_BYTES) -> list[TopicSpec]:
         """Every cluster topic with the settings it is created with."""
+        events = _for_a_while(keep_events_ms) | {"retention.bytes": str(keep_events_bytes)}
         return [
             TopicSpec(self.submit, 1, _decided()),
             TopicSpec(self.plans, 1, _decided()),
             TopicSpec(self.status, 1, _latest()),
             TopicSpec(self.assignments, 1, _decided()),  # with snapshots: a late reader begins at one near the end
             TopicSpec(self.heartbeats, 1, _for_a_while(10 * _MINUTES_MS)),
-            TopicSpec(self.events, 1, _for_a_while(7 * _DAYS_MS)),
+            TopicSpec(self.events, 1, events | {"segment.bytes": str(_eighth(keep_events_bytes))}),
         ]
 
     def job(self, job: str, generation: str) -> JobTopics:

@@ -71,6 +71,7 @@ async def run(settings: ControllerSettings) -> int:
         allow=settings.allow,
         durability=durability,
         safe_s=settings.trim_after_s or None,
+        kept=settings.keep_ended_jobs,
     )
     kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
     assigned = Partition(topics.assignments, 0)

@@ -78,7 +78,7 @@ class Conductor:
         versions: of the libraries that plans pin.
         allow: modules that Python operators may come from.
         snapshot_every: records of `jobs.plans` and `jobs.submit` between two snapshots. safe_s: age of a snapshot that
-            both are trimmed to; None: they never are.
+            both are trimmed to; None: they never are. kept: jobs that are over and still listed.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class Conductor:
         durability: Durability | None = None,
         snapshot_every: int = EVERY,
         safe_s: float | None = None,
+        kept: int | None = None,
     ) -> None:
         self.core, self.cluster = core, cluster
         self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
@@ -101,7 +102,7 @@ class Conductor:
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
         self._looked_ms = time_ms()
-        self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s)
+        self.rooting = Rooting(core.name, cluster, snapshot_every, safe_s, kept)
         self._rooted_ms = 0
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 

@@ -24,12 +24,20 @@ class Rooting:
 
     Args:
         every: records of both logs between two snapshots. safe_s: age of a snapshot that is trimmed to; None: none is.
+        kept: jobs that are over and kept; None: KEPT_OVER.
 
     differs: places of snapshots that say something else than the logs, until they are published.
     """
 
-    def __init__(self, name: str, topics: ClusterTopics, every: int = EVERY, safe_s: float | None = None) -> None:
-        self._name, self._topics = name, topics
+    def __init__(
+        self,
+        name: str,
+        topics: ClusterTopics,
+        every: int = EVERY,
+        safe_s: float | None = None,
+        kept: int | None = None,
+    ) -> None:
+        self._name, self._topics, self._kept = name, topics, kept
         self._pace = Pace(name, every, MANY)
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
         self.jobs, self.submissions = Jobs(), Submissions()
@@ -82,7 +90,7 @@ class Rooting:
         """What to append to `jobs.plans` now."""
         known, read = self.jobs.known(), self.jobs.next + self.submissions.next
         submit = self.submissions.decided(known, self.jobs.admitted.retired)
-        if not self._retiring and (retired := self.jobs.to_retire(submit)) is not None:
+        if not self._retiring and (retired := self.jobs.to_retire(submit, self._kept)) is not None:
             self._retiring = True
             return Retirement(retired, self._name, now_ms)
         if not self._pace.due(read, self.jobs.snapshotted, len(self.jobs)):

@@ -31,6 +31,7 @@ class ControllerSettings(LogSettings, MetricsSettings):
         le=7 * 86_400,
         description="age at which snapshots of assignments and jobs take the place of the records below; 0: never",
     )
+    keep_ended_jobs: int = Field(50, ge=1, le=1000, description="jobs that are over and still listed, the newest ones")
 
     @property
     def allow(self) -> list[str]:

@@ -78,6 +78,11 @@ class Decisions:
         """Records of a job's own topics that a person has skipped."""
         return self._admitted.skipped(generation)
 
+    def over(self, generation: str) -> bool:
+        """Its job has ended, as far as was read."""
+        ended = self._admitted.ended(generation) is not None
+        return ended or (self.caught_up and self._admitted.retired.has(generation))
+
     def named(self) -> dict[str, Named]:
         """The copies that are to be here, by unit: their plans are known, and their jobs have not ended."""
         mine = (self._identity.worker, self._identity.incarnation)

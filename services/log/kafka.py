@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import EarliestSpec, LatestSpec, OffsetSpec, TimestampSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
@@ -80,6 +80,7 @@ _TORN = (
 _NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _UNANSWERED = (KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_CONTROLLER)
 _LEAST_S = 0.1
+_SET = AlterConfigOpType.SET
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 _T = TypeVar("_T")
 _Asked = dict[TopicPartition, Future[Any]]
@@ -149,6 +150,14 @@ class KafkaLog:
     def config(self, topic: str) -> dict[str, str]:
         """Every setting, also those at their default; empty if there is no such topic."""
         return self._follow(lambda left_s: self._config(topic, left_s))
+
+    def configure(self, topics: Iterable[TopicSpec]) -> None:
+        """Raises Retriable, as when the user of the cluster may not change settings."""
+        for spec in topics:
+            present = self.config(spec.name)
+            differ = {name: value for name, value in spec.config.items() if present.get(name) != value}
+            if differ:
+                self._follow(lambda left_s, name=spec.name, new=differ: self._alter(name, new, left_s))  # type: ignore[misc]
 
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
         """A time after the last record gives the end, as it was before the time was asked for."""
@@ -251,6 +260,12 @@ class KafkaLog:
         if not found:
             raise Moved(f"describe {topic}: it exists, but its settings are not listed")
         return found
+
+    def _alter(self, topic: str, config: Mapping[str, str], left_s: float) -> None:
+        entries = [ConfigEntry(name, value, incremental_operation=_SET) for name, value in config.items()]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        asked = self._admin.incremental_alter_configs([resource], request_timeout=left_s)
+        self._answer(f"configure {topic}", answers.all_of("configure", [resource], asked)[resource])
 
     def _metadata(self, timeout_s: float = ANSWER_S) -> dict[str, Any]:
         """A broker's metadata of all topics; metadata without any broker is no answer."""

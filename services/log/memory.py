@@ -54,6 +54,9 @@ class _Gap(MemoryMessage):
     __slots__ = ()
 
 
+NOTHING = _Gap(-1, 0, None, None, None)
+
+
 @dataclass(slots=True)
 class _Stored:
     """One partition: messages[i] has offset start + i."""
@@ -124,6 +127,10 @@ class MemoryLog:
 
     def config(self, topic: str) -> dict[str, str]:
         return dict(self._configs.get(topic, {}))
+
+    def configure(self, topics: Iterable[TopicSpec]) -> None:
+        for spec in topics:
+            self._configs[spec.name] |= spec.config
 
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
         return {partition: _offset(self.led(partition), at) for partition in partitions}

@@ -182,6 +182,10 @@ class Log(Protocol):
         """Settings of a topic; empty if who was asked knows of none of that name, which may be old news."""
         ...
 
+    def configure(self, topics: Iterable[TopicSpec]) -> None:
+        """Changes those settings of topics that are named and not as they say; the others stay."""
+        ...
+
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
         """One for each partition, never negative. A time after the last record gives the end."""
         ...

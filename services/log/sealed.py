@@ -118,6 +118,9 @@ class SealedLog:
     def config(self, topic: str) -> dict[str, str]:
         return self._log.config(topic)
 
+    def configure(self, topics: Iterable[TopicSpec]) -> None:
+        self._log.configure(topics)
+
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
         return self._log.offsets(partitions, at)
 

@@ -41,7 +41,7 @@ def start_detached(settings: Settings, workers: int) -> Cluster:
 
 def _start(settings: Settings, workers: int, log: Path, writing: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "services.node.daemon", "--workers", str(workers), "--answer", str(writing)]
-    with open_log(log) as output:
+    with open_log(log, settings.log_limits) as output:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -34,7 +34,10 @@ class Lineup:
 
     def controller(self) -> Member:
         name = self._naming.name("controller")
-        own = {"HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s)}
+        own = {
+            "HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s),
+            "HOLDFAST_KEEP_ENDED_JOBS": str(self._settings.keep_ended_jobs),
+        }
         return self._member(name, "services.controller", lambda run: {**own, "HOLDFAST_CONTROLLER": f"{name}-{run}"})
 
     def recovery(self, number: int) -> Member:
@@ -55,6 +58,8 @@ class Lineup:
             "HOLDFAST_MEMORY_MB": str(self._settings.memory_mb),
             "HOLDFAST_LEAVE_S": str(self._settings.leave_s),
             "HOLDFAST_STATE_DIR": str(self.state_dir),
+            "HOLDFAST_STATE_CACHE_MB": str(self._settings.state_cache_mb),
+            "HOLDFAST_STATE_BUFFER_MB": str(self._settings.state_buffer_mb),
             **self._of_hosts,
         }
         return self._member(name, "services.worker", lambda run: {**own, "HOLDFAST_INCARNATION": run})
@@ -79,6 +84,7 @@ class Lineup:
             "HOLDFAST_SPARK_MEMORY": self._settings.spark_memory,
             "HOLDFAST_SPARK_EXECUTOR_MEMORY": self._settings.spark_executor_memory,
             "HOLDFAST_SPARK_CORES": str(self._settings.spark_cores),
+            "HOLDFAST_SPARK_KEEP_BATCHES": str(self._settings.spark_keep_batches),
             **self._of_hosts,
         }
         return self._member(name, "services.spark", lambda run: {**own, "HOLDFAST_INCARNATION": run})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -11,7 +9,8 @@ from pathlib import Path
 
 from schemas.heartbeats import At
 from services.node.lifeline import Lifeline, lifeline
-from services.node.processes import LOG_BYTES, Child, dying_status, service_command
+from services.node.log_limits import LogLimits
+from services.node.processes import LIMITS, Child, dying_status, service_command
 from services.node.restarts import Restarts
 
 STOP_S = 10.0
@@ -35,6 +34,7 @@ class Member:
         environment: of each run, given the run's name.
         new_run: names a run, given the former one's name; of a worker its incarnation.
         ended: called at once, from another thread, whenever a run ends.
+        limits: of its log.
     """
 
     def __init__(
@@ -46,8 +46,9 @@ class Member:
         environment: Callable[[str], Mapping[str, str]],
         new_run: Callable[[str], str],
         ended: Ended,
+        limits: LogLimits = LIMITS,
     ) -> None:
-        self.name, self.log = name, log
+        self.name, self.log, self._limits = name, log, limits
         self._command = service_command(module)
         self._environment, self._new_run, self._ended = environment, new_run, ended
         self._restarts = Restarts()
@@ -91,6 +92,7 @@ class Member:
             environment={**ENVIRONMENT, **self._environment(run), **(line.variable if line else {})},
             on_exit=lambda child: self._ended(self, run, child.wait()),
             keep_open=line.descriptors if line else (),
+            limits=self._limits,
         )
         if line is not None and dying is not None:
             self._lines = {run: line}
@@ -123,15 +125,6 @@ class Member:
             self._child.stop(self.stop_s, self.ends_by)
 
     def bound_log(self) -> None:
-        """Renames the log when it is full; the process continues in the same file, which it appends to.
-
-        Where there is no room for two, what it has said is dropped. Raises OSError.
-        """
-        if self.log is None or not self.log.exists() or self.log.stat().st_size <= LOG_BYTES:
-            return
-        aside = self.log.with_name(self.log.name + ".1")
-        try:
-            shutil.copyfile(self.log, aside)
-        except OSError:
-            aside.unlink(missing_ok=True)
-        os.truncate(self.log, 0)
+        """Puts the log aside when it is full. Raises OSError."""
+        if self.log is not None:
+            self._limits.bound(self.log)

@@ -13,8 +13,10 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from services.node.log_limits import LogLimits
+
 TETHER = Path(__file__).with_name("tether.py")
-LOG_BYTES = 16 * 1024 * 1024
+LIMITS = LogLimits()
 
 # The parent-death signal fires when the *thread* that forked ends, not the process. So one thread forks for all, and
 # lives as long as the process does.
@@ -37,6 +39,7 @@ class Child:
         directory: Path | None = None,
         on_exit: Callable[[Child], None] | None = None,
         keep_open: Sequence[int] = (),
+        limits: LogLimits = LIMITS,
     ) -> None:
         """Start `command`, its output appended to `log`, or None: to ours; `environment` is laid over our own.
 
@@ -48,7 +51,7 @@ class Child:
         self._on_exit = on_exit
         self._ended = threading.Event()
         self._reaping = threading.Lock()
-        self._process = _forking.submit(_start, self.command, log, environment, directory, keep_open).result()
+        self._process = _forking.submit(_start, self.command, log, environment, directory, keep_open, limits).result()
         threading.Thread(target=self._await_end, name=f"exit of {self.pid}", daemon=True).start()
 
     @property
@@ -144,8 +147,9 @@ def _start(
     environment: Mapping[str, str] | None,
     directory: Path | None,
     keep_open: Sequence[int],
+    limits: LogLimits,
 ) -> subprocess.Popen[bytes]:
-    with nullcontext() if log is None else open_log(log) as output:
+    with nullcontext() if log is None else open_log(log, limits) as output:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
@@ -158,15 +162,15 @@ def _start(
         )
 
 
-def open_log(log: Path) -> BinaryIO:
+def open_log(log: Path, limits: LogLimits = LIMITS) -> BinaryIO:
     """The log file to append to, for its owner's eyes alone; a full one is renamed first.
 
     If no file can be made, the lines are dropped.
     """
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if log.exists() and log.stat().st_size > LOG_BYTES:
-            log.replace(log.with_name(log.name + ".1"))
+        if limits.exceeded(log):
+            limits.put_aside(log)
         return os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
     except OSError:
         return open(os.devnull, "ab")

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from services.controller.settings import ControllerSettings
 from services.log.client_settings import CLIENT_PREFIX, client_settings, is_secret
 from services.log.log_settings import LogSettings
+from services.node.log_limits import MIB, LogLimits
 from services.node.metrics_ports import MOST
 from services.spark.settings import SparkSettings
 from services.worker.process.settings import WorkerSettings
@@ -119,6 +120,19 @@ class Settings(LogSettings):
         description="workers send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the "
         "like say where to",
     )
+    keep_ended_jobs: int = Field(50, ge=1, le=1000, description="jobs that are over and still listed, the newest ones")
+    keep_events_s: float = Field(
+        7 * 86_400.0, ge=60, le=366 * 86_400, description="how long events are kept, also of a topic that is there"
+    )
+    keep_events_mb: int = Field(256, ge=1, le=1024 * 1024, description="the oldest events go when there are more, MiB")
+    log_file_mb: int = Field(16, ge=1, le=4096, description="size at which a process's log is renamed, MiB")
+    log_files: int = Field(1, ge=0, le=100, description="former logs kept of each process, besides the present one")
+    state_cache_mb: int = Field(
+        64, ge=1, le=1024 * 1024, description="memory of a worker for what it has read of its images on disk, MiB"
+    )
+    state_buffer_mb: int = Field(
+        64, ge=1, le=1024 * 1024, description="memory of a worker for what is not yet in its images on disk, MiB"
+    )
     plugins: str = Field("", description="modules that operators may come from, comma separated")
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")
@@ -129,6 +143,13 @@ class Settings(LogSettings):
         le=10_000,
         description="cores that a Spark driver takes of the master's; 0: all, which leaves no standby any",
     )
+    spark_keep_batches: int = Field(
+        100, ge=2, le=100_000, description="micro-batches of a query that its checkpoint directory keeps, the newest"
+    )
+
+    @property
+    def log_limits(self) -> LogLimits:
+        return LogLimits(self.log_file_mb * MIB, self.log_files)
 
     @model_validator(mode="after")
     def _replicas_suffice(self) -> Self:

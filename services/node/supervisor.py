@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from schemas.topics import ClusterTopics
 from services.hosting.settings import new_incarnation
-from services.kernel.errors import HoldfastError
+from services.kernel.errors import HoldfastError, Retriable
 from services.log.durability import Durability
 from services.log.opening import expect_secret, open_log
 from services.log.protocol import Log
@@ -34,6 +34,7 @@ from services.node.cluster_files import AlreadyRunning, Cluster, ClusterFiles, W
 from services.node.disk import Disk, shortage
 from services.node.java import JavaMissing
 from services.node.lineup import Lineup, Own
+from services.node.log_limits import MIB
 from services.node.members import Member
 from services.node.naming import Naming, machine_name
 from services.node.notices import Notices
@@ -171,6 +172,10 @@ class Supervisor:
                 self.disk.look()
                 for member in self.members:
                     self.disk.tries(f"the log of {member.name}", member.bound_log)
+                self.disk.tries("the supervisor's log", self._bound_own_log)
+
+    def _bound_own_log(self) -> None:
+        self.settings.log_limits.bound(self.files.logs / "supervisor.log")
 
     def stop(self) -> None:
         """Workers first, the broker last."""
@@ -250,7 +255,12 @@ class Supervisor:
         if self.brokers is not None:
             self._start_brokers(self.brokers)
         log = self._log = open_log(self._servers, self.settings.cluster, "supervisor")
-        log.create(self._durability().of(self.topics.specs()))
+        specs = self.topics.specs(int(self.settings.keep_events_s * 1000), self.settings.keep_events_mb * MIB)
+        log.create(self._durability().of(specs))
+        try:
+            log.configure(spec for spec in specs if spec.name == self.topics.events)  # one that was there before, too
+        except Retriable as error:
+            say(f"HOLDFAST_KEEP_EVENTS_S and _MB have no effect on the topic that is there: {error}")
         expect_secret(log, self.topics)
         claim = Claim(self.naming, self.topics, self.address)
         known = claim.newest(log, self.settings.heartbeat_interval_ms) if self._shares_names else {}
@@ -407,7 +417,10 @@ class Supervisor:
             return {**shared, **where, **metrics, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
 
         log = self.files.logs / f"{name}.log" if self._service is None else None
-        return Member(name, module, log, environment=environment, new_run=new_incarnation, ended=self._ended)
+        limits = self.settings.log_limits
+        return Member(
+            name, module, log, environment=environment, new_run=new_incarnation, ended=self._ended, limits=limits
+        )
 
     def zone_of(self, worker: Member) -> str:
         return self.naming.zone(int(worker.name.rpartition("-")[2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 
@@ -11,6 +12,7 @@ from services.hosting.identity import Identity
 from services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from services.log.service_log import close_service_log, open_service_log
 from services.spark.host import HOSTS, Host
+from services.spark.leftovers import Leftovers
 from services.spark.session import open_session
 from services.spark.settings import SparkSettings
 from services.spark.spark_engine import Session, SparkEngine, SparkRoom
@@ -25,6 +27,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings, settings.driver)
     scratch = settings.spark_dir / "scratch" / settings.driver
+    shutil.rmtree(scratch, ignore_errors=True)  # of earlier incarnations
     session = Session(lambda: open_session(settings, settings.driver, scratch))
     told = threading.Event()
     room = SparkRoom(
@@ -52,7 +55,13 @@ def main() -> int:
         time_ms=time_ms,
         wait=wait,
     )
-    return serve(host, host.turn, settings, log, ending, host.costs)
+    leftovers = Leftovers(settings.spark_dir, host.over)
+
+    def turn() -> None:
+        host.turn()
+        leftovers.look(clock_ms())
+
+    return serve(host, turn, settings, log, ending, host.costs)
 
 
 if __name__ == "__main__":

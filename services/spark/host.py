@@ -114,6 +114,10 @@ class Host:
         """Everything that was decided before its start was read."""
         return self._decisions.caught_up
 
+    def over(self, generation: str) -> bool:
+        """Its job has ended, as far as was read."""
+        return self._decisions.over(generation)
+
     @property
     def decided(self) -> int:
         """Offset of the last assignment that was read."""

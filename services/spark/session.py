@@ -36,6 +36,7 @@ def open_session(settings: SparkSettings, name: str, scratch: Path, *, briefly: 
         "spark.sql.shuffle.partitions": settings.spark_shuffle_partitions or cores,
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": True,
+        "spark.sql.streaming.minBatchesToRetain": settings.spark_keep_batches,
         "spark.sql.execution.arrow.pyspark.enabled": True,
         "spark.driver.memory": settings.spark_memory,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

@@ -19,6 +19,9 @@ class SparkSettings(HostSettings):
     spark_executor_memory: str = Field("1g", description="memory of each executor, with a master")
     spark_cores: int = Field(0, ge=0, le=10_000, description="cores taken of the master's; 0: all")
     spark_shuffle_partitions: int = Field(0, ge=0, le=10_000, description="0: one for each core of this machine")
+    spark_keep_batches: int = Field(
+        100, ge=2, le=100_000, description="micro-batches of a query that its checkpoint directory keeps, the newest"
+    )
     spark_dir: Path = Field(
         Path(".holdfast/spark"), description="checkpoints of queries; for several machines a file system they share"
     )

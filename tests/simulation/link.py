@@ -174,6 +174,9 @@ class Link:
     def config(self, topic: str) -> dict[str, str]:
         return self._ask().config(topic)
 
+    def configure(self, topics: Iterable[TopicSpec]) -> None:
+        self._ask().configure(topics)
+
     def offsets(self, partitions: Iterable[Partition], at: At) -> dict[Partition, int]:
         return self._ask().offsets(partitions, at)
 

@@ -52,6 +52,7 @@ from services.recovery.core.placement.balancing import _Load
 from services.recovery.core.unit import moving, switching
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.terms import Terms
 from services.recovery.replica import Replica
 from services.worker.checkpoint import restoring
 from services.worker.checkpoint.applier import Applier
@@ -77,6 +78,7 @@ from tests.simulation.cut_mutants import (
     cuts_trimmed_too_far,
     last_commit_trimmed,
     read_on_after_a_gap,
+    rows_trimmed_too_far,
 )
 from tests.simulation.names import kind_of
 from tests.simulation.policy_mutants import (
@@ -609,7 +611,7 @@ def unsent_rows_forgotten(true: Any, self: Outputs, delivery: Delivery, known: i
 
 
 @_method(Outputs, "send_kept")
-def unsent_frames_forgotten(true: Any, self: Outputs) -> None:
+def unsent_frames_forgotten(true: Any, self: Outputs, marker: Marker | None) -> None:
     """A standby that takes over sends only what comes after."""
     self._kept.sent.clear()
 
@@ -757,9 +759,9 @@ def undecided_job_left_behind(true: Any, self: Submissions, known: Any, retired:
 
 
 @_method(Jobs, "to_retire")
-def newest_job_retired(true: Any, self: Jobs, upto: int) -> Any:
+def newest_job_retired(true: Any, self: Jobs, upto: int, most: int | None) -> Any:
     """What is retired reaches beyond what is decided."""
-    retired = true(self, upto)
+    retired = true(self, upto, most)
     return retired and structs.replace(retired, below=retired.below + 1)
 
 
@@ -801,6 +803,31 @@ def nobody_is_ever_gone(true: Any, self: Detector, worker: str, incarnation: str
 def never_in_quarantine() -> AbstractContextManager[object]:
     """A unit that ends its workers gets another one each time."""
     return mock.patch.object(Situation, "deadly", property(lambda situation: False))
+
+
+def suspects_do_not_wait() -> AbstractContextManager[object]:
+    """A unit that ended a worker by itself is given to the next one at once, whatever else the first one had."""
+    return mock.patch.object(Situation, "suspect", property(lambda situation: False))
+
+
+def given_to_any_versions() -> AbstractContextManager[object]:
+    """A unit is given to a worker whose libraries have other versions than the plan pins."""
+    return mock.patch.object(Terms, "fits", return_value=True)
+
+
+def run_with_any_versions() -> AbstractContextManager[object]:
+    """A worker with other versions takes a unit that it is given.
+
+    Recovery gives it none; run_and_given_whatever_the_versions leaves out both rules.
+    """
+    return mock.patch.object(copy, "differences", return_value="")
+
+
+@contextmanager
+def run_and_given_whatever_the_versions() -> Iterator[None]:
+    """Units are given to workers with other versions than the plan pins, and these take them."""
+    with given_to_any_versions(), run_with_any_versions():
+        yield
 
 
 @_method(Crashes, "read")
@@ -1019,6 +1046,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(never_in_quarantine, "liveness", 2, "deadly", run_ms=1_500),
     Mutant(innocent_unit_blamed, "quarantine", 2, "deadly", run_ms=1_500),
     Mutant(crashes_counted_wherever_they_were, "quarantine", 12, "deadly"),
+    Mutant(suspects_do_not_wait, "suspect", 0, "deadly"),
+    Mutant(given_to_any_versions, "failed copy", 0, "upgrades"),
+    Mutant(run_and_given_whatever_the_versions, "versions", 0, "upgrades"),
     Mutant(batch_committed_twice, "commits", 23, "spark"),
     Mutant(checkpoint_forgotten, "commits", 4, "spark"),
     Mutant(drained_without_what_arrived, "commits", 4, "spark"),
@@ -1032,7 +1062,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(two_captures_at_once, "captures", 17, "idle-captures"),
     Mutant(minimum_interval_ignored, "interval", 8, "idle-captures", run_ms=1_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
+    Mutant(rows_trimmed_too_far, "rows trim", 0, "spark-rows"),
 )
 
-EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)
+EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more, run_with_any_versions)
 """For these another rule stands in: their docstring says which, and which bug leaves out both."""

@@ -47,7 +47,7 @@ JOB = {
     "JobSpec.keep_dead_letters_s": "controller/conductor.py",
     "JobSpec.keep_dead_letters_bytes": "controller/conductor.py",
     "JobSpec.replay_horizon_s": "controller/drafting.py",
-    "JobSpec.retain_bytes": WARNED,
+    "JobSpec.retain_bytes": "worker/host/job.py tests/scenario/test_retain_bytes.py",
     "Source.topic": "planning/plan.py",
     "Source.path": "cli/trying.py",
     "Source.format": "kernel/dataflow/source_records.py",
@@ -140,7 +140,6 @@ JOB = {
 """By field of a job file: where it is read under services (or schemas), and the test of its effect."""
 
 ASKED: dict[str, tuple[str, Any]] = {
-    "JobSpec.retain_bytes": ("retain_bytes", 2**30),
     "Query.priority": ("queries.q.priority", 2),
     "Query.results": ("queries.q.results", "tentative"),
     "FaultTolerance.recovery_time_ms": ("fault_tolerance.recovery_time_ms", 100),
@@ -200,6 +199,14 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "exit_notices": "node/supervisor.py",
         "metrics_port": "node/lineup.py",
         "metrics_address": "node/lineup.py",
+        "keep_ended_jobs": "node/lineup.py",
+        "keep_events_s": "node/supervisor.py",
+        "keep_events_mb": "node/supervisor.py",
+        "log_file_mb": "node/settings.py tests/unit/node/test_log_limits.py",
+        "log_files": "node/settings.py tests/unit/node/test_log_limits.py",
+        "state_cache_mb": "node/lineup.py",
+        "state_buffer_mb": "node/lineup.py",
+        "spark_keep_batches": "node/lineup.py",
         "plugins": "node/supervisor.py",
         "spark_master": "node/lineup.py",
         "spark_memory": "node/lineup.py",
@@ -216,6 +223,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "min_insync_replicas": "controller/__main__.py",
         "heartbeat_interval_ms": "controller/__main__.py",
         "trim_after_s": "controller/__main__.py",
+        "keep_ended_jobs": "controller/__main__.py tests/unit/kernel/logs/test_jobs.py",
     },
     RecoverySettings: EVERYBODY
     | {
@@ -233,6 +241,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "leave_s": "worker/process/main.py",
         "state_dir": "worker/process/main.py",
         "traces": "worker/process/main.py tests/unit/worker/test_spans.py",
+        "state_cache_mb": "worker/process/main.py tests/unit/worker/test_rocks.py",
+        "state_buffer_mb": "worker/process/main.py tests/unit/worker/test_rocks.py",
     },
     SparkSettings: HOSTS
     | {
@@ -244,6 +254,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "spark_cores": "spark/session.py",
         "spark_shuffle_partitions": "spark/session.py",
         "spark_dir": "spark/__main__.py",
+        "spark_keep_batches": "spark/session.py",
     },
 }
 """By process and variable: where it is read under services."""

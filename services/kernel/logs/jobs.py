@@ -24,7 +24,8 @@ from services.kernel.logs.past import Past
 EVERY, MANY = 200, 100
 """Records of both logs between two snapshots, at least, and jobs from which on it is more: see `Pace`."""
 KEPT_OVER = 50
-"""Jobs that have ended or were rejected, the newest, of which plan, counts and reasons are kept."""
+"""Jobs that have ended or were rejected, the newest, of which plan, counts and reasons are kept, where no setting says
+how many."""
 KEPT_BYTES = 2 * 1024 * 1024
 """Of the records of such jobs, at most, so that snapshots stay small."""
 _RETIRED = ""
@@ -124,17 +125,17 @@ class Jobs:
         assert isinstance(retired, Retired)
         return _known(then), retired
 
-    def to_retire(self, upto: int) -> Retired | None:
-        """What to let go, where more jobs are over than are kept; None: nothing yet.
+    def to_retire(self, upto: int, most: int | None = None) -> Retired | None:
+        """What to let go, where half as many again are over as are kept; None: nothing yet.
 
-        upto: of `jobs.submit`, below which every job is decided.
+        upto: of `jobs.submit`, below which every job is decided. most: jobs that are over and kept; None: KEPT_OVER.
         """
-        known = self.known()
+        known, most = self.known(), KEPT_OVER if most is None else most
         over = [g for g in sorted(known, key=_offset, reverse=True) if known[g].over and _offset(g) < upto]
-        if len(over) <= KEPT_OVER + KEPT_OVER // 2:
+        if len(over) <= most + most // 2:
             return None
         kept, size = [g for g in known if not known[g].over and _offset(g) < upto], 0
-        for g in over[:KEPT_OVER]:
+        for g in over[:most]:
             size += known[g].bytes
             if size <= KEPT_BYTES:
                 kept.append(g)

@@ -23,7 +23,7 @@ from services.log.service_log import open_service_log
 from services.worker.process.collector import Collector
 from services.worker.process.lifeline import hold
 from services.worker.process.loop import Worker
-from services.worker.process.rocks import RocksImage
+from services.worker.process.rocks import MIB, RocksImage, RocksMemory
 from services.worker.process.settings import WorkerSettings
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def main() -> int:
     keep_private()
     root = settings.state_dir / settings.worker / settings.incarnation
     shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
+    memory = RocksMemory(settings.state_cache_mb * MIB, settings.state_buffer_mb * MIB)
     pools = deliveries, restores, asks = [
         BlockingThreads("deliveries", patience_s=settings.call_patience_s),
         BlockingThreads("restores", patience_s=settings.call_patience_s),
@@ -71,7 +72,7 @@ def main() -> int:
         clock_ms=clock_ms,
         time_ms=time_ms,
         versions=library_versions(),
-        image=lambda name: RocksImage(root / name.replace("/", "_")),
+        image=lambda name: RocksImage(root / name.replace("/", "_"), memory),
         deliveries=deliveries,
         restores=restores,
         watch=asks,

@@ -10,19 +10,41 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteBufferManager,
+    WriteOptions,
+)
 
 from schemas.checkpoints import Entry
 from services.kernel.errors import WorkerUnfit
 
-WRITE_BUFFER_BYTES = 16 * 1024 * 1024
+MIB = 1024 * 1024
+WRITE_BUFFER_BYTES = 16 * MIB
+LOG_BYTES = 256 * 1024
+"""Of what RocksDB logs for itself; then a new file begins."""
+
+
+class RocksMemory:
+    """What the images of a process take together, however many there are. cache: for what was read, with the indexes
+    of open files. buffer: for what is not on disk yet; when it is full the oldest is written."""
+
+    def __init__(self, cache_bytes: int = 64 * MIB, buffer_bytes: int = 64 * MIB) -> None:
+        self.cache = Cache(cache_bytes)
+        self.buffer_bytes = buffer_bytes
+        self.buffers = WriteBufferManager(buffer_bytes, False)
 
 
 class RocksImage:
     """Implements Image. Every method may raise WorkerUnfit: the disk is full or broken."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, memory: RocksMemory | None = None) -> None:
+        self._path, self._memory = path, memory or RocksMemory()
         with self._on_disk():
             self._open()
 
@@ -31,9 +53,17 @@ class RocksImage:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         options = Options(raw_mode=True)
         options.create_if_missing(True)
-        options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+        options.set_write_buffer_size(min(WRITE_BUFFER_BYTES, self._memory.buffer_bytes // 4))
+        options.set_write_buffer_manager(self._memory.buffers)
+        table = BlockBasedOptions()
+        table.set_block_cache(self._memory.cache)
+        table.set_cache_index_and_filter_blocks(True)
+        options.set_block_based_table_factory(table)
         options.set_max_background_jobs(1)
         options.set_keep_log_file_num(1)
+        options.set_max_log_file_size(LOG_BYTES)
+        options.set_stats_dump_period_sec(0)
+        options.set_stats_persist_period_sec(0)
         self._db = Rdict(str(self._path), options)
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]

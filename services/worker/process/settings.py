@@ -33,6 +33,12 @@ class WorkerSettings(HostSettings):
     state_dir: Path = Field(
         Path(".holdfast/state"), description="where state images lie; rebuilt from the checkpoint log"
     )
+    state_cache_mb: int = Field(
+        64, ge=1, le=1024 * 1024, description="memory for what was read of the images on disk, of all together, MiB"
+    )
+    state_buffer_mb: int = Field(
+        64, ge=1, le=1024 * 1024, description="memory for what is not yet in the images on disk, of all together, MiB"
+    )
 
     @property
     def isolation(self) -> Isolation:

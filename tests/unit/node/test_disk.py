@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from services.node import disk, members, supervisor
+from services.node import disk, supervisor
 from services.node.broker_keeper import BrokerKeeper, BrokerReturned
 from services.node.brokers import Brokers
 from services.node.disk import Disk, put, shortage
+from services.node.log_limits import LogLimits
 from services.node.members import Member
 from services.node.processes import Child, open_log
 from services.node.restarts import Restarts
@@ -215,8 +216,8 @@ def test_a_log_is_bounded_also_where_there_is_no_room_to_put_it_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "x.log"
-    member = Member("x", "x", log, environment=lambda run: {}, new_run=str, ended=lambda *_: None)
-    monkeypatch.setattr(members, "LOG_BYTES", 10)
+    limits = LogLimits(bytes=10)
+    member = Member("x", "x", log, environment=lambda run: {}, new_run=str, ended=lambda *_: None, limits=limits)
 
     def half(_: Path, aside: Path) -> None:
         aside.write_text("half")

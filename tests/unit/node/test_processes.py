@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from schemas.heartbeats import At
-from services.node import processes
 from services.node.lifeline import lifeline
+from services.node.log_limits import LogLimits
 from services.node.processes import Child, dying_status, service_command, tail
 from tests.support.processes import Watched, parent_of_one
 
@@ -134,13 +134,10 @@ def test_a_program_that_does_not_exist_ends_with_a_reason_in_its_log(tmp_path: P
     assert "/no/such/program" in tail(tmp_path / "child.log")
 
 
-def test_a_large_log_is_put_aside_at_the_next_start(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "LOG_BYTES", 10)
+def test_a_large_log_is_put_aside_at_the_next_start(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "child.log"
     for _ in range(3):
-        start("print('some twenty letters')").wait(DEADLINE_S)
+        start("print('some twenty letters')", limits=LogLimits(10)).wait(DEADLINE_S)
     assert tail(log) == "some twenty letters"
     assert tail(log.with_name("child.log.1")) == "some twenty letters"
 

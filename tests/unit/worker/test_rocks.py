@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from services.kernel.errors import WorkerUnfit
 from services.kernel.state.image import MemoryImage
-from services.worker.process.rocks import RocksImage
+from services.worker.process.rocks import LOG_BYTES, MIB, RocksImage, RocksMemory
 
 keys = st.binary(max_size=3)
 entries = st.lists(st.tuples(keys, st.none() | st.binary(max_size=5)), max_size=20)
@@ -44,6 +45,33 @@ def test_a_state_directory_that_cannot_be_written_is_the_worker_s_trouble(folder
     (folder / "file").touch()
     with pytest.raises(WorkerUnfit, match=r"state directory cannot be used: .*file.*HOLDFAST_STATE_DIR"):
         RocksImage(folder / "file" / "image")
+
+
+def fill(image: RocksImage, mib: int) -> None:
+    for number in range(mib):
+        image.apply([(b"%d-%d" % (number, index), os.urandom(1000)) for index in range(1000)])
+
+
+def test_images_share_the_memory_that_a_worker_has_for_them(tmp_path: Path) -> None:
+    memory = RocksMemory(cache_bytes=2 * MIB, buffer_bytes=4 * MIB)
+    images = [RocksImage(tmp_path / str(number), memory) for number in range(3)]
+    for image in images:
+        fill(image, 8)
+        assert memory.buffers.get_usage() <= 2 * memory.buffer_bytes, "what is being written to disk still counts"
+    for image in images:
+        assert len(list(image.scan(b""))) == 8_000
+    assert memory.cache.get_usage() <= 3 * MIB
+    for image in images:
+        image.close()
+
+
+def test_what_rocksdb_logs_for_itself_is_bounded(tmp_path: Path) -> None:
+    image = RocksImage(tmp_path / "image", RocksMemory(MIB, MIB))
+    fill(image, 150)
+    logged = {path.name: path.stat().st_size for path in (tmp_path / "image").glob("LOG*")}
+    assert len(logged) <= 2
+    assert sum(logged.values()) <= 2 * LOG_BYTES
+    image.close()
 
 
 FULL = """

@@ -188,6 +188,14 @@ def test_the_newest_that_are_over_are_kept_and_no_others(logs: Logs, monkeypatch
     assert logs.agrees(logs.snapshot())
 
 
+@pytest.mark.parametrize(("kept", "left"), [(1, 1), (3, 4), (4, 4), (None, 4)])
+def test_how_many_that_are_over_are_kept_is_set(logs: Logs, kept: int | None, left: int) -> None:
+    for number in range(4):
+        logs.decide(Rejection("job", logs.named(), Id("c", 10**7 + number), ()))
+    retired = logs.jobs.to_retire(logs.submissions.next, kept)
+    assert (4 if retired is None else len(retired.kept)) == left
+
+
 def test_a_job_that_runs_is_not_retired_whoever_says_so(logs: Logs) -> None:
     g = logs.runs()
     logs.decide(Retirement(Retired(10**6)))
