@@ -32,27 +32,16 @@ def dead_letters(
 ) -> None:
     """Show the records that could not be processed, with position and reason, or send them back."""
     from services.cli.whereabouts import connected
-    from services.view.reading import named_job, read_jobs
+    from services.view.letters import find_letters
 
     if (follow and replay) or (again and not replay):
         raise CommandFailed("--replay goes without --follow, --again with --replay", code=USAGE)
     with connected(data_dir, kafka) as door:
-        name, _, generation = job.partition("@")
-        line = named_job(read_jobs(door), name)
-        topics = door.topics.job(line.job, generation or line.generation)
-        if topics.dead_letters not in door.present:
-            raise CommandFailed(f"no dead letters of {job} are kept: it is {line.state}", _earlier(door, name))
+        topics = find_letters(door, job)
         if replay:
             _replay(door, topics, again, as_json)
         else:
             _show(door, topics, follow, as_json)
-
-
-def _earlier(door: Door, job: str) -> str:
-    """Runs of the job whose dead letters are there."""
-    owners = {door.topics.owner(name) or "" for name in door.present if name.endswith(".dead-letters")}
-    kept = sorted(owner for owner in owners if owner.startswith(f"{job}@"))
-    return f"there are those of {', '.join(kept)}" if kept else ""
 
 
 def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:

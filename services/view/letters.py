@@ -1,0 +1,34 @@
+"""Whose dead letters are meant: those of a job, or of one that is over and that no log of jobs names any more."""
+
+from __future__ import annotations
+
+from schemas.topics import JobTopics
+from services.kernel.errors import CommandFailed
+from services.view.door import Door
+from services.view.reading import named_job, read_jobs
+
+
+def find_letters(door: Door, job: str) -> JobTopics:
+    """job: its name, and perhaps `@` and a generation; without one the newest is meant.
+
+    Raises:
+        CommandFailed: there is no such job, nor dead letters of one; or its dead letters are gone.
+    """
+    name, _, generation = job.partition("@")
+    view, left = read_jobs(door), _left(door, name)
+    line = view.find(name)
+    if line is None and not left:
+        named_job(view, name)
+    topics = door.topics.job(name, generation or (left[-1] if line is None else line.generation))
+    if topics.dead_letters not in door.present:
+        why = f": it is {line.state}" if line is not None else ""
+        there = ", ".join(f"{name}@{one}" for one in left)
+        raise CommandFailed(f"no dead letters of {job} are kept{why}", f"there are those of {there}" if there else "")
+    return topics
+
+
+def _left(door: Door, job: str) -> list[str]:
+    """Generations of the job whose dead letters are there, the newest last."""
+    owners = (door.topics.owner(topic) or "" for topic in door.present if topic.endswith(".dead-letters"))
+    found = [owner.partition("@")[2] for owner in owners if owner.startswith(f"{job}@")]
+    return sorted(found, key=lambda one: int(one.partition("-")[0]))
