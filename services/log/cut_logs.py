@@ -52,11 +52,12 @@ def commit_base(log: Log, cut_log: Partition, operator: str, commits: Partition)
     for _, record in _records(log, cut_log, begin):
         at = record.state.tasks[task].ranges[0].stop - 1 if isinstance(record, Snapshot) else -1
         if at >= start:
-            return at, _commit_at(log, commits, at)
+            return at, commit_at(log, commits, at)
     raise StateCorrupted(f"{commits} begins at offset {start}, and no snapshot of {cut_log} names a commit behind that")
 
 
-def _commit_at(log: Log, commits: Partition, offset: int) -> Commit:
+def commit_at(log: Log, commits: Partition, offset: int) -> Commit:
+    """That which the cut log names. Blocks; raises StateCorrupted if it is not there, PositionGone, Retriable."""
     for message in log.scan(commits, offset):
         value = message.value() or b""
         record = None if message.offset() != offset or is_frame(value) else decode_commit(value)

@@ -94,8 +94,8 @@ class Rehearsal:
 
     def _newest(self) -> dict[int, int]:
         partitions = [Partition(self.plan.topic, index) for index in self.plan.first]
-        ends = self.log.offsets(partitions, "end")
-        return {one.index: max(self.plan.first[one.index], ends[one] - RECORDS) for one in partitions}
+        ends, starts = self.log.offsets(partitions, "end"), self.log.offsets(partitions, "start")
+        return {one.index: max(self.plan.first[one.index], starts[one], ends[one] - RECORDS) for one in partitions}
 
     def _on_batch(self, rows: DataFrame, batch: int) -> None:
         """An error is reported in one line, as by `Query`."""

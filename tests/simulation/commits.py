@@ -28,6 +28,7 @@ def check(broker: Broker, plan: Plan, topics: JobTopics, ended: str | None) -> I
     for spark in plan.spark:
         log = _Log(broker, plan, spark, topics)
         yield from log.run()
+        yield from log.trims()
         if ended == "drained":
             yield from log.drained()
 
@@ -43,12 +44,13 @@ class _Log:
         self._reader = CommitReader(self._fold, self._fits, lambda offset, cause: None, holds=True)
         self._named = _leaders(broker.written, unit_key(plan.job, plan.generation, spark.unit))
         self._fenced = ""
+        self._starts: list[tuple[int, Mapping[int, int]]] = []
 
     def _fits(self, header: Header, payload: memoryview) -> None:
         self._codec.check(header, payload)
 
     def run(self) -> Iterator[str]:
-        for one in self._broker.written:
+        for seen, one in enumerate(self._broker.written, 1):
             if one.partition != self._partition:
                 continue
             stop = self._fold.stop
@@ -61,6 +63,7 @@ class _Log:
             if isinstance(record, Commit):
                 if one.author != self._fenced:
                     yield f"two leaders: {one.author} committed {record.k} in the epoch of {self._fenced}"
+                self._starts.append((seen, record.start[self._spark.topic]))
                 yield from self._rows(stop, record)
                 self._reader.forget()
 
@@ -74,6 +77,15 @@ class _Log:
             yield f"commits: {commit.k} has {counts} from {start} to {commit.stop}"
         if len(commit.dead) != len(wanted.dead):
             yield f"commits: {commit.k} has {len(commit.dead)} dead letters of {len(wanted.dead)}"
+
+    def trims(self) -> Iterator[str]:
+        """The rows that Spark reads are there from where its last micro-batch began that counted then."""
+        for trim in self._broker.trims:
+            if trim.partition.topic == self._spark.topic:
+                starts = [start for seen, start in self._starts if seen <= trim.seen]
+                needed = starts[-1].get(trim.partition.index, 0) if starts else 0
+                if trim.upto > needed:
+                    yield f"rows trim: {trim.author} trimmed {trim.partition} to {trim.upto}, Spark needs {needed}"
 
     def drained(self) -> Iterator[str]:
         """A drained job has committed everything that was there when the drain was asked for."""

@@ -11,7 +11,7 @@ from schemas.plans import Plan
 from schemas.progress import Progress
 from schemas.topics import Partition
 from services.log.memory import MemoryReader
-from services.log.protocol import Chunk
+from services.log.protocol import Chunk, Log
 from services.worker.core.cut_trimming import CutTrimming
 from services.worker.core.trimming import acknowledged
 from services.worker.sources import cut_trimmer
@@ -64,6 +64,17 @@ def last_commit_trimmed() -> AbstractContextManager[object]:
         return {partition: upto + 1 for partition, upto in true(plan, state).items()}
 
     return mock.patch.object(cut_trimmer, "commits_needed", needed)
+
+
+def rows_trimmed_too_far() -> AbstractContextManager[object]:
+    """What Spark reads is trimmed to where it wrote last, and not to what it may have to read again."""
+
+    def needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[Partition, int]:
+        topics = [spark.topic for spark in plan.spark if spark.writers]
+        partitions = [Partition(topic, index) for topic in topics for index in range(log.topics()[topic])]
+        return log.offsets(partitions, "end")
+
+    return mock.patch.object(cut_trimmer, "rows_needed", needed)
 
 
 def read_on_after_a_gap() -> AbstractContextManager[object]:

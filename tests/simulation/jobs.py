@@ -62,7 +62,7 @@ class _Drawing:
     def __init__(self, random: Random, profile: Profile) -> None:
         self.random = random
         self._kinds, self._fresh = profile.operators or OPERATORS, profile.fresh
-        self._idle_after_s = profile.idle_after_s
+        self._idle_after_s, self._behind = profile.idle_after_s, profile.behind
         self.operators: dict[str, dict[str, Any]] = {}
         self.streams: list[_Stream] = []
         self.read: set[str] = set()
@@ -103,7 +103,11 @@ class _Drawing:
     def spark(self) -> None:
         """The first source goes through an operator on Spark drivers."""
         self.read.add("s0")
-        self.operators[SPARK] = {"spark": {"sql": "SELECT * FROM input"}, "input": "s0"}
+        read = "s0"
+        if self._behind:
+            self.operators["before"] = {"filter": "x >= 0", "input": "s0"}
+            read = "before"
+        self.operators[SPARK] = {"spark": {"sql": "SELECT * FROM input"}, "input": read}
         self.streams.append(_Stream(SPARK, dict(SOURCE_FIELDS)))
 
     def add(self) -> None:

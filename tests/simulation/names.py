@@ -16,9 +16,10 @@ def kind_of(topic: str) -> str:
 
 
 def replayed(topic: str) -> bool:
-    """Whether a replay reads it, of the topics of a job."""
+    """Whether a replay, or a checker, reads it, of the topics of a job."""
     own = topic.startswith(f"{TOPICS.prefix}.")
-    return own and (".commits." in topic or kind_of(topic) in ("cuts", "delivered", "progress", "dead-letters"))
+    of_spark = ".commits." in topic or ".rows." in topic
+    return own and (of_spark or kind_of(topic) in ("cuts", "delivered", "progress", "dead-letters"))
 
 
 def profile_of(seed: str) -> str:

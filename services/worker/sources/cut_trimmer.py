@@ -1,4 +1,5 @@
-"""Writes snapshots into a job's cut log, and trims it, and Spark's commits, to one that every unit has left behind.
+"""Writes snapshots into a job's cut log, and trims it, with Spark's commits and the rows that Spark reads, to one that
+every unit has left behind.
 
 Source: PROTOCOL 3 and 7. One unit does it for the job: the first of the plan that has source tasks, by its leader. Two
 leaders do no harm: a second trim to the same snapshot, or an older one, frees nothing.
@@ -7,7 +8,7 @@ leaders do no harm: a second trim to the same snapshot, or an older one, frees n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from schemas import cuts
 from schemas.cuts import CutsSnapshot, Snapshot
@@ -15,10 +16,12 @@ from schemas.plans import REAL_TIME, Plan
 from schemas.topics import Partition
 from services.kernel.logs.cuts import CutLog
 from services.kernel.plans.layout import commit_logs, spark_plan, task_name
-from services.log.cut_logs import snapshot_at
+from services.log.cut_logs import commit_at, snapshot_at
+from services.log.protocol import Log
 from services.worker.core.cut_trimming import CutTrimming
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
+from services.worker.sources.rows import DECISIONS
 
 LOOK_MS = 1_000
 
@@ -26,13 +29,28 @@ LOOK_MS = 1_000
 def commits_needed(plan: Plan, state: CutsSnapshot) -> dict[Partition, int]:
     """By commit log the last commit below the cuts that a snapshot leaves: it says what a next one must be.
 
-    Not of operators in real-time mode, whose rows lie in partitions of their own.
+    In real-time mode by lane the last row below them, which says what counts behind it. Fences lie in a partition of
+    their own there, one for each takeover, and stay.
     """
-    found = {}
-    for topic, operator in commit_logs(plan).items():
-        stop = state.tasks[task_name(operator, 0)].ranges[0].stop
-        if spark_plan(plan, operator).mode != REAL_TIME and stop > 1:
-            found[Partition(topic, 0)] = stop - 1
+    return {
+        Partition(topic, r.partition): r.stop - 1
+        for topic, operator in commit_logs(plan).items()
+        for r in state.tasks[task_name(operator, 0)].ranges
+        if r.stop > 1 and (spark_plan(plan, operator).mode != REAL_TIME or r.partition != DECISIONS)
+    }
+
+
+def rows_needed(log: Log, plan: Plan, commits: Mapping[Partition, int]) -> dict[Partition, int]:
+    """By partition of the rows that Spark reads, where the micro-batch began with whose commit its log begins.
+
+    A driver that takes over runs the last micro-batch that counts again, for its state. Blocks.
+    """
+    found: dict[Partition, int] = {}
+    for partition, at in commits.items():
+        spark = spark_plan(plan, commit_logs(plan)[partition.topic])
+        if spark.writers:
+            start = commit_at(log, partition, at).start[spark.topic]
+            found |= {Partition(spark.topic, index): offset for index, offset in start.items() if offset > 0}
     return found
 
 
@@ -88,6 +106,8 @@ class CutTrimmer:
         commits = commits_needed(self._job.plan, state)
         if commits:  # behind the cuts: a driver begins with a commit that a snapshot names
             self._around.log.trim(commits)
+            if rows := rows_needed(self._around.log, self._job.plan, commits):
+                self._around.log.trim(rows)
         return upto
 
     def _trimmed(self, outcome: int | Exception) -> None:
