@@ -21,10 +21,11 @@ def library_versions() -> dict[str, str]:
 
 
 def differences(planned: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Which of the plan's versions a worker does not have, and what to do."""
-    different = [
-        f"{name} {planned.get(name)} (here {here.get(name)})" for name in planned if planned[name] != here.get(name)
-    ]
+    """Which versions a worker has that are not the plan's, and what to do; empty if there are none."""
+    if dict(planned) == dict(here):
+        return ""
+    names = [name for name in sorted({*planned, *here}) if planned.get(name) != here.get(name)]
+    different = [f"{name} {planned.get(name)} (here {here.get(name)})" for name in names]
     return f"the plan pins {', '.join(different)}: start this worker in an environment with the plan's versions"
 
 

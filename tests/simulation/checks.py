@@ -33,6 +33,8 @@ from services.kernel.plans.layout import commit_logs, readers, task_name, unit_l
 from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import NEAR
+from services.recovery.core.unit.crashes import Crashes
+from services.recovery.core.unit.situation import SUSPECT_US
 from services.worker.unit import outputs
 from tests.simulation import commits, health, raises, renewals, roots
 from tests.simulation.broker import Trimmed, Written, decision_of
@@ -41,6 +43,10 @@ from tests.simulation.images import State, named
 from tests.simulation.jobs import NAME, event_time_us
 from tests.simulation.names import TOPICS, profile_of
 from tests.simulation.reference import Reference, frame, said
+
+GRACE_US = 1_000_000
+"""By so much less than SUSPECT_US a suspect waits here: processes read what is written a little later."""
+GONE = (switching.Sign.PRIMARY_GONE.value, switching.Sign.BOTH_GONE.value)
 
 
 @dataclass(slots=True)
@@ -70,6 +76,8 @@ def check(cluster: Cluster) -> list[str]:
         _assignments,
         _stopped,
         _quarantines,
+        _suspects,
+        _versions,
         _moves,
         _balance,
         _copies,
@@ -165,6 +173,48 @@ def _quarantines(written: list[Written]) -> Iterator[str]:
                 if change.unit in ended and change.copies:
                     yield f"quarantine: {change.unit}#{change.epoch} has copies again"
                 ended |= {change.unit} if change.deadly is not None else set()
+
+
+def _suspects(written: list[Written]) -> Iterator[str]:
+    """A unit whose work ended a worker is given to no other one while another unit has lost a copy by that."""
+    crashes, ended, assigned = Crashes(), dict[str, tuple[str, str]](), Assigned()
+    for one in written:
+        if one.partition.topic == TOPICS.heartbeats:
+            beat = heartbeats.decode(one.value)
+            if isinstance(beat, heartbeats.Echo):
+                continue
+            crashes.read(beat, one.time_us)
+            if isinstance(beat, Exit):
+                ended |= {at.unit: (beat.worker, beat.incarnation) for at in beat.at}
+        elif one.partition.topic == TOPICS.assignments:
+            before = dict(assigned.units())
+            for change in assigned.read(assignments.decode(one.value)):
+                crash = crashes.of(change.unit)
+                lately = crash is not None and crash.by_itself and one.time_us - crash.since_us < SUSPECT_US - GRACE_US
+                if not lately or not change.copies or not change.reason.startswith(GONE):
+                    continue
+                lost = [
+                    unit
+                    for unit, known in before.items()
+                    if unit != change.unit
+                    and crashes.of(unit) is None
+                    and any((copy.worker, copy.incarnation) == ended[change.unit] for copy in known.copies)
+                ]
+                if lost:
+                    yield f"suspect: {change.unit}#{change.epoch} ended a worker by itself, and did not wait for {lost}"
+
+
+def _versions(written: list[Written]) -> Iterator[str]:
+    """No copy runs where libraries have other versions than its plan pins."""
+    pinned: dict[str, dict[str, str]] = {}
+    for one in written:
+        if one.partition.topic == TOPICS.plans and isinstance(decision := decision_of(one), Plan):
+            pinned.setdefault(f"{decision.job}@{decision.generation}", dict(decision.versions))
+        if one.partition.topic == TOPICS.heartbeats and isinstance(beat := heartbeats.decode(one.value), Heartbeat):
+            for copy in beat.copies:
+                if copy.state == "running" and pinned.get(job_key_of(copy.unit), beat.versions) != beat.versions:
+                    yield f"versions: {copy.unit} runs on {beat.worker}, which has {beat.versions}"
+                    return
 
 
 def _snapshots(cluster: Cluster) -> Iterator[str]:

@@ -19,7 +19,7 @@ from tests.simulation.images import Images
 from tests.simulation.jobs import DrawnJob, Feed
 from tests.simulation.link import Link, LinkAppender
 from tests.simulation.names import TOPICS, profile_of
-from tests.simulation.processes import ControllerProcess, Process, ReplicaProcess
+from tests.simulation.processes import OTHER_VERSIONS, VERSIONS, ControllerProcess, Process, ReplicaProcess
 from tests.simulation.timeline import Timeline
 
 NOTICE_US = (2_000, 30_000)
@@ -48,7 +48,7 @@ class Story:
 class Cluster:
     """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may.
 
-    deadly: units whose work ends every worker, from which batch on.
+    deadly: units whose work ends every worker, from which batch on. upgraded: workers that start with other versions.
     held: topics that their user is replacing, and the records that wait meanwhile. healed_us: when all faults
     had ended.
     """
@@ -71,6 +71,7 @@ class Cluster:
         self.wrong: list[str] = []
         self.held: dict[str, list[Feed]] = {}
         self.deadly: dict[str, int] = {}
+        self.upgraded: set[str] = set()
         self.healed_us: int | None = None
         self.images, self.captures = Images(), Captures()
         self._zones, self._drivers = workers, drivers
@@ -103,6 +104,7 @@ class Cluster:
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images, self.captures, self.deadly,
+                OTHER_VERSIONS if role in self.upgraded else VERSIONS,
             )  # fmt: skip
         elif role in self._drivers:
             incarnation = own.partition("/")[2]
@@ -189,11 +191,12 @@ class Cluster:
     def heal(self) -> None:
         """Faults end: every process runs and is reached."""
         self.healed_us = self.timeline.now_us
+        self.upgraded.clear()
         self.broker.find_leaders(list(self.broker.away))
         self.set_available(True)
         for role in self.roles:
             process = self.processes[role]
-            if isinstance(process, HostProcess) and process.leaving:
+            if isinstance(process, HostProcess) and (process.leaving or process.versions != VERSIONS):
                 self.crash(role, END_MS, notice=True)
             if not process.alive:
                 self.start(role)

@@ -20,7 +20,7 @@ from tests.simulation.names import kind_of
 from tests.simulation.processes import Process
 from tests.simulation.profiles import Profile
 
-MIN_RESTART_MS = 30
+MIN_RESTART_MS, UPGRADE_MS = 30, 200
 LEAVE_MS, LOOK_US = 600, 5_000
 THAWED_WITHIN_MS = 150
 """Longer than an assignment takes to follow an exit notice, and too short for the silence to count as a stop."""
@@ -174,6 +174,20 @@ def _killed(cluster: Cluster, fault: Fault) -> None:
     running = [copy for copy in process.host.copies() if copy.state == "running"]
     at = tuple(At(copy.unit, copy.batch + 1) for copy in running[fault.count % max(1, len(running)) :][:1])
     cluster.crash(process.name, fault.ms, notice=True, at=at)
+
+
+def _upgraded(cluster: Cluster, fault: Fault) -> None:
+    """The worker comes back with other versions of libraries, for so long."""
+    for name in fault.target:
+        cluster.upgraded.add(name)
+        cluster.crash(name, UPGRADE_MS, notice=True)
+        cluster.timeline.after(fault.ms * 1000, lambda name=name: _downgraded(cluster, name))  # type: ignore[misc]
+
+
+def _downgraded(cluster: Cluster, name: str) -> None:
+    if name in cluster.upgraded:
+        cluster.upgraded.discard(name)
+        cluster.crash(name, UPGRADE_MS, notice=True)
 
 
 def _set_mute(mute: bool) -> Callable[[Process], None]:
@@ -374,6 +388,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "hung": _hang,
     "deadly": _deadly,
     "killed": _killed,
+    "upgraded": _upgraded,
     "lost-heartbeats": _during(_set_mute(True), _set_mute(False)),
     "late-heartbeats": _during(_set_late(250_000), _set_late(0)),
     "cut": _cut,
@@ -487,6 +502,7 @@ def _aimed(
         (0, "hung", lambda kind: of(kind, worker)),
         (0, "deadly", lambda kind: of(kind, (), 0, random.choice(roles.units), random.randint(1, 5))),
         (0, "killed", lambda kind: of(kind, worker, min(ms, 1_000), "", random.randint(0, 9))),
+        (0, "upgraded", lambda kind: of(kind, worker, 1_000 + ms)),
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
         (0, "half-pasted", lambda kind: of(kind, (), ms)),

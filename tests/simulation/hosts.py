@@ -66,8 +66,10 @@ class HostProcess(Process):
 
     mute: its heartbeats are lost; late_us: they come so much later. stuck: its loop does not turn, and its watchdog
     ends it after a while: `ends`. hung: and nothing can end it, not even the end of all faults. host: None as long as
-    it has not reached the broker.
+    it has not reached the broker. versions: of its libraries.
     """
+
+    versions: Mapping[str, str] = VERSIONS
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class HostProcess(Process):
                 zone=self._zone,
                 slots=self.host.identity.slots,
                 decided=self.host.decided,
-                versions=VERSIONS,
+                versions=dict(self.versions),
                 copies=self.host.copies(),
                 hosts=self.host.identity.hosts,
                 leaving=self.host.leaving,
@@ -151,7 +153,9 @@ class WorkerProcess(HostProcess):
         images: Images,
         captures: Captures,
         deadly: Mapping[str, int],
+        versions: Mapping[str, str] = VERSIONS,
     ) -> None:
+        self.versions = versions
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
         self.dies: Callable[[At], None] = lambda at: None
         self._version = f"{('lenient', STRICT)[int(own[-1]) % 2]}-{name}"
@@ -165,7 +169,7 @@ class WorkerProcess(HostProcess):
             self._topics,
             clock_ms=self.clock_ms,
             time_ms=self.time_ms,
-            versions=VERSIONS,
+            versions=self.versions,
             image=lambda _: MemoryImage(),
             deliveries=LinkBlocking(self.link),
             restores=LinkBlocking(self.link),

@@ -26,7 +26,7 @@ from tests.simulation.broker import Beginning, Broker
 from tests.simulation.link import Link
 from tests.simulation.timeline import Timeline
 
-VERSIONS = {"holdfast": "simulated"}
+VERSIONS, OTHER_VERSIONS = {"holdfast": "simulated"}, {"holdfast": "another"}
 BEAT_US = 100_000
 MIN_IDLE_US, MAX_IDLE_US = 100, 50_000
 """Between two turns, if nothing comes."""
@@ -232,7 +232,7 @@ class ControllerProcess(Process):
         return self.timeline.time_ms + self._started_ahead_ms
 
     def start(self) -> None:
-        self.core = Controller(self.own)
+        self.core = Controller(self.own, BEAT_US // 1000)
         self.conductor = Conductor(
             self.link,
             self._topics,

@@ -16,12 +16,12 @@ class Profile:
     operators, schemes, strikes, lags: those that are drawn; empty: all. led: kinds of topics whose leaders go away.
     idle_after_s: of every source; None: drawn.
     fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
-    table. spark: every job has an operator on Spark drivers. controllers: at least so many. pause_ms: at least, between
-    two faults. calm_ms: how long all is calm before a unit moves for balance; None: none does. continues: records that
-    are gone before they were cut count as lost. trims: the cut log is trimmed while the job runs. patient: units wait
-    long for their worker to come back. raises: every job has an operator whose code raises. versions: in two versions,
-    of which each worker has one; what of it leaves goes to users alone. A copy may then stop and say so.
-    policies: the job's checkpoint policy is one of these; empty: sweep.
+    table. spark: every job has an operator on Spark drivers; behind: it reads what another one gives. controllers: at
+    least so many. pause_ms: at least, between two faults. calm_ms: how long all is calm before a unit moves for
+    balance; None: none does. continues: records that are gone before they were cut count as lost. trims: the cut log is
+    trimmed while the job runs. patient: units wait long for their worker to come back. raises: every job has an
+    operator whose code raises. versions: in two versions, of which each worker has one; what of it leaves goes to users
+    alone. A copy may then stop and say so. policies: the job's checkpoint policy is one of these; empty: sweep.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -37,6 +37,7 @@ class Profile:
     pause_ms: int = 0
     calm_ms: int | None = None
     spark: bool = False
+    behind: bool = False
     continues: bool = False
     trims: bool = False
     patient: bool = False
@@ -118,6 +119,7 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "hangs": Profile({"hung": 15, "stuck-loop": 40, "crash": 0.5}, pause_ms=500),
     "deadly": Profile({"deadly": 40, "killed": 40, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
+    "upgrades": Profile({"upgraded": 40, "crash": 2}, pause_ms=300),
     "trimmed": Profile(
         {"strike": 4, "lag": 8, "stall": 4},
         ("filter", "totals", "windows", "join"),
@@ -164,6 +166,15 @@ PROFILES: Mapping[str, Profile] = {
         policies=("idle-minmax", "idle-roundrobin"),
     ),
     "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),
+    "spark-rows": Profile(
+        {"strike": 12, "crash": 2, "stall": 2, "lag": 4},
+        ("filter", "select", "totals", "windows"),
+        strikes=("heavy dies", "heavy dies", "heavy stalls", "heavy deaf", "heavy cut", "heavy again"),
+        lags=("cuts in", "cuts in"),
+        spark=True,
+        behind=True,
+        trims=True,
+    ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
 }
