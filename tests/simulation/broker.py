@@ -15,7 +15,7 @@ from schemas import assignments, plans
 from schemas.assignments import Change
 from schemas.plans import Decision, Ended, Plan, Rejection
 from schemas.topics import Partition, TopicSpec
-from services.log.memory import MemoryLog, MemoryMessage, MemoryTransactor, _Stored
+from services.log.memory import NOTHING, MemoryLog, MemoryMessage, MemoryTransactor, _Stored
 from services.log.protocol import Headers
 from tests.simulation.names import TOPICS, replayed
 from tests.simulation.timeline import Timeline
@@ -154,6 +154,17 @@ class Broker(MemoryLog):
     def delete(self, names: Iterable[str]) -> None:
         """What the checkers replay outlives its job."""
         super().delete(name for name in names if not replayed(name))
+
+    def compact(self, partition: Partition, before_ms: int, tombstones_before_ms: int) -> None:
+        """Of records older than `before_ms` only the newest of each key stays, and no tombstone that is old."""
+        stored, newest = self.stored(partition), dict[bytes | None, int]()
+        for message in stored.read(stored.start, len(stored.messages)):
+            newest[message.key()] = message.offset()
+        for index, message in enumerate(stored.messages):
+            time_ms, old = message.timestamp()[1], newest.get(message.key()) != message.offset()
+            gone = message.value() is None and time_ms < tombstones_before_ms
+            if (old and time_ms < before_ms) or gone:
+                stored.messages[index] = NOTHING
 
     def forget(self) -> None:
         """Of a run that no checker looks at: what was ever written, and trimmed."""
