@@ -22,6 +22,7 @@ from bench.peers.peer import PEERS
 from bench.replicas import replicas
 from bench.rest import Rest
 from bench.restore import restore
+from bench.rhythm import rhythm
 from bench.scale import Scale
 from bench.seal import seal
 from bench.spark import spark
@@ -168,6 +169,13 @@ MEASURES = (
         "bytes of every topic while a small job runs, 1,000 records/s (--minutes 30: some take 17 to fill)",
         growth,
         {"topics_not_flat": at_most(0)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "rhythm",
+        "bytes of the cut log and delay of results by batch_interval_ms, 1,000 records/s",
+        rhythm,
         alone=True,
         standard=False,
     ),

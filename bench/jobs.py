@@ -76,6 +76,13 @@ queries: {counts: {input: known, sink: {topic: $topic-out}}}
 placement: {units: [[events], [count], [known], [counts]]}
 """
 )
+PACED = Template(
+    _EVENTS.replace("sources:", "batch_interval_ms: $interval_ms\nsources:")
+    + """
+operators: {count: {aggregate: {n: "count()"}, key: [user], input: events}}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+"""
+)
 TWO_UNITS = Template(
     _EVENTS
     + """
