@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import msgspec
 
@@ -25,8 +26,14 @@ Feed = Callable[[Partition, int, int, bytes], object]
 
 
 def read_jobs(log: Log, topics: ClusterTopics) -> Jobs:
-    """What counts of `jobs.plans` now; reading continues at its `next`. Raises Retriable, StateCorrupted."""
-    return read_late(log, Partition(topics.plans, 0), PLANS)
+    """What counts of `jobs.plans` now; reading continues at its `next`. Raises Retriable, StateCorrupted.
+
+    A controller that was behind may write a snapshot below whose `submit` records are gone already: none begins with it.
+    """
+    submit = Partition(topics.submit, 0)
+    start = log.offsets([submit], "start")[submit]
+    whole = replace(PLANS, plausible=lambda one, offset: plausible(one, offset) and one.submit >= start)
+    return read_late(log, Partition(topics.plans, 0), whole)
 
 
 def read_admitted(log: Log, topics: ClusterTopics) -> Admitted:

@@ -220,6 +220,24 @@ def test_a_late_reader_of_trimmed_logs_is_fed_what_counts(logs: Logs) -> None:
     assert fed == [(TOPICS.plans, 0), (TOPICS.plans, 1), (TOPICS.plans, 2), (TOPICS.submit, asked)]
 
 
+def test_a_late_reader_begins_with_no_snapshot_below_which_submissions_are_gone(logs: Logs) -> None:
+    """A controller that had read less of `jobs.submit` wrote it after both logs were trimmed to another one's."""
+    logs.ends(logs.runs())
+    before = logs.snapshot()
+    g = logs.runs()
+    made = logs.snapshot()
+    assert made.submit > before.submit
+    for _ in range(2):
+        logs.decide(made)
+    for _ in range(2):
+        behind = logs.snapshot()
+        logs.decide(msgspec.structs.replace(behind, submit=before.submit, commands=before.commands))
+    logs.log.trim({PLANS: made.upto, SUBMIT: made.submit})
+    jobs = read_jobs(logs.log, TOPICS)
+    assert jobs.admitted.running().keys() == {g}
+    assert positions(logs.log, TOPICS, jobs)[SUBMIT] >= made.submit
+
+
 def test_what_cannot_be_true_is_no_beginning() -> None:
     one = Kept(3, 0, "{}")
     assert plausible(Snapshot(4, 4, (one,), (one,)), 4)
