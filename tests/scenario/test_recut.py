@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import polars as pl
@@ -58,6 +59,9 @@ class StandIn:
 
     def __init__(self, cluster: MemoryCluster, epoch: int) -> None:
         self._log, self._epoch, self._counter = cluster.log, epoch, 0
+        self._first = cluster.plan.spark[0].first_positions
+        fold, check = CommitLog(self._first), FrameCodec(SCHEMA).check
+        self._reader = CommitReader(fold, check, lambda offset, cause: None, holds=False)
         self._partition = Partition(cluster.topics.commits("heavy"), 0)
         self._appender = cluster.log.appender(f"driver-{epoch}")
         self._append(encode(Fence(epoch, Id(f"d{epoch}", 0))))
@@ -68,12 +72,14 @@ class StandIn:
         return self._log.offsets([self._partition], "end")[self._partition] - 1
 
     def _read(self) -> CommitLog:
-        fold = CommitLog({"in": {0: 0}})
-        reader = CommitReader(fold, FrameCodec(SCHEMA).check, lambda offset, cause: None, holds=False)
         for message in self._log.scan(self._partition):
-            if isinstance(reader.read(message.offset(), message.value() or b""), Commit):
-                reader.forget()
-        return fold
+            if isinstance(self._reader.read(message.offset(), message.value() or b""), Commit):
+                self._reader.forget()
+        return copy(self._reader.log)
+
+    def stop(self, newest: int) -> dict[str, dict[int, int]]:
+        """Where it has read to."""
+        return {"in": {0: newest + 1}}
 
     def write(self, first: int, count: int) -> Named:
         """The frame of one task."""
@@ -90,7 +96,7 @@ class StandIn:
     def commit(self, frames: Sequence[Named], newest: int, *, final: bool = False) -> bool:
         """Whether it counts; the driver knows what it knew when it started, and its own commits."""
         known, self._counter = self.known, self._counter + 1
-        stop = {"in": {0: newest + 1}}
+        stop = self.stop(newest)
         record = Commit(
             epoch=self._epoch,
             k=known.k + 1,
