@@ -28,7 +28,7 @@ Feed = Callable[[Partition, int, int, bytes], object]
 def read_jobs(log: Log, topics: ClusterTopics) -> Jobs:
     """What counts of `jobs.plans` now; reading continues at its `next`. Raises Retriable, StateCorrupted.
 
-    A controller that was behind may write a snapshot below whose `submit` records are gone already: none begins with it.
+    A controller that was behind may write a snapshot below whose `submit` records are gone: none begins with it.
     """
     submit = Partition(topics.submit, 0)
     start = log.offsets([submit], "start")[submit]
