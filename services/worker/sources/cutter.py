@@ -21,9 +21,8 @@ from services.kernel.errors import TopicChanged, Unreachable
 from services.kernel.logs.cuts import of_plan
 from services.kernel.plans.layout import UnitLayout
 from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.core.cutting import REST_AFTER_MS, Sight, due, wait_ms
+from services.worker.core.cutting import REST_AFTER_MS, Lead, Sight, due, wait_ms
 from services.worker.core.idling import ASK_MS, Idling, Question
-from services.worker.core.lead import Lead
 from services.worker.core.restarts import Restarts
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -106,8 +105,8 @@ class Cutter:
     @property
     def waits(self) -> str:
         """What is missing."""
-        absent = gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
-        return "; ".join(filter(None, (absent, self._job.bound.waits if self.feeds else "")))
+        topics = {_source(feed): _topic(feed) for feed in self._users.values()}
+        return gone(topics, self._around.topics) or (self._job.bound.waits if self.feeds else "")
 
     def is_read(self, topic: str, id: str) -> bool:
         """Whether this is the topic that the job reads under that name, as far as anybody knows."""

@@ -15,13 +15,13 @@ from services.worker.core.cutting import (
     MAX_LEAD_BYTES,
     REST_AFTER_MS,
     REST_CUT_MS,
+    Lead,
     Reason,
     Rhythm,
     Sight,
     due,
     wait_ms,
 )
-from services.worker.core.lead import Lead
 
 RHYTHM = Rhythm(interval_ms=10, max_records=100, max_bytes=10_000)
 QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, now_ms=1003)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.progress import Progress
 from schemas.topics import Partition
-from services.worker.core.lead import MOST_STEPS, Lead
+from services.worker.core.cutting import MOST_STEPS, Lead
 from services.worker.core.retained import LONG_MS, Bound, Retained
 from services.worker.core.trimming import later
 
