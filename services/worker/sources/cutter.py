@@ -40,10 +40,8 @@ _GROWN_TABLE = (
 
 
 class Cutter:
-    """The cut log as this copy reads it, and the feeds of its source tasks.
-
-    What is read of the sources before all is known that the cut log held when the copy began may be of a topic that was
-    created again.
+    """The cut log as this copy reads it, and the feeds of its source tasks. What is read of the sources before all is
+    known that the cut log held when the copy began may be of a topic that was created again.
 
     log: the cut log, as far as it is read. rewired: what a feed reads has changed since it was last set to False.
     raised: valid records of the unit's code that raised, which nobody has taken yet.
@@ -105,8 +103,7 @@ class Cutter:
     @property
     def waits(self) -> str:
         """What is missing."""
-        topics = {_source(feed): _topic(feed) for feed in self._users.values()}
-        return gone(topics, self._around.topics) or (self._job.bound.waits if self.feeds else "")
+        return gone({_source(feed): _topic(feed) for feed in self._users.values()}, self._around.topics)
 
     def is_read(self, topic: str, id: str) -> bool:
         """Whether this is the topic that the job reads under that name, as far as anybody knows."""

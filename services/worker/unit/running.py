@@ -216,7 +216,10 @@ class Running:
     @property
     def waits(self) -> str:
         """What it waits for that is not there; or empty."""
-        return "; ".join(filter(None, (self.outputs.waits, self.intake.cutter.waits))) if self.flags.commit else ""
+        full = self.job.bound.waits if self.intake.feeds else ""
+        return (
+            "; ".join(filter(None, (self.outputs.waits, self.intake.cutter.waits, full))) if self.flags.commit else ""
+        )
 
     @property
     def awaits_control(self) -> bool:
