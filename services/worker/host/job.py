@@ -126,9 +126,10 @@ class JobView:
         return None if change is None else change.committer
 
     def backup(self, unit: str) -> Copy | None:
-        """The copy that is to take over from the leader."""
+        """The copy that is to take over from the leader; of several the one that follows its checkpoints."""
         change = self.assigned.of(self.key(unit))
-        return None if change is None else next((copy for copy in change.copies if not copy.flags.commit), None)
+        others = [] if change is None else [copy for copy in change.copies if not copy.flags.commit]
+        return max(others, key=lambda copy: copy.flags.checkpoint_target, default=None)
 
     def source(self, operator: str) -> SourcePlan:
         return next(source for source in self.plan.sources if source.operator == operator)

@@ -11,7 +11,7 @@ from statistics import mean
 import pytest
 
 from services.kernel.protection.expected import Protected
-from services.worker.checkpoint.policies.idle import LOOK_MS, Capture, Idle, Paste
+from services.worker.checkpoint.policies.idle import CONFIRM_MS, LOOK_MS, Capture, Idle, Paste
 from services.worker.checkpoint.policies.idle_minmax import IdleMinMax, choose
 from services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
 from services.worker.checkpoint.policies.policy import REST_MS
@@ -203,6 +203,8 @@ def test_one_asks_again_soon_while_another_unit_is_chosen_or_data_wait(policy: s
     assert made.wait_ms("b", units, 100.0) == math.inf
     units["a"].min_interval_ms = 130
     assert made.wait_ms("a", units, 100.0) == 30.0
+    units["a"].min_interval_ms, units["a"].confirmed = 0, False
+    assert made.wait_ms("a", units, 100.0) == CONFIRM_MS, "a confirmation comes with a heartbeat"
 
 
 # -- pastes -----------------------------------------------------------------------------------------------------------
