@@ -1,0 +1,81 @@
+"""Each checkpoint policy on real processes and a real Kafka: a worker dies, and every row is exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from schemas import checkpoints, commands
+from schemas.checkpoints import Marker
+from schemas.topics import Partition, TopicSpec
+from services.audit.replaying import replay
+from services.planning.loading import load
+from services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
+from tests.support.cluster import LocalCluster
+from tests.support.orders import Order, orders
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+
+JOB = """
+name: {name}
+keep_cuts: true
+batch_interval_ms: 50
+sources:
+  orders: {{topic: {name}-in, fields: {{shop: string, amount: int}}, parallelism: 2}}
+operators:
+  per_shop: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [shop], input: orders, parallelism: 2}}
+queries:
+  shops: {{input: per_shop, sink: {{topic: {name}-out}}}}
+fault_tolerance:
+  default: {{scheme: hybrid}}
+  checkpoint: {{policy: {policy}}}
+"""
+STEPS, STEP = 10, 200
+
+
+def markers(cluster: LocalCluster, job: str) -> dict[str, list[Marker]]:
+    """Of each unit, in the order of its checkpoint log."""
+    topic = cluster.topics_of(job).checkpoints
+    found = {}
+    for unit in cluster.plan(job).units:
+        records = cluster.log.scan(Partition(topic, unit.partition))
+        read = [checkpoints.decode(record.value() or b"") for record in records]
+        found[unit.name] = [record for record in read if isinstance(record, Marker)]
+    return found
+
+
+def newest(rows: list[dict[str, object]]) -> dict[object, tuple[object, object]]:
+    return {row["shop"]: (row["n"], row["total"]) for row in rows}
+
+
+def counted(fed: list[Order]) -> dict[object, tuple[object, object]]:
+    count: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for order in fed:
+        count[order["shop"]] += 1
+        total[order["shop"]] += order["amount"]
+    return {shop: (count[shop], total[shop]) for shop in count}
+
+
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != DEFAULT])
+def test_a_job_stays_exact_under_every_policy_though_a_worker_is_killed(cluster: LocalCluster, policy: str) -> None:
+    name = f"by-{policy}"
+    cluster.log.create([TopicSpec(f"{name}-in", 2), TopicSpec(f"{name}-out", 1)])
+    cluster.submit(commands.encode(load(JOB.format(name=name, policy=policy), "job.yaml").as_plain()))
+    cluster.await_state(name, "running")
+    fed = orders(STEPS * STEP)
+    for number in range(STEPS):
+        before = cluster.end(f"{name}-out")
+        cluster.feed(f"{name}-in", fed[number * STEP : (number + 1) * STEP])
+        cluster.await_more(f"{name}-out", before)
+        if number == STEPS // 2:
+            cluster.until(lambda: all(markers(cluster, name).values()), "every unit is captured")
+            cluster.kill("worker-2")
+    cluster.await_taken_in(name, len(fed))
+    assert replay(cluster.log, cluster.topics, name).exact
+    if policy == "aligned":
+        found = [marker for some in markers(cluster, name).values() for marker in some if not marker.ended]
+        assert {marker.b % 10 for marker in found} == {0}
+    cluster.drain(name)
+    assert newest(cluster.rows(f"{name}-out")) == counted(fed)
