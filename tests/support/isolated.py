@@ -116,6 +116,14 @@ def _leaves() -> None:
     raise SystemExit(4)
 
 
+def _leaves_a_child_behind() -> None:
+    """It holds all that this process has open."""
+    if os.fork():
+        os._exit(5)
+    time.sleep(20)
+    os._exit(0)
+
+
 def _is_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -126,6 +134,11 @@ def _segfaults() -> None:
 
 def _hangs() -> None:
     threading.Event().wait()
+
+
+def _says_so_and_hangs() -> None:
+    print("hangs", flush=True)
+    _hangs()
 
 
 def _fills() -> None:
@@ -177,9 +190,11 @@ def _environment() -> str:
 _DEEDS: dict[str, Any] = {
     "exits": _exits,
     "leaves": _leaves,
+    "leaves a child behind": _leaves_a_child_behind,
     "is killed": _is_killed,
     "segfaults": _segfaults,
     "hangs": _hangs,
+    "says so and hangs": _says_so_and_hangs,
     "fills": _fills,
     "babbles": _babbles,
     "stops midway": _stops_midway,

@@ -192,6 +192,16 @@ def test_what_on_watermark_raises_is_raised_here(started: Callable[..., Isolated
         there.run([], watermark=5)
 
 
+def test_with_an_older_image_nothing_that_the_process_knew_counts(started: Callable[..., IsolatedCode]) -> None:
+    plan = planned("Tally")
+    task = Harness(plan, started(plan).build)
+    task.run([("a", 1)])
+    task.checkpoint()
+    assert task.run([("a", 1)]).rows["count"].to_list() == [2]
+    task.open()
+    assert task.run([("a", 1)]).rows["count"].to_list() == [2]
+
+
 def test_a_table_of_many_pages_is_read(started: Callable[..., IsolatedCode]) -> None:
     plan = planned("Big")
     there = Harness(plan, started(plan).build)
@@ -225,6 +235,7 @@ def test_without_rules_such_as_in_try_all_code_runs_here() -> None:
     [
         ("exits", "ended with status 3"),
         ("leaves", "ended with status 4"),
+        ("leaves a child behind", "ended with status 5"),
         ("is killed", r"was ended by signal 9 \(SIGKILL\)"),
         ("segfaults", r"was ended by signal 11 \(SIGSEGV\)"),
         ("babbles", "was ended: it sent what is no message: a header that begins with b'xxxxxxxx'"),
@@ -403,15 +414,17 @@ code = IsolatedCode(layout_of(plan), PATIENT, lambda: False, str)
 code.start()
 print(code.pids["o-0"], flush=True)
 Harness(plan, code.build).run([(sys.argv[1], 1)])
+print("rests", flush=True)
 time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("deed", ["rests", "hangs"])
+@pytest.mark.parametrize("deed", ["nothing", "says so and hangs"])
 def test_it_dies_with_its_worker(deed: str) -> None:
     worker = subprocess.Popen([sys.executable, "-c", WORKER, deed], stdout=subprocess.PIPE, cwd=Path.cwd())
     assert worker.stdout is not None
     pid = int(worker.stdout.readline())
+    assert worker.stdout.readline().strip() in (b"rests", b"hangs")
     with suppress(ProcessLookupError):
         worker.kill()
     worker.wait()
