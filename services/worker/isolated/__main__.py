@@ -30,7 +30,7 @@ def _tie_to(parent: int) -> None:
 
 
 def _load(niceness: int) -> None:
-    """Takes a core for half a second, which others may need more."""
+    """Takes a core for a second, which others may need more."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)  # of this thread alone
     import services.worker.isolated.serving  # noqa: F401
