@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
+from schemas import cuts
+from schemas.cuts import Raised
 from schemas.heartbeats import At
 from schemas.topics import Partition
 from services.recovery.core.unit.schemes import SCHEMES
@@ -282,6 +285,30 @@ def _usurped(cluster: Cluster, fault: Fault) -> None:
     _during(_slow, _fast)(cluster, others)
 
 
+def _in_hand(cluster: Cluster, fault: Fault) -> None:
+    """The next record that code raised comes late; its author is not heard meanwhile, and another one takes over."""
+    waiting = [True]
+
+    def watch(process: WorkerProcess, appender: Any) -> None:
+        append = appender.append
+
+        def watched(partition: Partition, value: bytes | None, **rest: Any) -> None:
+            if partition.topic.endswith(".cuts") and waiting and isinstance(cuts.decode(value or b""), Raised):
+                waiting.clear()
+                cluster.story.tell(f"{process.name} has a record of code that raised in hand")
+                author = replace(fault, target=(process.name,))
+                _lag(cluster, replace(author, detail="cuts out"))
+                _lag(cluster, replace(author, detail="assignments in"))
+                _during(_set_mute(True), _set_mute(False))(cluster, author)
+            append(partition, value, **rest)
+
+        appender.append = watched
+
+    for process in cluster.workers():
+        if process.alive and process.worker is not None:
+            watch(process, process.worker._appender)
+
+
 def _dies_behind(cluster: Cluster, fault: Fault) -> None:
     """detail: a kind of topic for which nothing leaves the target any more; ms later it dies, and all that is lost."""
     process = cluster.processes[fault.target[0]]
@@ -398,6 +425,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "resubmit": _resubmit,
     "stale": _stale,
     "usurped": _usurped,
+    "in-hand": _in_hand,
     "dies-behind": _dies_behind,
     "half-pasted": _half_applied,
     "grown": _grown,
@@ -504,6 +532,7 @@ def _aimed(
         (0, "killed", lambda kind: of(kind, worker, min(ms, 1_000), "", random.randint(0, 9))),
         (0, "upgraded", lambda kind: of(kind, worker, 1_000 + ms)),
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
+        (0, "in-hand", lambda kind: of(kind, (), random.randint(50, 900))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
         (0, "half-pasted", lambda kind: of(kind, (), ms)),
         (

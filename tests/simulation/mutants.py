@@ -88,6 +88,12 @@ from tests.simulation.policy_mutants import (
     minimum_interval_ignored,
     two_captures_at_once,
 )
+from tests.simulation.raises import (
+    any_record_of_code_that_raised_counts,
+    batch_done_before_its_record_kept,
+    outputs_not_held,
+    rows_skipped_without_a_record,
+)
 from tests.simulation.spark_mutants import (
     batch_committed_twice,
     checkpoint_forgotten,
@@ -1063,6 +1069,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(minimum_interval_ignored, "interval", 8, "idle-captures", run_ms=1_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
     Mutant(rows_trimmed_too_far, "rows trim", 0, "spark-rows"),
+    Mutant(outputs_not_held, "unannounced", 19, "versions", run_ms=4_000),
+    Mutant(any_record_of_code_that_raised_counts, "undecided", 6, "versions", run_ms=4_000),
+    Mutant(batch_done_before_its_record_kept, "replay differs", 35, "versions", run_ms=4_000),
+    Mutant(rows_skipped_without_a_record, "undecided", 0, "raises", run_ms=4_000),
 )
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more, run_with_any_versions)

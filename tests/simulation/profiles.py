@@ -150,8 +150,9 @@ PROFILES: Mapping[str, Profile] = {
         trims=True,
     ),
     "versions": Profile(
-        {"strike": 8, "lag": 16, "stall": 4, "usurped": 8},
+        {"strike": 4, "lag": 8, "stall": 4, "usurped": 4, "in-hand": 40},
         ("filter",),
+        _REPLICATED,
         lags=("cuts in", "cuts out", "cuts out", "assignments in"),
         strikes=("cuts dies", "cuts stalls", "cuts stalls", "delivered stalls"),
         raises=True,

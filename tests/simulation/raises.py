@@ -19,29 +19,29 @@ from tests.simulation.cluster import Cluster
 
 
 def check(cluster: Cluster, plan: Plan, topics: JobTopics) -> Iterator[str]:
-    """Nobody delivers a batch of a unit whose code may raise before its leader has announced itself there; and a row
-    that its code refuses is a dead letter only where a valid record says so that was written before.
+    """Nobody delivers for a unit whose code may raise before it has announced itself as its leader; and a row that the
+    code refuses is a dead letter only where a valid record says so that was written before.
     """
     units = {unit.name: unit.partition for unit in plan.units if unit.name in may_raise(plan)}
     if not units:
         return
     origins = {one.name for one in plan.operators if one.kind == "python"}
-    log, said = of_plan(plan), dict[tuple[str, int], int]()
+    log, said, announced = of_plan(plan), set[int](), set[tuple[str, str]]()
     positions = {Partition(topics.delivered, partition): unit for unit, partition in units.items()}
     for one in cluster.broker.written:
         if one.partition.topic == topics.cuts:
             record = cuts.decode(one.value)
             if log.read(one.offset, record) and isinstance(record, Raised):
-                said[record.unit, record.batch] = sum(
-                    rows.stop - rows.start for task in record.tasks.values() for rows in task.rows if rows.reason >= 0
-                )
+                said.add(record.batch)
+            elif isinstance(record, Leads):
+                announced.add((record.unit, record.id.author))
         elif one.partition in positions and delivered.decode(one.value).batch:
             unit = positions[one.partition]
-            if log.leading(unit) is None:
-                yield f"unannounced: {one.author} delivered for {unit} before anybody announced to lead it"
+            if (unit, one.author) not in announced:
+                yield f"unannounced: {one.author} delivered for {unit} and had not announced that it leads it"
         elif one.partition.topic == topics.dead_letters:
             letter = dead_letters.decode(one.value)
-            if letter.origin in origins and not any(batch == letter.batch for _, batch in said):
+            if letter.origin in origins and letter.batch not in said:
                 yield f"undecided: {one.author} skipped a row in batch {letter.batch}, and no record says so"
 
 
