@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from schemas import events
+from schemas.assignments import Flags
 from schemas.topics import Partition
 from tests.support.memory_cluster import MemoryCluster
 
@@ -74,6 +75,24 @@ def test_a_process_that_ends_at_rest_is_replaced_before_the_next_batch(made: Mem
     made.until(lambda: len(made.rows("obeyed")) == 2)
     assert pid() != first
     assert len(happened(made, "code-crashed")) == 1
+
+
+@pytest.mark.parametrize("made", ["always"], indirect=True)
+def test_a_takeover_finds_the_standby_s_process_ready(made: MemoryCluster) -> None:
+    def pids(worker: str) -> list[int]:
+        return [pid for copy in made.workers[worker]._copies.here.values() for pid in copy._code.pids.values()]
+
+    made.feed("in", [{"key": "pid", "n": 1}])
+    made.until(lambda: len(made.rows("obeyed")) == 1)
+    two, empty = made.start("two"), Flags(receive=False, process=False, send=False, commit=False, state="virgin")
+    made.place({unit: [made.workers["one"], (two, empty)] for unit in made.units})
+    made.until(lambda: all(copy.state == "deployed" for copy in two.copies()) and bool(two.copies()))
+    (ready,) = pids("two")
+    made.kill("one")
+    made.place({unit: [two] for unit in made.units})
+    made.feed("in", [{"key": "pid", "n": 2}])
+    made.until(lambda: len(made.rows("obeyed")) == 2)
+    assert made.rows("obeyed")[-1]["note"] == str(ready)
 
 
 @pytest.mark.parametrize("made", ["always"], indirect=True)
