@@ -14,7 +14,7 @@ from services.kernel.codecs.fields import DELETED
 from services.kernel.operators import catalogue
 from services.kernel.plans.layout import commit_logs, data_topics, task_name
 
-ISOLATION_COSTS = "150 MB and a second of CPU at its start for each process, half a millisecond to three a batch"
+ISOLATION_COSTS = "180 MB and a second of CPU at its start for each process, half a millisecond to one a batch"
 """As `./scripts/bench isolation` measures it."""
 
 
