@@ -21,6 +21,7 @@ from services.log.kafka_reader import KafkaReader
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk, Log, Message, Reader, Rows
 from services.log.sealed import SealedLog
+from tests.support.commands import until as wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -145,6 +146,17 @@ def test_create_leaves_existing_topics_as_they_are(log: Log) -> None:
     assert log.topics()[name] == 2
     assert log.config(name)["retention.ms"] == "60000"
     assert scanned(log, Partition(name, 1)) == [b"kept"]
+
+
+def test_configure_changes_what_is_named_and_leaves_the_rest(log: Log) -> None:
+    name = new_topic(log, 1, retention_ms="60000", segment_bytes="1048576")
+    fill(log, Partition(name, 0), b"kept")
+    log.configure([TopicSpec(name, 1, {"retention.ms": "120000", "retention.bytes": "1000000"})])
+    wait_until(lambda: log.config(name)["retention.ms"] == "120000", "the setting is there")
+    found = log.config(name)
+    assert (found["retention.bytes"], found["segment.bytes"]) == ("1000000", "1048576")
+    assert scanned(log, Partition(name, 0)) == [b"kept"]
+    log.configure([TopicSpec(name, 1, {"retention.ms": "120000"})])
 
 
 def test_a_created_topic_can_be_used_at_once(log: Log) -> None:

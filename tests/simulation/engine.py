@@ -22,7 +22,7 @@ from schemas.topics import JobTopics, Partition, generation_number
 from services.kernel.codecs.decoding import Decoder
 from services.kernel.codecs.fields import TIME, stream_schema
 from services.kernel.codecs.frames import FrameCodec, Sender
-from services.kernel.errors import Retriable
+from services.kernel.errors import PositionGone, Retriable, StateCorrupted
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
 from services.spark.core import lifecycle, taking_over
@@ -258,6 +258,9 @@ class FakeEngine:
         except Retriable:
             later = partial(self._write, number, run, write, start, stop, then)
             self._later(number, self._pace_ms, later)
+            return
+        except PositionGone as gone:
+            self._process.failed(StateCorrupted(f"the query reads rows that were trimmed: {gone}"))
             return
         count = min(self._random.choice((1, 1, 2)), found.rows.height)
         parts = [found.rows[at::count] for at in range(count)]

@@ -23,8 +23,10 @@ import structlog
 
 from schemas.topics import Partition
 from services.controller import conductor, drafting, polling
+from services.kernel.liveness import attention
 from services.kernel.logs import jobs as folding
 from services.recovery import replica
+from services.recovery.core import recovery
 from services.worker.core import cut_trimming, cutting
 from services.worker.sources import cut_trimmer
 from services.worker.unit import publishing, trimmer
@@ -75,6 +77,12 @@ _RESTS: tuple[tuple[ModuleType, str], ...] = (
     (hosts, "BEAT_US"),
     (processes, "MAX_IDLE_US"),
     (hosts, "MAX_IDLE_US"),
+    (hosts, "IDLES_US"),
+    (attention, "LOOP_US"),
+    (attention, "OUTAGE_US"),
+    (attention, "RECONNECT_US"),
+    (recovery, "LOOP_US"),
+    (recovery, "SWEEP_US"),
     (processes, "ECHO_MS"),
     (replica, "ECHO_MS"),
     (polling, "TICK_MS"),
@@ -167,7 +175,9 @@ def _patched(pace: Pace) -> Iterator[None]:
         stack.enter_context(mock.patch.object(broker, "replayed", return_value=False))  # no checker will ask for it
         stack.enter_context(mock.patch.object(folding, "KEPT_OVER", KEPT_JOBS))
         for module, name in _RESTS if pace.slow > 1 else ():
-            stack.enter_context(mock.patch.object(module, name, getattr(module, name) * pace.slow))
+            rest = getattr(module, name)
+            longer = tuple(one * pace.slow for one in rest) if isinstance(rest, tuple) else rest * pace.slow
+            stack.enter_context(mock.patch.object(module, name, longer))
         yield
 
 

@@ -29,6 +29,7 @@ from tests.support.raising import on
 
 PATIENCE_S = 1.0
 """Of a host with its loop."""
+IDLES_US = (10_000, 20_000, MAX_IDLE_US)
 
 
 class Dies(BaseException):
@@ -83,7 +84,7 @@ class HostProcess(Process):
         zone: str,
     ) -> None:
         self._topics, self._zone = topics, zone
-        self._idle_us = random.choice((10_000, 20_000, MAX_IDLE_US))
+        self._idle_us = random.choice(IDLES_US)
         self.mute = self.stuck = self.hung = False
         self.ends: Callable[[], None] = lambda: None
         self.late_us = 0

@@ -1052,9 +1052,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(never_in_quarantine, "liveness", 2, "deadly", run_ms=1_500),
     Mutant(innocent_unit_blamed, "quarantine", 2, "deadly", run_ms=1_500),
     Mutant(crashes_counted_wherever_they_were, "quarantine", 12, "deadly"),
-    Mutant(suspects_do_not_wait, "suspect", 0, "deadly"),
-    Mutant(given_to_any_versions, "failed copy", 0, "upgrades"),
-    Mutant(run_and_given_whatever_the_versions, "versions", 0, "upgrades"),
+    Mutant(suspects_do_not_wait, "suspect", 5, "deadly", run_ms=1_500),
+    Mutant(given_to_any_versions, "failed copy", 1, "upgrades", run_ms=1_500),
+    Mutant(run_and_given_whatever_the_versions, "versions", 1, "upgrades", run_ms=1_500),
     Mutant(batch_committed_twice, "commits", 23, "spark"),
     Mutant(checkpoint_forgotten, "commits", 4, "spark"),
     Mutant(drained_without_what_arrived, "commits", 4, "spark"),
@@ -1068,11 +1068,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(two_captures_at_once, "captures", 17, "idle-captures"),
     Mutant(minimum_interval_ignored, "interval", 8, "idle-captures", run_ms=1_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
-    Mutant(rows_trimmed_too_far, "rows trim", 0, "spark-rows"),
     Mutant(outputs_not_held, "unannounced", 19, "versions", run_ms=4_000),
     Mutant(any_record_of_code_that_raised_counts, "undecided", 6, "versions", run_ms=4_000),
     Mutant(batch_done_before_its_record_kept, "replay differs", 35, "versions", run_ms=4_000),
     Mutant(rows_skipped_without_a_record, "undecided", 0, "raises", run_ms=4_000),
+    Mutant(rows_trimmed_too_far, "rows trim", 2, "spark-rows", run_ms=2_500),
 )
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more, run_with_any_versions)

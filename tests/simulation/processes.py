@@ -70,6 +70,10 @@ class Process(ABC):
         self.frozen = True
         self.link.freeze()
 
+    def failed(self, error: Exception) -> None:
+        """It did what it never may."""
+        self._failed(self.own, error)
+
     def thaw(self) -> None:
         if self.alive:
             self.frozen = False
