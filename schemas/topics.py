@@ -206,17 +206,30 @@ class JobTopics:
         """What `holdfast replay` reads of a job; with `keep_cuts` these outlive it."""
         return frozenset({self.cuts, self.delivered, self.progress, self.dead_letters})
 
+    @property
+    def all_data(self) -> str:
+        """What the names of its data topics begin with; of those of Spark operators: all_commits, all_rows."""
+        return f"{self.root}.data."
+
+    @property
+    def all_commits(self) -> str:
+        return f"{self.root}.commits."
+
+    @property
+    def all_rows(self) -> str:
+        return f"{self.root}.rows."
+
     def data(self, operator: str, number: int) -> str:
         """The topic of one operator's output under one partitioning."""
-        return f"{self.root}.data.{operator}.{number}"
+        return f"{self.all_data}{operator}.{number}"
 
     def commits(self, operator: str) -> str:
         """The output of a Spark operator and the commits that say what of it counts."""
-        return f"{self.root}.commits.{operator}"
+        return f"{self.all_commits}{operator}"
 
     def rows(self, operator: str) -> str:
         """The plain input of a Spark operator that does not stand directly behind a source."""
-        return f"{self.root}.rows.{operator}"
+        return f"{self.all_rows}{operator}"
 
     def transactional_id(self, unit: str) -> str:
         """One id a unit: sink rows, dead letters and the position commit together."""

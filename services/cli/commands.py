@@ -10,7 +10,20 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from services.cli import cluster, dead_letters, faults, jobs, looking, machine, repair, replay, results, sending, topics
+from services.cli import (
+    acls,
+    cluster,
+    dead_letters,
+    faults,
+    jobs,
+    looking,
+    machine,
+    repair,
+    replay,
+    results,
+    sending,
+    topics,
+)
 from services.cli.terminal import say_error
 from services.kernel.errors import CommandFailed
 
@@ -85,6 +98,7 @@ def _assemble() -> None:
     app.command(rich_help_panel=CLUSTER)(cluster.down)
     app.command(rich_help_panel=CLUSTER)(cluster.serve)
     app.command(rich_help_panel=CLUSTER)(topics.topics)
+    app.command(rich_help_panel=CLUSTER)(acls.acls)
     app.command(rich_help_panel=CLUSTER)(faults.kill)
     app.command(rich_help_panel=CLUSTER)(faults.stall)
     if importlib.util.find_spec("services.cli.trying") is not None:

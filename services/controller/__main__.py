@@ -29,6 +29,7 @@ from services.log.jobs import positions, read_jobs
 from services.log.metrics import of_process, of_refusals
 from services.log.opening import gate, look_at_secret, open_log, refused_by
 from services.log.protocol import Log
+from services.log.rights import Rights
 from services.log.service_log import close_service_log, open_service_log
 
 HISTORY_MS = 60_000
@@ -72,6 +73,7 @@ async def run(settings: ControllerSettings) -> int:
         durability=durability,
         safe_s=settings.trim_after_s or None,
         kept=settings.keep_ended_jobs,
+        rights=Rights(settings.kafka, client_settings(), settings.cluster) if settings.acls else None,
     )
     kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
     assigned = Partition(topics.assignments, 0)

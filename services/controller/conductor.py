@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import structlog
 
 from schemas import assignments, cuts, events, heartbeats, plans, progress
-from schemas.assignments import Assignment
+from schemas.assignments import Assignment, split_job_key
 from schemas.cuts import Control
 from schemas.events import Event
 from schemas.plans import Plan, Skip, Snapshot
+from schemas.rights import SERVICES, Role
 from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.controller.appending import Appending
 from services.controller.core import actions as do
@@ -70,6 +71,13 @@ class Kind(Enum):
     HEARTBEATS = "heartbeats"
 
 
+class JobRights(Protocol):
+    """Gives and takes what roles may do with the topics of a job. Each raises Retriable."""
+
+    def begin(self, job: JobTopics) -> None: ...
+    def end(self, job: JobTopics, roles: Iterable[Role]) -> None: ...
+
+
 class Conductor:
     """One replica of the controller on one log.
 
@@ -78,7 +86,8 @@ class Conductor:
         versions: of the libraries that plans pin.
         allow: modules that Python operators may come from.
         snapshot_every: records of `jobs.plans` and `jobs.submit` between two snapshots. safe_s: age of a snapshot that
-            both are trimmed to; None: they never are. kept: jobs that are over and still listed.
+            both are trimmed to; None: they never are. kept: jobs that are over and still listed. rights: given with the
+            topics of a job; None: nobody needs any.
     """
 
     def __init__(
@@ -94,10 +103,11 @@ class Conductor:
         snapshot_every: int = EVERY,
         safe_s: float | None = None,
         kept: int | None = None,
+        rights: JobRights | None = None,
     ) -> None:
         self.core, self.cluster = core, cluster
         self._log, self._time_ms, self._durability = log, time_ms, durability or Durability()
-        self._versions, self._allow = versions, allow
+        self._versions, self._allow, self._rights = versions, allow, rights
         self._drafter: Drafter | None = None
         self._appending = Appending(log)
         self._pending: list[do.Action] = []
@@ -266,9 +276,15 @@ class Conductor:
             case do.Draft():
                 return [self._draft(action)]
             case do.CreateTopics(plan):
+                if self._rights is not None:
+                    self._rights.begin(self._names(plan))
                 self._log.create(self._durability.of(self._specs(plan)))
             case do.DeleteTopics(plan):
-                self._log.delete(self._left_behind(plan))
+                left = self._left_behind(plan)
+                self._log.delete(left)
+                if self._rights is not None:
+                    names = self._names(plan)
+                    self._rights.end(names, Role if names.dead_letters in left else SERVICES)
             case do.TrimLogs(upto):
                 self._log.trim(upto)
             case do.FenceIds(plan):
@@ -279,7 +295,10 @@ class Conductor:
                 ]
             case do.DeleteKept(ended, retired):
                 gone = lambda generation: generation in ended or retired.has(generation)  # noqa: E731
-                delete_over(self._log, self.cluster, self._time_ms(), gone)
+                deleted = delete_over(self._log, self.cluster, self._time_ms(), gone)
+                if self._rights is not None:
+                    for owner in {self.cluster.owner(name) or "" for name in deleted}:
+                        self._rights.end(self.cluster.job(*split_job_key(owner)), Role)
                 return []
             case do.FindRecords(plan, unit, batch):
                 where = Partition(self._names(plan).cuts, 0)

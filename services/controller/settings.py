@@ -24,6 +24,10 @@ class ControllerSettings(LogSettings, MetricsSettings):
     plugins: str = Field("", description="modules that python operators may come from, comma separated")
     replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
     min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
+    acls: bool = Field(
+        False,
+        description="give each service its rights on the topics of a job with them; `holdfast acls` gives the others",
+    )
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
     trim_after_s: float = Field(
         600.0,

@@ -42,6 +42,9 @@ SETTLED_S = 20.0
 OPEN_S = 8.0
 """Longer than the broker leaves any transaction open: its time-out, and the interval at which it looks."""
 
+ABSENT_S = 3.0
+"""Longer than a broker lives without hearing from Kafka's controller what topics there are, as we set brokers up."""
+
 FIRST_PATIENCE_S, PATIENCE_GROWTH = 0.25, 1.5
 FIRST_STRETCH = 64
 _LOOK_AGAIN_S, _LOOK_SELDOM_S = 0.01, 0.2
@@ -78,12 +81,22 @@ _TORN = (
     "kafka-transactions.sh (find-hanging, abort), compare the last rows of the job's sinks, and submit the job again"
 )
 _NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 _UNANSWERED = (KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_CONTROLLER)
 _LEAST_S = 0.1
 _SET = AlterConfigOpType.SET
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 _T = TypeVar("_T")
 _Asked = dict[TopicPartition, Future[Any]]
+
+
+class NotAllowed(Retriable):
+    """Kafka does not let this process do that: its user lacks the right. Somebody may give it meanwhile."""
 
 
 class Absent(Retriable):
@@ -114,10 +127,17 @@ class KafkaLog:
         wanted = {spec.name: spec for spec in topics}
         present = self.topics()
         missing = [spec for name, spec in wanted.items() if name not in present]
+        refused: NotAllowed | None = None
         if missing:
             new = [NewTopic(s.name, s.partitions, s.replicas, config=_LARGE | s.config) for s in missing]
-            self._follow(lambda _: self._create(new))
-        self._await(f"create {sorted(wanted)}", lambda: self._usable(wanted.keys()))
+            try:
+                self._follow(lambda _: self._create(new))
+            except NotAllowed as error:  # where only the controller may, it is waited for
+                refused = error
+        try:
+            self._await(f"create {sorted(wanted)}", lambda: self._usable(wanted.keys()))
+        except Retriable as late:
+            raise late if refused is None else NotAllowed(f"{refused}. Nor has another process made them") from late
 
     def delete(self, names: Iterable[str]) -> None:
         """Returns once they are gone.
@@ -309,6 +329,18 @@ class KafkaLog:
                     raise Moved(f"{name} exists, but the broker that was asked does not know it yet") from exception
                 if error.retriable() or error.code() in (*_MOVED, *_UNANSWERED):
                     raise self._cluster.unanswered(f"look for {name}", error.str()) from exception
+                if error.code() in _FORBIDDEN:
+                    self._await_absent(name)
+
+    def _await_absent(self, name: str) -> None:
+        """Without the right to create topics Kafka's controller says nothing: what every broker lacks for so long, and
+        what this user may not see, is not there. Raises Moved if it is.
+        """
+        deadline = time.monotonic() + ABSENT_S
+        while time.monotonic() < deadline:
+            if name in self._metadata():
+                raise Moved(f"{name} exists, but the broker that was asked did not know it yet")
+            time.sleep(_LOOK_SELDOM_S)
 
     def _usable(self, wanted: Collection[str]) -> bool:
         """Every partition has a leader, which takes records."""
@@ -452,6 +484,9 @@ class KafkaLog:
         failure, code = self._cluster.unanswered(what, error.str()), error.code()
         if isinstance(failure, LoginRefused):
             return failure
+        if code in _FORBIDDEN:
+            who = self._cluster.settings.get("sasl.username", "")
+            return NotAllowed(f"Kafka does not let {f'user {who!r}' if who else 'this process'} {what}: {error.str()}")
         kind = Moved if code in _MOVED else Absent if code in _NO_TOPIC else Retriable
         return kind(str(failure))
 

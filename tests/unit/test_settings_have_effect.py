@@ -218,6 +218,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
     ControllerSettings: EVERYBODY
     | {
         "controller": "controller/__main__.py",
+        "acls": "controller/__main__.py tests/integration/test_rights.py",
         "plugins": "controller/settings.py",
         "replication_factor": "controller/__main__.py",
         "min_insync_replicas": "controller/__main__.py",
