@@ -15,6 +15,8 @@ FOUND = {
     ("runs", 2217, 30_000): "of the simulation: a record that was refused was to be there twice",
     ("fan-out", 2741, 30_000): "of the simulation: a job on its way as the faults ended was never drained",
     ("two-in-charge", 2861, 30_000): "a sleeping copy was given up after 20 rebuilds, though it got on between",
+    ("versions", 52, 6_000): "a copy that had done a batch as if its code had not raised read the leader's checkpoint "
+    "before the record, and took the batch for done as the log says",
 }
 """(profile, seed, simulated ms with faults) of histories that were wrong in a campaign, and what was."""
 

@@ -67,7 +67,8 @@ class Raising:
         self._holds = self._proposed = False
         self._base, self._followed = (0, 0) if marker is None else (marker.b, marker.raised)
         self._records: dict[int, Raised | None] = {}
-        self._missed, self._wrong = 0, ""
+        self._done = self._missed = 0
+        self._wrong = ""
 
     # -- what the copy asks -------------------------------------------------------------------------------------------
 
@@ -103,14 +104,17 @@ class Raising:
 
     def batch_done(self) -> None:
         """A batch is done, as the cut log says."""
-        if self._on and self._records.get(self._processing.batch) is not None:
-            self._followed, self._records[self._processing.batch] = self._processing.batch, None
+        self._done = self._processing.batch
+        if self._on and self._records.get(self._done) is not None:
+            self._followed, self._records[self._done] = self._done, None
 
     def reached(self, marker: Marker) -> None:
         """A valid marker that the copy has reached, or from which it continues, whoever wrote it."""
         if not self._on:
             return
         self._take()
+        if self._base < marker.raised <= self._done and marker.raised not in self._records:
+            self._missed = self._missed or marker.raised  # the cut log's record is not read here yet
         self._check(marker.b, marker.raised, [batch for batch in self._records if batch <= marker.b])
         self._records = {batch: record for batch, record in self._records.items() if batch > marker.b}
         self._base, self._followed = max(self._base, marker.b), max(self._followed, marker.raised)
