@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.failover.observer import Observer
 from schemas.topics import Partition
 from tests.support.containers import BUILD_S, Containers, running_containers
 
 pytestmark = [
     pytest.mark.docker,
+    pytest.mark.image,
     pytest.mark.kafka,
     pytest.mark.spark,
     pytest.mark.slow,
@@ -22,6 +24,7 @@ pytestmark = [
 ]
 
 DRIVERS = {"s1-spark-1": "spark-1", "s2-spark-1": "spark-2"}
+JOB, UNIT = "visits-on-spark", "spark-by_minute-0"
 START_MS, MINUTE_MS, PAGES = 1_700_000_040_000, 60_000, "abc"
 
 
@@ -37,23 +40,17 @@ def visit(number: int) -> bytes:
 
 
 def test_a_driver_that_is_killed_is_replaced_and_every_window_comes_once(containers: Containers) -> None:
-    def leader() -> str:
-        found = [one for one in containers.events("copy-running") if one.worker in DRIVERS]
-        return found[-1].worker if found else ""
-
-    def standby() -> bool:
-        return any(one.worker in DRIVERS and one.worker != leader() for one in containers.events("copy-synced"))
-
-    containers.compose("run", "--rm", "cli", "submit", "visits-on-spark.yaml", "--create-topics", seconds=BUILD_S)
+    containers.compose("run", "--rm", "cli", "submit", f"{JOB}.yaml", "--create-topics", seconds=BUILD_S)
     containers.append("visits", *(visit(number) for number in range(300)))
     containers.await_more("minutes", 0)
-    containers.until(standby, "a second driver stands by")
-    victim, before = leader(), containers.end("minutes")
-    containers.docker("kill", "--signal", signal.SIGKILL.name, containers.container(DRIVERS[victim]))
-    containers.append("visits", *(visit(number) for number in range(300, 600)))
-    containers.until(lambda: leader() != victim, "the other driver leads")
+    with Observer(containers.log, containers.topics) as observer:
+        containers.until(lambda: observer.workers() == 4 and observer.protected(), "a second driver stands by")
+        victim, before = observer.leader_of(JOB, UNIT), containers.end("minutes")
+        containers.docker("kill", "--signal", signal.SIGKILL.name, containers.container(DRIVERS[victim]))
+        containers.append("visits", *(visit(number) for number in range(300, 600)))
+        containers.until(lambda: observer.leader_of(JOB, UNIT) != victim, "the other driver leads")
     containers.await_more("minutes", before)
-    containers.drain("visits-on-spark")
+    containers.drain(JOB)
 
     counted: Counter[tuple[int, str]] = Counter()
     for index in range(containers.log.topics()["minutes"]):
