@@ -17,6 +17,7 @@ FOUND = {
     ("two-in-charge", 2861, 30_000): "a sleeping copy was given up after 20 rebuilds, though it got on between",
     ("versions", 52, 6_000): "a copy that had done a batch as if its code had not raised read the leader's checkpoint "
     "before the record, and took the batch for done as the log says",
+    ("idle-captures", 118, 5_000): "min-max took what a former leader left for a paste of a peer, and the copy failed",
 }
 """(profile, seed, simulated ms with faults) of histories that were wrong in a campaign, and what was."""
 

@@ -263,3 +263,15 @@ def test_min_max_sees_what_was_captured_and_not_confirmed_as_one_message_that_wa
     assert captured(units, 500.0) == []
     units["a"].confirmed = True
     assert captured(units, 500.0) == ["b"]
+
+
+@BOTH
+def test_a_unit_that_leads_applies_at_once_what_a_former_leader_left(policy: str) -> None:
+    """It is no paste for a peer: until then the unit cannot be captured."""
+    units = {
+        "a": Timed(policy, "j", 0.1, 10.0, 10.0, resting=False, waiting=1, waiting_since_ms=10.0),
+        "b": Timed(policy, "j", 0.1, 10.0, 10.0, data_wait=True),
+    }
+    assert "a" in pasted(units, 100.0)
+    units["b"].data_wait = False
+    assert captured(units, 100.0) == ["b"]

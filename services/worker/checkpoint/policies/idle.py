@@ -67,8 +67,8 @@ class Idle(Stateless):
     def applies(self, unit: str, units: Units, now_ms: float) -> bool:
         """The oldest message of its sender, if that paste is the worker's choice or has waited for too long."""
         sight = units[unit]
-        if sight.waiting_since_ms == math.inf:
-            return True  # nothing of it can be applied now
+        if sight.leads or sight.waiting_since_ms == math.inf:
+            return True  # what a former leader left stops its own captures; or there is nothing to apply now
         if oldest(self.pastes(units)).get(sight.primary) != unit:
             return False
         if now_ms - sight.waiting_since_ms >= sight.max_interval_ms:
@@ -81,8 +81,8 @@ class Idle(Stateless):
         return [name for name, one in self._own(units) if _queued(one, now_ms)]
 
     def pastes(self, units: Units) -> dict[str, Sight]:
-        """The units here with a message that can be pasted now."""
-        return {name: one for name, one in self._own(units) if one.waiting_since_ms < math.inf}
+        """The units of others whose images are here, with a message that can be pasted now."""
+        return {name: one for name, one in self._own(units) if not one.leads and one.waiting_since_ms < math.inf}
 
     def _own(self, units: Units) -> Iterator[tuple[str, Sight]]:
         return ((name, one) for name, one in units.items() if one.policy == self.name)
