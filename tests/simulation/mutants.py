@@ -1066,7 +1066,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(aligned_elsewhere, "aligned", 2, "aligned", run_ms=1_500),
     Mutant(aligned_without_holding, "aligned", 7, "aligned", run_ms=1_500),
     Mutant(two_captures_at_once, "captures", 17, "idle-captures"),
-    Mutant(minimum_interval_ignored, "interval", 8, "idle-captures", run_ms=1_500),
+    Mutant(minimum_interval_ignored, "interval", 3, "idle-captures", run_ms=1_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
     Mutant(outputs_not_held, "unannounced", 19, "versions", run_ms=4_000),
     Mutant(any_record_of_code_that_raised_counts, "undecided", 6, "versions", run_ms=4_000),
