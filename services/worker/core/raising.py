@@ -31,10 +31,11 @@ class Step(Enum):
 class Sight:
     """What a copy knows.
 
-    commits, processes: its flags. announced: its own announcement, of this life; None: none yet. leading: how the unit
-    stands in the cut log. holds: its outputs are held. opened: its rows can be delivered. sent: the last batch of
-    which its frames have left. out: the last one of which anybody's rows or frames are known to have left. marker: the
-    batch of the last valid checkpoint. strict: what has left in two versions ends the copy.
+    commits, processes: its flags, of `epoch`. announced: its own announcement, of this life and `announced_epoch`;
+    None: none yet. leading: how the unit stands in the cut log. holds: its outputs are held. opened: its rows can be
+    delivered. sent: the last batch of which its frames have left. out: the last one of which anybody's rows or frames
+    are known to have left. marker: the batch of the last valid checkpoint. strict: what has left in two versions ends
+    the copy.
 
     held: the batch in which the code raised, and of which the cut log said nothing; 0: none. found: where. record:
     what the cut log says of it now. proposed: a proposal is on its way. missed: a batch that was done before the cut
@@ -43,7 +44,9 @@ class Sight:
 
     commits: bool
     processes: bool = True
+    epoch: int = 0
     announced: Id | None = None
+    announced_epoch: int = 0
     leading: Leading | None = None
     holds: bool = False
     opened: bool = False
@@ -63,6 +66,13 @@ class Sight:
         """Its announcement counts."""
         return self.announced is not None and self.leading is not None and self.leading.id == self.announced
 
+    @property
+    def unannounced(self) -> bool:
+        """It has yet to announce itself; also if another one led meanwhile, of which this copy has not heard."""
+        if self.announced is None:
+            return True
+        return self.leading is not None and self.announced_epoch < self.leading.epoch < self.epoch
+
 
 def next_step(sight: Sight) -> tuple[Step, str]:
     """The step, and why, for people."""
@@ -71,7 +81,7 @@ def next_step(sight: Sight) -> tuple[Step, str]:
     if sight.missed:
         why = f"batch {sight.missed} was done as if its code had not raised, and the cut log says that it did"
         return (Step.DIVERGE if sight.missed <= sight.sent and sight.strict else Step.REBUILD), why
-    if sight.commits and sight.announced is None:
+    if sight.commits and sight.unannounced:
         return Step.ANNOUNCE, ""
     if sight.holds and (sight.leads or not sight.commits):
         return Step.LET_OUT, ""

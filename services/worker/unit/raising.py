@@ -64,6 +64,7 @@ class Raising:
         self._readers = {reader for partition in outs for reader in job.readers.get(partition, ())}
         self._flags, self._epoch = Flags(commit=False), 0
         self._announced: Id | None = None
+        self._announced_epoch = 0
         self._holds = self._proposed = False
         self._base, self._followed = (0, 0) if marker is None else (marker.b, marker.raised)
         self._records: dict[int, Raised | None] = {}
@@ -142,7 +143,9 @@ class Raising:
         return Sight(
             commits=self._flags.commit,
             processes=self._flags.process,
+            epoch=self._epoch,
             announced=self._announced,
+            announced_epoch=self._announced_epoch,
             leading=self._cutter.log.leading(self._unit),
             holds=self._holds,
             opened=self._outputs.open,
@@ -190,7 +193,8 @@ class Raising:
             raise StateCorrupted(why)
         if step is Step.ANNOUNCE:
             self._hold()
-            self._announced = self._around.author.next()
+            self._announced, self._announced_epoch = self._around.author.next(), self._epoch
+            self._proposed = False
             self._append(Leads(self._unit, self._epoch, self._announced))
         elif step is Step.HOLD:
             self._hold()

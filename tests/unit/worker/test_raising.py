@@ -39,6 +39,14 @@ def test_one_behind_whom_another_has_announced_itself_lets_nothing_out_any_more(
     assert step(replace(behind, holds=True, commits=False)) is Step.LET_OUT, "its flags say so now"
 
 
+def test_one_that_leads_again_and_never_heard_that_another_one_did_announces_itself_again() -> None:
+    """It has read both assignments at once: its flags have not changed."""
+    again = replace(LEADER, epoch=6, announced_epoch=4, leading=Leading(5, THEIRS))
+    assert step(again) is Step.ANNOUNCE
+    assert step(replace(again, epoch=5, holds=True)) is Step.WAIT, "that one leads"
+    assert step(replace(again, announced_epoch=6, holds=True)) is Step.WAIT, "it has, and has not read it back"
+
+
 def test_only_a_leader_that_has_read_its_announcement_and_has_its_outputs_proposes() -> None:
     assert step(HOLDS) is Step.PROPOSE
     assert step(replace(HOLDS, proposed=True)) is Step.WAIT
