@@ -20,7 +20,7 @@ from schemas import cuts, plans
 from schemas.cuts import Cut
 from schemas.plans import Plan
 from schemas.topics import Partition, TopicSpec
-from services.audit import replaying
+from services.audit import replaying, taken_in
 from services.audit.computing import Taken
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.cuts import CutLog, of_plan
@@ -211,7 +211,7 @@ class _Renewal:
 # -- for the checkers -------------------------------------------------------------------------------------------------
 
 
-class EveryTopic(replaying._Sources):
+class EveryTopic(taken_in.Sources):
     """The user's records, also those of deleted topics."""
 
     def __init__(self, reference: Reference, log: Broker, recording: object) -> None:
@@ -236,7 +236,7 @@ class EveryTopic(replaying._Sources):
             self._reference.begin_anew(task)
         stored = self._stored[id]
         read = [stored[r.partition].read(r.start, r.stop - r.start) if r.stop > r.start else [] for r in cut.ranges]
-        return Taken(cut, [replaying._records(messages) for messages in read])
+        return Taken(cut, [taken_in.records_of(messages) for messages in read])
 
 
 @contextmanager
@@ -248,5 +248,5 @@ def whole(broker: Broker, reference: Reference) -> Iterator[None]:
     for past in reversed(broker.past):
         if past.topic.startswith("out-"):
             broker.join(past)
-    with mock.patch.object(replaying, "_Sources", partial(EveryTopic, reference)):
+    with mock.patch.object(replaying, "Sources", partial(EveryTopic, reference)):
         yield

@@ -13,7 +13,7 @@ from schemas import assignments, plans
 from schemas.assignments import Change
 from schemas.plans import Ended, Rejection, Retirement, Snapshot
 from schemas.retired import Retired, submitted
-from services.audit import replaying
+from services.audit import recording
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.jobs import Jobs, Submissions
 from services.kernel.logs.standings import Standings
@@ -82,8 +82,8 @@ def whole(broker: Broker) -> Iterator[None]:
         if decision_of(one) is not None:
             jobs.read(one.offset, one.time_ms, one.value)
     with (
-        mock.patch.object(replaying, "read_jobs", return_value=jobs),
-        mock.patch.object(replaying, "read_admitted", return_value=jobs.admitted),
+        mock.patch.object(recording, "read_jobs", return_value=jobs),
+        mock.patch.object(recording, "read_admitted", return_value=jobs.admitted),
     ):
         yield
 

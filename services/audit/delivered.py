@@ -1,0 +1,147 @@
+"""What came out of a job, against what a replay has computed: the records of its sinks, and its dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from schemas import dead_letters
+from schemas.dead_letters import DeadLetter
+from schemas.plans import OperatorPlan
+from schemas.topics import Partition
+from services.audit.comparing import Comparison
+from services.audit.computing import Outcome, Row
+from services.audit.recorded import Recorded
+from services.audit.recording import Recording
+from services.kernel.dataflow.sink_records import RowsOf
+from services.kernel.errors import CommandFailed
+from services.log.protocol import Log, Message
+from services.worker.sinks.too_large import stands_for
+
+DEAD_LETTERS = "dead letters"
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """What is read of one partition of a sink's topic. others: records that are not this job's."""
+
+    partition: Partition
+    sink: OperatorPlan
+    ours: RowsOf
+    others: int = 0
+
+
+@dataclass(slots=True)
+class _Delivered:
+    """A query's rows of one batch."""
+
+    committed: list[Row] = field(default_factory=list)
+    pending: list[Row] = field(default_factory=list)
+
+
+class Found:
+    """What sinks and dead letters hold, against what was computed."""
+
+    def __init__(self, log: Log, recording: Recording) -> None:
+        self._committed, self._first_batch = recording.committed, 1
+        self.notes: list[str] = []
+        self.dead = Comparison(DEAD_LETTERS)
+        self.queries: dict[str, Comparison] = {}
+        self._query_of: dict[str, str] = {}
+        self.too_large = 0
+        self._letters = Partition(recording.topics.dead_letters, 0)
+        self._stretches: list[_Stretch] = []
+        sinks = [one for one in recording.plan.operators if one.kind == "sink"]
+        present = log.topics({sink.params["topic"] for sink in sinks})
+        for sink in sinks:
+            query, topic = sink.params["query"], sink.params["topic"]
+            if topic not in present:
+                raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
+            self.queries[query] = Comparison(query)
+            self._query_of[sink.name] = query
+            ours = RowsOf(recording.plan.job, recording.plan.generation, query)
+            self._stretches += [_Stretch(Partition(topic, index), sink, ours) for index in range(present[topic])]
+            if "compact" in log.config(topic).get("cleanup.policy", ""):
+                self.notes.append(f"topic {topic} is compacted: rows that newer ones replaced count as lost")
+        self._recorded = Recorded(log, "replay-found", *self._bounds(log, recording))
+
+    def close(self) -> None:
+        self._recorded.close()
+
+    def compare(self, batch: int, outcomes: Sequence[Outcome], first_batch: int) -> None:
+        """Takes what was computed for a batch, and all that was found up to it. first_batch: that is compared.
+
+        Rows behind the last batch known to be committed may be there or not, but no others may.
+        """
+        self._first_batch = first_batch
+        expected = {query: _Delivered() for query in self.queries}
+        letters = _Delivered()
+        for outcome in outcomes:
+            sure = batch <= self._committed.get(outcome.unit, 0)
+            for query, rows in outcome.rows.items():
+                (expected[query].committed if sure else expected[query].pending).extend(rows)
+            dead = [Row(dead_letters.encode(letter)) for letter in outcome.dead]
+            (letters.committed if sure else letters.pending).extend(dead)
+        for query, some in expected.items():
+            self.queries[query].expect(batch, some.committed, some.pending)
+        self.dead.expect(batch, letters.committed, letters.pending)
+        self._find(batch)
+
+    def finish(self) -> None:
+        """Rows of a batch behind the last one are not compared: they were delivered since."""
+        for comparison in (*self.queries.values(), self.dead):
+            comparison.finish()
+        if self.too_large:
+            self.notes.append(f"{self.too_large} rows, too large for their sink's topic, are dead letters and not lost")
+        for stretch in self._stretches:
+            if stretch.others:
+                self.notes.append(f"{stretch.partition}: {stretch.others} records are not of this job, and left out")
+
+    def _find(self, batch: int) -> None:
+        """The records of each partition before the first row of a later batch."""
+        for stretch in self._stretches:
+            comparison = self.queries[stretch.sink.params["query"]]
+            while (message := self._recorded.next(stretch.partition)) is not None:
+                at = stretch.ours.batch(message.headers())
+                if at is not None and at > batch:
+                    break
+                self._recorded.take(stretch.partition)
+                if at is None:
+                    stretch.others += 1
+                elif at >= self._first_batch:
+                    comparison.find(at, _row(message, stretch))
+        while (message := self._recorded.next(self._letters)) is not None:
+            letter = dead_letters.decode(message.value() or b"")
+            if letter.batch > batch:
+                break
+            self._recorded.take(self._letters)
+            if letter.batch >= self._first_batch and not self._excused(letter):
+                self.dead.find(letter.batch, Row(message.value() or b""))
+
+    def _excused(self, letter: DeadLetter) -> bool:
+        """The dead letter stands for a row that was too large for its sink's topic, which no computation can know."""
+        query = self._query_of.get(letter.origin)
+        if query is None or not self.queries[query].excuse(letter.batch, lambda row: stands_for(letter, row.value)):
+            return False
+        self.too_large += 1
+        return True
+
+    def _bounds(self, log: Log, recording: Recording) -> tuple[dict[Partition, int], dict[Partition, int]]:
+        """The stretch of each partition that belongs to this generation."""
+        sinks = [stretch.partition for stretch in self._stretches]
+        everything = [*sinks, self._letters]
+        ends, starts = log.offsets(everything, "end"), log.offsets(everything, "start")
+        first = starts | log.offsets(sinks, recording.admitted_ms)
+        if recording.next_ms is not None:
+            ends |= log.offsets(sinks, recording.next_ms)
+        for partition in everything:
+            if 0 < starts[partition] == first[partition]:
+                self.notes.append(
+                    f"{partition} begins at offset {starts[partition]}: what retention has deleted counts as lost"
+                )
+        return first, ends
+
+
+def _row(message: Message, stretch: _Stretch) -> Row:
+    partition = -1 if message.key() is not None else stretch.partition.index
+    return Row(message.value() or b"", message.key(), partition)

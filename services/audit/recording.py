@@ -1,0 +1,151 @@
+"""What a replay begins with: a generation of a job as the log holds it, and where its code raised.
+
+A record of a former version names query and batch, but neither job nor generation. The records of a generation are
+taken to be those from the time of its plan to the time of the next plan of that job: an earlier generation is fenced
+before it ends, and a later one is admitted only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from schemas import cuts, delivered
+from schemas.cuts import CutsSnapshot, Raised, TaskRaised
+from schemas.plans import Plan
+from schemas.progress import decode as decode_progress
+from schemas.topics import ClusterTopics, JobTopics, Partition
+from services.audit.computing import WhereRaised
+from services.audit.settling import check_settles
+from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.logs.admitted import Skipped
+from services.kernel.logs.admitted import decode as decode_decision
+from services.kernel.logs.cut_snapshots import newest_in
+from services.kernel.logs.cuts import of_plan
+from services.kernel.logs.raises import may_raise
+from services.kernel.suggestions import suggest
+from services.log.cut_logs import cuts_base
+from services.log.jobs import read_admitted, read_jobs
+from services.log.protocol import Log
+from services.worker.sinks.position import newest_cut
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A generation as the log holds it. next_ms: when the next generation of that job was admitted.
+
+    committed: by unit, the last batch whose rows are known to be committed. skipped: records that a person has decided
+    to pass over. base: the state with which the cut log begins.
+    """
+
+    plan: Plan
+    topics: JobTopics
+    admitted_ms: int
+    next_ms: int | None
+    committed: dict[str, int]
+    skipped: Skipped
+    base: CutsSnapshot
+
+    @property
+    def first(self) -> int:
+        """The batch before the first one of which all cuts are left."""
+        return newest_in(self.base)
+
+    @property
+    def batches(self) -> int:
+        return max(self.committed.values(), default=0)
+
+
+def find(log: Log, topics: ClusterTopics, job: str, generation: str = "") -> Recording:
+    """The recording of a job. Raises CommandFailed."""
+    name, _, named = job.partition("@")
+    plans = list(_plans(log, topics))
+    admitted = [(plan, ms) for plan, ms in plans if plan.job == name]
+    wanted = generation or named
+    chosen = [index for index, (plan, _) in enumerate(admitted) if wanted in ("", plan.generation)]
+    if not chosen:
+        raise _unknown([plan for plan, _ in plans], name, wanted)
+    plan, admitted_ms = admitted[chosen[-1]]
+    later = admitted[chosen[-1] + 1 :]
+    own = topics.job(plan.job, plan.generation)
+    decided = read_admitted(log, topics)
+    _check_own(log, own, ended=bool(later) or decided.ended(plan.generation) is not None)
+    skipped = decided.skipped(plan.generation)
+    base = cuts_base(log, plan, Partition(own.cuts, 0))
+    if newest_in(base):
+        check_settles(plan, newest_in(base))
+    next_ms = later[0][1] if later else None
+    return Recording(plan, own, admitted_ms, next_ms, _committed(log, plan, own), skipped, base)
+
+
+def _plans(log: Log, topics: ClusterTopics) -> Iterator[tuple[Plan, int]]:
+    """Every admitted job that is not retired, and when it was admitted, in that order."""
+    for one in read_jobs(log, topics).records():
+        record = decode_decision(one.record.encode())
+        if isinstance(record, Plan):
+            yield record, one.time_ms
+
+
+def _unknown(plans: Sequence[Plan], job: str, generation: str) -> CommandFailed:
+    known = list(dict.fromkeys(f"{plan.job}@{plan.generation}" for plan in plans))
+    named = f"'{job}@{generation}'" if generation else f"'{job}'"
+    nearest = suggest(job, list(dict.fromkeys(one.partition("@")[0] for one in known)))
+    listed = f"known: {', '.join(known)}" if known else "none was ever admitted"
+    return CommandFailed(f"there is no job {named}", f"{nearest}; {listed}" if nearest else listed, USAGE)
+
+
+def _check_own(log: Log, own: JobTopics, *, ended: bool) -> None:
+    """The topics that a replay reads must be there."""
+    present = log.topics(own.recorded)
+    for topic in sorted(own.recorded):
+        if topic not in present:
+            why = "the job has ended, and its topics are deleted" if ended else "it was deleted"
+            hint = "a job can be replayed as long as it runs, and afterwards if it was submitted with `keep_cuts: true`"
+            raise CommandFailed(f"topic {topic} is gone: {why}", hint)
+
+
+def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
+    """By unit that delivers: the position in its last transaction, or its last marker's batch: a marker says that all
+    transactions up to its batch are committed, and that those batches had no more rows.
+    """
+    units = {unit.name: unit.partition for unit in plan.units if unit.delivers}
+    found = dict.fromkeys(units, 0)
+    newest = newest_cut(log, Partition(own.cuts, 0))
+    for message in log.scan(Partition(own.progress, 0)):
+        with suppress(msgspec.DecodeError):  # nobody has taken it for progress
+            known = decode_progress(message.value() or b"")
+            if known.unit in found and known.acked <= newest:
+                found[known.unit] = max(found[known.unit], known.acked)
+    for name, partition in units.items():
+        for message in log.scan(Partition(own.delivered, partition)):
+            with suppress(msgspec.DecodeError):  # nor this for a position
+                batch = delivered.decode(message.value() or b"").batch
+                found[name] = max(found[name], batch if batch <= newest else 0)
+    return found
+
+
+def where_raised(log: Log, recording: Recording) -> WhereRaised:
+    """Where users' code raised, as the cut log says. What a unit has committed was decided."""
+    if not may_raise(recording.plan):
+        return lambda unit, batch: None
+    partition = Partition(recording.topics.cuts, 0)
+    fold, known = of_plan(recording.plan, recording.base), dict[tuple[str, int], Mapping[str, TaskRaised]]()
+    for message in log.scan(partition, recording.base.upto):
+        if message.offset() in recording.skipped.get(partition, ()):
+            continue
+        with suppress(msgspec.DecodeError):
+            record = cuts.decode(message.value() or b"")
+            if fold.read(message.offset(), record) and isinstance(record, Raised):
+                known[record.unit, record.batch] = record.tasks
+
+    def where(unit: str, batch: int) -> Mapping[str, TaskRaised] | None:
+        leading = fold.leading(unit)
+        if leading is None:
+            return None
+        decided = batch <= max(leading.batch, recording.committed.get(unit, 0))
+        return known.get((unit, batch), {} if decided else None)
+
+    return where
