@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from schemas.decided import Id
-from schemas.reading import Count, Strict, Whole
+from schemas.reading import Count, Strict, Text, Whole
 from schemas.retired import Retired
 
 
@@ -255,8 +255,8 @@ class Status(Counts, frozen=True, omit_defaults=True):
     since_ms: Count = 0
 
 
-_decision: Strict[Decision] = Strict(msgspec.json.Decoder(Decision).decode)
-_any: Strict[Record] = Strict(msgspec.json.Decoder(Record).decode)
+_decision: Text[Decision] = Text(msgspec.json.Decoder(Decision).decode)
+_any: Text[Record] = Text(msgspec.json.Decoder(Record).decode)
 _status = Strict(msgspec.json.Decoder(Status).decode)
 
 

@@ -35,5 +35,16 @@ class Strict(Generic[_T]):
             raise msgspec.DecodeError(str(error)) from None
 
 
+class Text(Strict[_T]):
+    """Of records that readers keep as text: what is no UTF-8 is no record, also in fields that msgspec passes over."""
+
+    def decode(self, data: bytes) -> _T:
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(str(error)) from None
+        return super().decode(data)
+
+
 json: Strict[Any] = Strict(msgspec.json.Decoder().decode)
 """JSON of any shape."""

@@ -11,7 +11,7 @@ from services.kernel.errors import Indefinite, Retriable
 from services.log.memory import MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.checkpoint.restoring import Rebuilt, rebuild
-from services.worker.unit import copy as copy_module
+from services.worker.unit import beside
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, check, orders
 
@@ -33,7 +33,7 @@ def test_rows_are_there_once_and_nothing_is_rebuilt(monkeypatch: pytest.MonkeyPa
         rebuilds.append(some)
         return rebuild(*some)
 
-    monkeypatch.setattr(copy_module, "rebuild", counted)
+    monkeypatch.setattr(beside, "rebuild", counted)
     cluster, fed = MemoryCluster(JOB), orders(600)
     worker = cluster.start("one")
     cluster.place({unit: [worker] for unit in cluster.units})

@@ -66,7 +66,7 @@ from services.worker.sources.cutter import Cutter
 from services.worker.sources.replaced import TopicGuard
 from services.worker.sources.user_topic import SourceFeed
 from services.worker.sources.waiting import Waiting
-from services.worker.unit import copy, intake, trimmer
+from services.worker.unit import beside, copy, intake, trimmer
 from services.worker.unit.intake import Intake
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
@@ -509,7 +509,7 @@ def position_gone_unnoticed() -> Iterator[None]:
     true_moment = Running.moment
     with (
         absent_leader_believed(),
-        mock.patch.object(copy, "rebuild", unknowing),
+        mock.patch.object(beside, "rebuild", unknowing),
         mock.patch.object(Running, "moment", moment),
     ):
         yield
