@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import cuts, delivered
+from schemas import delivered
 from schemas.cuts import CutsSnapshot, Raised, TaskRaised
 from schemas.plans import Plan
 from schemas.progress import decode as decode_progress
@@ -27,7 +27,7 @@ from services.kernel.logs.cut_snapshots import newest_in
 from services.kernel.logs.cuts import of_plan
 from services.kernel.logs.raises import may_raise
 from services.kernel.suggestions import suggest
-from services.log.cut_logs import cuts_base
+from services.log.cut_logs import cuts_base, scan_cuts
 from services.log.jobs import read_admitted, read_jobs
 from services.log.protocol import Log
 from services.worker.sinks.position import newest_cut
@@ -133,13 +133,10 @@ def where_raised(log: Log, recording: Recording) -> WhereRaised:
         return lambda unit, batch: None
     partition = Partition(recording.topics.cuts, 0)
     fold, known = of_plan(recording.plan, recording.base), dict[tuple[str, int], Mapping[str, TaskRaised]]()
-    for message in log.scan(partition, recording.base.upto):
-        if message.offset() in recording.skipped.get(partition, ()):
-            continue
-        with suppress(msgspec.DecodeError):
-            record = cuts.decode(message.value() or b"")
-            if fold.read(message.offset(), record) and isinstance(record, Raised):
-                known[record.unit, record.batch] = record.tasks
+    skipped = recording.skipped.get(partition, ())
+    for offset, record in scan_cuts(log, partition, recording.base.upto):
+        if offset not in skipped and fold.read(offset, record) and isinstance(record, Raised):
+            known[record.unit, record.batch] = record.tasks
 
     def where(unit: str, batch: int) -> Mapping[str, TaskRaised] | None:
         leading = fold.leading(unit)

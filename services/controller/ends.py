@@ -7,17 +7,14 @@ Source: PROTOCOL 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
-import msgspec
-
-from schemas import cuts
 from schemas.cuts import Beginning, Cut
 from schemas.plans import Plan, SourcePlan
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
 from services.kernel.logs.cuts import owned
 from services.kernel.plans.layout import task_name
+from services.log.cut_logs import scan_cuts
 from services.log.protocol import Described, Log
 
 LOOKED_AT = 512
@@ -76,12 +73,10 @@ def _reached(log: Log, cut_log: Partition) -> Mapping[str, Mapping[int, int]]:
     """How far the newest cuts of each task reach, by partition. Also invalid ones: what they name was read."""
     (start,), (end,) = log.offsets([cut_log], "start").values(), log.offsets([cut_log], "end").values()
     reached: dict[str, dict[int, int]] = {}
-    for message in log.scan(cut_log, max(start, end - LOOKED_AT)):
-        with suppress(msgspec.DecodeError):
-            record = cuts.decode(message.value() or b"")
-            if isinstance(record, Cut):
-                known = reached.setdefault(record.task, {})
-                known |= {one.partition: max(one.stop, known.get(one.partition, 0)) for one in record.ranges}
+    for _, record in scan_cuts(log, cut_log, max(start, end - LOOKED_AT)):
+        if isinstance(record, Cut):
+            known = reached.setdefault(record.task, {})
+            known |= {one.partition: max(one.stop, known.get(one.partition, 0)) for one in record.ranges}
     return reached
 
 

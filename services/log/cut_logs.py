@@ -22,6 +22,15 @@ from services.kernel.plans.layout import task_name
 from services.log.protocol import Log
 
 
+def scan_cuts(log: Log, cut_log: Partition, start: int | None = None) -> Iterator[tuple[int, CutRecord]]:
+    """Offset and record of each that can be read; any other is as invalid as one that does not fit. As `Log.scan`."""
+    for message in log.scan(cut_log, start):
+        try:
+            yield message.offset(), cuts.decode(message.value() or b"")
+        except msgspec.DecodeError:
+            continue
+
+
 def cuts_base(log: Log, plan: Plan, cut_log: Partition) -> CutsSnapshot:
     """The state with which the cut log begins. Blocks.
 
@@ -30,7 +39,7 @@ def cuts_base(log: Log, plan: Plan, cut_log: Partition) -> CutsSnapshot:
         Retriable: Kafka does not answer.
     """
     start = log.offsets([cut_log], "start")[cut_log]
-    base = base_of(_records(log, cut_log, start) if start else (), start, beginning_of(plan))
+    base = base_of(scan_cuts(log, cut_log, start) if start else (), start, beginning_of(plan))
     if base is None:
         raise StateCorrupted(f"{cut_log} begins at offset {start}, and no snapshot of it says how it stood there")
     return base
@@ -49,7 +58,7 @@ def commit_base(log: Log, cut_log: Partition, operator: str, commits: Partition)
     if start == 0:
         return None
     task, begin = task_name(operator, 0), log.offsets([cut_log], "start")[cut_log]
-    for _, record in _records(log, cut_log, begin):
+    for _, record in scan_cuts(log, cut_log, begin):
         at = record.state.tasks[task].ranges[0].stop - 1 if isinstance(record, Snapshot) else -1
         if at >= start:
             return at, commit_at(log, commits, at)
@@ -69,17 +78,9 @@ def commit_at(log: Log, commits: Partition, offset: int) -> Commit:
 
 def snapshot_at(log: Log, cut_log: Partition, upto: int) -> CutsSnapshot | None:
     """That of the log as of this offset; None if it is not there. Blocks; raises PositionGone, Retriable."""
-    for offset, record in _records(log, cut_log, upto):
+    for offset, record in scan_cuts(log, cut_log, upto):
         if isinstance(record, Snapshot) and record.state.upto == upto:
             return record.state
         if offset > upto + 2 * KEPT_CUTS:
             break
     return None
-
-
-def _records(log: Log, cut_log: Partition, start: int) -> Iterator[tuple[int, CutRecord]]:
-    for message in log.scan(cut_log, start):
-        try:
-            yield message.offset(), cuts.decode(message.value() or b"")
-        except msgspec.DecodeError:
-            continue

@@ -5,14 +5,12 @@ Source: PROTOCOL 3. Asked when a batch ends every worker that does it, for peopl
 
 from __future__ import annotations
 
-import msgspec
-
-from schemas import cuts
 from schemas.cuts import Cut, Range
 from schemas.decided import Id
 from schemas.plans import Plan
 from schemas.topics import Partition
 from services.kernel.plans.layout import task_name
+from services.log.cut_logs import scan_cuts
 from services.log.protocol import Log
 
 STRETCHES = (256, 4_096, 65_536)
@@ -42,11 +40,7 @@ def _cuts_upto(log: Log, cut_log: Partition, begin: int, batch: int) -> dict[str
     """The last cut of each task up to the batch, of those that follow on the one before."""
     last: dict[str, Id] = {}
     found: dict[str, Cut] = {}
-    for message in log.scan(cut_log, begin):
-        try:
-            record = cuts.decode(message.value() or b"")
-        except msgspec.DecodeError:
-            continue
+    for _, record in scan_cuts(log, cut_log, begin):
         if not isinstance(record, Cut) or record.batch > batch:
             continue
         if record.task not in last or record.prev == last[record.task]:

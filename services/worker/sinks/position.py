@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from schemas import cuts, delivered
+from schemas import delivered
 from schemas.cuts import Cut, Snapshot
 from schemas.decided import Id
 from schemas.delivered import Delivered
 from schemas.topics import Partition
 from services.kernel.logs.cut_snapshots import newest_in
+from services.log.cut_logs import scan_cuts
 from services.log.protocol import Log, Message
 from services.worker.core.cutting import MAX_LEAD_BATCHES
 
@@ -97,15 +98,11 @@ def _newest_of(log: Log, partition: Partition, begin: int, *, trimmed: bool) -> 
     """0: none. trimmed: the log begins there."""
     batches: dict[Id, int] = {}
     newest = 0
-    for message in log.scan(partition, begin):
-        try:
-            record = cuts.decode(message.value() or b"")
-        except msgspec.DecodeError:
-            continue
+    for offset, record in scan_cuts(log, partition, begin):
         if isinstance(record, Cut):
             batches[record.id] = record.batch
             follows = record.batch == 1 if record.prev is None else batches.get(record.prev) == record.batch - 1
             newest = max(newest, record.batch) if follows else newest
-        elif isinstance(record, Snapshot) and trimmed and begin <= record.state.upto <= message.offset():
+        elif isinstance(record, Snapshot) and trimmed and begin <= record.state.upto <= offset:
             newest, trimmed = max(newest, newest_in(record.state)), False
     return newest
