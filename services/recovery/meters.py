@@ -18,12 +18,20 @@ from services.log.metrics_server import registry_of, serve
 from services.recovery.core.recovery import Recovery
 
 BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+UNSTABLE_S = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 
 PHASE = Metric(
     "holdfast_takeover_phase_seconds",
     "histogram",
     ("phase",),
     "Detection since the last sign of life; activation, replay and first batch out of the copy that took over",
+)
+INSTABILITY_PHASE = "instability"
+INSTABILITY = Metric(
+    "holdfast_instability_seconds",
+    "histogram",
+    (),
+    "From the last sign of life of a worker that failed until every unit that had a copy there is protected again",
 )
 EVENTS = Metric("holdfast_events_total", "counter", ("kind",), "What happened, by the kind of event")
 UNITS = Metric("holdfast_units", "gauge", ("scheme",), "Units placed, by their scheme")
@@ -32,7 +40,7 @@ UNPROTECTED = Metric("holdfast_units_unprotected", "gauge", JOB, "Units not prot
 UNPLACED = Metric("holdfast_units_unplaced", "gauge", JOB, "Units that are to run, and that no worker can take")
 WORKERS = Metric("holdfast_workers", "gauge", (), "Workers that answer")
 FALSE_SWITCHES = Metric("holdfast_false_switches_total", "counter", (), "Switches for a worker that was only late")
-OF_RECOVERY = (PHASE, EVENTS, UNITS, UNPROTECTED, UNPLACED, WORKERS, FALSE_SWITCHES, REFUSED)
+OF_RECOVERY = (PHASE, INSTABILITY, EVENTS, UNITS, UNPROTECTED, UNPLACED, WORKERS, FALSE_SWITCHES, REFUSED)
 
 
 class Meters:
@@ -51,6 +59,7 @@ class Meters:
         self._since_ms = since_ms
         self.registry = registry = registry_of(of_process(name, "recovery"), _standing(core), of_refusals(*refused))
         self._phases = Histogram(PHASE.name, PHASE.about, PHASE.labels, registry=registry, buckets=BUCKETS_S)
+        self._unstable = Histogram(INSTABILITY.name, INSTABILITY.about, registry=registry, buckets=UNSTABLE_S)
         self._events = Counter(EVENTS.name, EVENTS.about, EVENTS.labels, registry=registry)
 
     def count(self, event: Event) -> None:
@@ -58,6 +67,9 @@ class Meters:
             return
         self._events.labels(event.kind).inc()
         for phase, took_ms in event.phases_ms.items():
+            if phase == INSTABILITY_PHASE:
+                self._unstable.observe(took_ms / 1000)
+                continue
             self._phases.labels(phase).observe(took_ms / 1000)
 
     def serve(self, port: int, address: str = "127.0.0.1", health: Health | None = None) -> None:

@@ -41,7 +41,7 @@ from services.recovery.core.recovery import (
     Withdrawn,
 )
 from services.recovery.core.unit.switching import follows_failure, move_kind
-from services.recovery.meters import Meters
+from services.recovery.meters import INSTABILITY_PHASE, Meters
 
 ECHO_MS = 50
 """Between two heartbeats that a replica sends itself: late ones say that the broker or this process is slow."""
@@ -92,6 +92,7 @@ class Replica:
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
         self._signs_ms: dict[str, int] = {}
+        self._last_author = ""
         self._moves_ms: dict[str, int] = {}
         self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
         self.meters = Meters(self.core, _now_ms(), self.refusals.most, unsealed, name=name)
@@ -132,6 +133,7 @@ class Replica:
         now = self._now_us()
         if now >= self.core.next_deadline():
             self._append(self.core.tick(now))
+            self._publish_stable_again()
 
     def echo(self) -> None:
         """Sends itself a heartbeat."""
@@ -177,6 +179,7 @@ class Replica:
         for change in record.changes:
             if self.core.assigned.of(change.unit) is not change:
                 continue
+            self._last_author = record.author
             if record.author == self._name:
                 self._decided(before[change.unit], change)
             if change.arriving is not None:
@@ -197,6 +200,17 @@ class Replica:
             detail = f"{why} ({change.reason})" if change.reason else why
             self._publish_event(Happened(_now_ms(), "unexplained", job, unit, change.epoch, detail=detail))
         self.core.unexplained.clear()
+
+    def _publish_stable_again(self) -> None:
+        """Every replica measures the period; the one whose record was the last publishes it."""
+        for period in self.core.stable_again:
+            _log.info("protected-again", workers=period.workers, units=len(period.units), ms=period.lasted_us / 1000)
+            if self._last_author == self._name:
+                took = {INSTABILITY_PHASE: period.lasted_us / 1000}
+                self._publish_event(
+                    Happened(_now_ms(), "protected-again", worker=period.workers[0], detail=str(period), phases_ms=took)
+                )
+        self.core.stable_again.clear()
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)

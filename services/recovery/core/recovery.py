@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from schemas.assignments import Assignment, Change, Copy, Standing
-from schemas.heartbeats import Heartbeat, HeartbeatRecord
+from schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Ended, Plan, Retirement
 from services.kernel.liveness.attention import LOOP_US, Attention
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.standings import Standings
+from services.recovery.core.instability import Instability, Period
 from services.recovery.core.job.wants import Wants
 from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
 from services.recovery.core.placement.room import Candidate, Room
@@ -123,6 +124,9 @@ class Recovery:
         self.story: list[str] = []
         self.unexplained: list[tuple[Change, str]] = []
         """Valid changes that no row of a unit's table makes, and why, until published."""
+        self.stable_again: list[Period] = []
+        """Periods of instability that are over, until published."""
+        self._instability = Instability()
         self._wants = Wants()
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
@@ -173,6 +177,7 @@ class Recovery:
             return []
         self._swept_us = now_us
         changes = self._propose(self._all_units()) + self._relieve()
+        self._look_whether_stable()
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
         self._due_us = now_us + min(waits, default=SWEEP_US)
         return changes
@@ -224,6 +229,8 @@ class Recovery:
     def _beat(self, record: HeartbeatRecord) -> list[Change]:
         blamed = self._crashes.read(record, self._now_us)
         self.detector.read(record)
+        if self.acting and isinstance(record, Exit):
+            self._failed(record.worker, self._units_of(record.worker, record.incarnation))
         named = [*self._units_on(record.worker), *blamed]
         if isinstance(record, Heartbeat):
             for report in record.copies:
@@ -237,6 +244,8 @@ class Recovery:
         valid = self.standings.read(offset, record)
         for change in valid:
             self._accuse(before[change.unit], change)
+            for copy in switching.lost_copies(before[change.unit], change) if self.acting else ():
+                self._failed(copy.worker, [change.unit])
             self._record(switching.story_line(before[change.unit], change))
             before[change.unit] = change
             if self.acting and (why := unexplained(change)):
@@ -377,6 +386,18 @@ class Recovery:
                 _enter(rooms[kind], change)
         return rooms[kind]
 
+    # -- the period of instability -------------------------------------------------------------------------------------
+
+    def _failed(self, worker: str, units: Iterable[str]) -> None:
+        self._instability.failed(worker, units, self._now_us - max(0, self.detector.silent_us(worker)))
+
+    def _look_whether_stable(self) -> None:
+        over = None
+        if self._instability.open:
+            over = self._instability.look(self._units(), self.unprotected(), self._now_us)
+        if over is not None:
+            self.stable_again.append(over)
+
     # -- balance ------------------------------------------------------------------------------------------------------
 
     def _relieve(self) -> list[Change]:
@@ -431,6 +452,10 @@ class Recovery:
     def _units_on(self, worker: str) -> list[str]:
         placed = self.assigned.units().items()
         return sorted(unit for unit, change in placed if any(copy.worker == worker for copy in change.copies))
+
+    def _units_of(self, worker: str, incarnation: str) -> list[str]:
+        """Those that have a copy in this incarnation."""
+        return list(self.assigned.of_incarnation(worker, incarnation))
 
     def _waits_us(self, unit: str) -> Iterable[int]:
         change, known = self.assigned.of(unit), self._terms.get(unit)

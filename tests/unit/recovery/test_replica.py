@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client import generate_latest
 
 from schemas import assignments, commands, events, heartbeats, plans
 from schemas.assignments import PRIMARY, Assignment, Change, Copy
@@ -85,6 +86,29 @@ def test_an_exit_notice_is_answered_at_once_and_told_with_its_detection_time(she
     assert [(one.unit, one.epoch) for one in decided] == [("u-0", 2)]
     assert decided[0].phases_ms.keys() == {"detection"}
     assert "the primary is gone" in decided[0].detail
+
+
+def test_the_period_of_instability_is_told_once_all_is_protected_again_and_prometheus_counts_it(shell: Shell) -> None:
+    shell.append(TOPICS.heartbeats, heartbeats.encode(Exit("w1", "1", NOW_MS, -9)))
+    epoch = shell.replica.core.assigned.epoch(UNIT)
+    for step in range(300):
+        shell.now_us += 10_000
+        if step % 10 == 0:
+            for worker, state in (("w2", "running"), ("w3", "synced")):
+                epoch = shell.replica.core.assigned.epoch(UNIT)
+                shell.append(TOPICS.heartbeats, beat(worker, CopyState(UNIT, epoch, state, 5)))
+        if step % 5 == 0:
+            shell.replica.echo()
+        shell.turn()
+        shell.replica.turn()
+    shell.turn()
+    assert [copy.worker for copy in shell.replica.core.assigned.units()[UNIT].copies] == ["w2", "w3"]
+    (told,) = [one for one in shell.events() if one.kind == "protected-again"]
+    assert (told.worker, told.detail) == ("w1", "w1 had failed; units protected again: 1")
+    assert 1_000 <= told.phases_ms["instability"] <= 2_000
+    found = generate_latest(shell.replica.meters.registry).decode()
+    assert "holdfast_instability_seconds_count 1.0" in found
+    assert 'phase="instability"' not in found
 
 
 def test_a_change_that_follows_no_failure_has_no_detection_time(shell: Shell) -> None:

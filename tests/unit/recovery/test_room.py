@@ -116,6 +116,35 @@ def test_primaries_of_one_domain_do_not_share_a_secondary_where_avoidable() -> N
     assert backups(Room([worker("a"), worker("b"), worker("c")]), "a", "a", "b") == ["b", "c", "a"]
 
 
+def test_the_standbys_of_one_worker_lie_on_as_many_peers_as_there_are() -> None:
+    """MECHANISMS C4: they come back in parallel."""
+    room = Room([worker(name) for name in "abcde"])
+    units = [f"job@1-abcdef/n-{index}" for index in range(8)]
+    for unit in units:
+        room.hold(unit, "a")
+    for unit in units:
+        chosen = room.for_secondary(unit, "a")
+        assert chosen is not None
+        room.hold(unit, chosen.worker, backs="a")
+    held = Counter({name: room.backed("a", name) for name in "abcde"})
+    assert held == {"a": 0, "b": 2, "c": 2, "d": 2, "e": 2}
+
+
+def test_zones_come_before_peers_and_the_group_of_the_worker_before_that_of_its_zone() -> None:
+    fleet = [worker("a", "x"), worker("b", "x"), worker("c", "y"), worker("d", "y"), worker("e", "z")]
+    room = Room(fleet)
+    for _ in range(3):
+        room.hold("other@2-abcdef/n-0", "c", backs="b")
+    chosen = []
+    for index in range(6):
+        found = room.for_secondary(f"job@1-abcdef/n-{index}", "a")
+        assert found is not None
+        room.hold(f"job@1-abcdef/n-{index}", found.worker, backs="a")
+        chosen.append(found.worker)
+    assert sorted(chosen) == ["c", "c", "d", "d", "e", "e"]
+    assert chosen[0] != "c", "which backs up the zone already"
+
+
 def test_the_zone_of_a_dead_primary_counts_too() -> None:
     room = Room([worker("b", "x"), worker("c", "y")], {"a": "x"})
     assert backups(room, "a") == ["c"]

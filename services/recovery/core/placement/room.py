@@ -1,7 +1,7 @@
 """Where copies go: a unit's primary where there is most room, its secondary in another failure domain. Pure and
 deterministic.
 
-Source: PROTOCOL 8 (slots are a soft limit), MECHANISMS H9. To change where copies go, change the order in
+Source: PROTOCOL 8 (slots are a soft limit), MECHANISMS C4 and H9. To change where copies go, change the order in
 `Room._as_primary` or `Room._as_secondary`.
 """
 
@@ -65,6 +65,10 @@ class Room:
         for domain in self._domains.all_of(backs) if backs else ():
             self._backed[worker, domain] += copies
 
+    def backed(self, primary: str, worker: str) -> int:
+        """The backup group (i, j): units of worker i whose standbys lie on worker j."""
+        return self._backed[worker, self._domains.of(primary, "none")]
+
     def for_primary(self, unit: str, without: Collection[str] = ()) -> Candidate | None:
         """A place for the unit's only copy, not on the workers named; whoever takes it calls `hold`."""
         fitting = (candidate for candidate in self._candidates if candidate.worker not in without)
@@ -89,12 +93,17 @@ class Room:
             candidate.worker,
         )
 
-    def _as_secondary(self, primary: str, candidate: Candidate, spread: str) -> tuple[bool, bool, int, float, str]:
-        """In the primary's domain, full, how many primaries of that domain it backs, share of slots in use, name."""
+    def _as_secondary(self, primary: str, candidate: Candidate, spread: str) -> tuple[bool, bool, int, int, float, str]:
+        """In the primary's domain, full, how many units of the primary's worker it backs, and of the whole domain,
+        share of slots in use, name.
+
+        So the standbys of one worker lie on as many peers as there are, and come back in parallel (MECHANISMS C4).
+        """
         domain = self._domains.of(primary, spread)
         return (
             self._domains.of(candidate.worker, spread) == domain,
             self._load[candidate.worker] >= candidate.slots,
+            self.backed(primary, candidate.worker),
             self._backed[candidate.worker, domain],
             self._load[candidate.worker] / candidate.slots,
             candidate.worker,

@@ -7,7 +7,7 @@ function of its last valid record alone, and in each of them exactly one copy co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 import msgspec
@@ -53,6 +53,8 @@ class Sign(Enum):
 
 FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
 """Signs that the leader has failed."""
+LOSSES = (*FAILURES, Sign.SECONDARY_GONE, Sign.ARRIVING_GONE)
+"""Signs that a copy is lost, or does not answer."""
 
 
 def _two(s: Situation) -> bool:
@@ -298,7 +300,20 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
 
 def follows_failure(change: Change) -> bool:
     """Whether the leader before it had failed."""
-    return any(change.reason.startswith(f"{sign.value}: ") for sign in FAILURES)
+    return _follows(change, FAILURES)
+
+
+def lost_copies(before: Change | None, after: Change) -> tuple[Copy, ...]:
+    """The copies that failed, if the change answers a failure; one that may come back is among them."""
+    if before is None or not _follows(after, LOSSES):
+        return ()
+    kept = {(copy.worker, copy.incarnation) for copy in after.copies}
+    gone = tuple(copy for copy in before.copies if (copy.worker, copy.incarnation) not in kept)
+    return gone or tuple(copy for copy in before.copies if copy.flags.commit)
+
+
+def _follows(change: Change, signs: Iterable[Sign]) -> bool:
+    return any(change.reason.startswith(f"{sign.value}: ") for sign in signs)
 
 
 def move_kind(before: Change | None, after: Change) -> str | None:
