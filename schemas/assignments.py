@@ -65,6 +65,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     of the job or the command that asked for the scheme; -1: nobody was asked yet.
     moving: the worker to which the unit is being handed over; the copy there gets `commit` once it has caught up.
     moved: offset in `jobs.submit` of the last command `move` that was answered; -1: there was none.
+    backing: the worker on which a new standby is made; the former one goes once the new one holds the unit's state.
     deadly: the unit is in quarantine until its job ends: it has no copies, and gets none.
     """
 
@@ -77,6 +78,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     moving: str = ""
     moved: Whole = -1
     deadly: Deadly | None = None
+    backing: str = ""
 
     @property
     def committer(self) -> Copy | None:
@@ -89,6 +91,12 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
         begun = self.moving and self.copies and self.copies[0].flags.commit
         others = (copy for copy in self.copies if copy.worker == self.moving and not copy.flags.commit)
         return next(others, None) if begun else None
+
+    @property
+    def replacing(self) -> Copy | None:
+        """The standby that is to take the place of the one before it; None: none is."""
+        begun = self.backing and len(self.copies) > 2 and self.copies[0].flags.commit
+        return next((copy for copy in self.copies[2:] if copy.worker == self.backing), None) if begun else None
 
     @property
     def switched(self) -> bool:

@@ -45,6 +45,8 @@ class Lineup:
         own = {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
             "HOLDFAST_BALANCE_CALM_S": str(self._settings.balance_calm_s),
+            "HOLDFAST_REASSIGN": self._settings.reassign,
+            "HOLDFAST_REASSIGN_LEAST_MS": str(self._settings.reassign_least_ms),
             "HOLDFAST_TRIM_AFTER_S": str(self._settings.trim_after_s),
         }
         return self._member(name, "services.recovery", lambda run: {**own, "HOLDFAST_RECOVERY": f"{name}-{run}"})

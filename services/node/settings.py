@@ -6,7 +6,7 @@ import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -97,6 +97,14 @@ class Settings(LogSettings):
         ge=0,
         le=86_400,
         description="calm needed before a unit moves off a worker with more than its share; 0: none ever does",
+    )
+    reassign: Literal["half", "literal", "off"] = Field(
+        "half",
+        description="standbys that move to other workers once a rebalance period: half of the difference between two "
+        "backup groups, all of it (literal: as the paper prints it, to and fro), or none (off)",
+    )
+    reassign_least_ms: float = Field(
+        50.0, ge=0, le=3_600_000, description="expected recovery by which two backup groups must differ for that"
     )
     trim_after_s: float = Field(
         600.0,

@@ -25,6 +25,7 @@ from services.log.jobs import feed_kept, positions, read_jobs
 from services.log.opening import gate, look_at_secret, open_log, refused_by
 from services.log.service_log import close_service_log, open_service_log
 from services.log.trimming import trim
+from services.recovery.core.placement.reassignment import SHARES, Reassignment
 from services.recovery.replica import ECHO_MS, Replica
 from services.recovery.settings import RecoverySettings
 
@@ -65,6 +66,7 @@ async def run(settings: RecoverySettings) -> int:
         settings.recovery, topics, log.appender(settings.recovery), backlog, settings.heartbeat_interval_ms,
         calm_ms=settings.balance_calm_s * 1000 or None, begun=standings, unsealed=refused_by(log),
         safe_s=settings.trim_after_s or None,
+        reassignment=Reassignment(SHARES[settings.reassign], settings.reassign_least_ms),
     )  # fmt: skip
     checks = {"log": reading(lambda: replica.core.acting), "kafka": answering(log, happened)}
     health = Health(settings.recovery, "recovery", checks)

@@ -27,6 +27,7 @@ from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
 from services.kernel.logs.standings import EVERY, MANY, Standings
 from services.log.backlog import Backlog
 from services.log.protocol import Appender
+from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import (
     AssignmentRead,
     BeatRead,
@@ -40,7 +41,7 @@ from services.recovery.core.recovery import (
     SchemeAsked,
     Withdrawn,
 )
-from services.recovery.core.unit.switching import follows_failure, move_kind
+from services.recovery.core.unit.switching import BEGINS, follows_failure, move_kind
 from services.recovery.meters import INSTABILITY_PHASE, Meters
 
 ECHO_MS = 50
@@ -68,6 +69,7 @@ class Replica:
         snapshot_every: records of `assignments` between two snapshots. safe_s: age of a snapshot that the topic is
             trimmed to; None: it never is. trims: up to where; the shell asks, and trims.
         unsealed: records by topic that the log refuses, for want of the cluster's seal.
+        reassignment: of standbys; None: as by default.
     """
 
     def __init__(
@@ -83,9 +85,10 @@ class Replica:
         snapshot_every: int = EVERY,
         safe_s: float | None = None,
         unsealed: Callable[[], Mapping[str, int]] = dict,
+        reassignment: Reassignment | None = None,
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
-        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us)
+        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment)
         self.core.observe(Began(Standings() if begun is None else begun), now_us())
         self._snapshots = Pace(name, snapshot_every, MANY)
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
@@ -94,6 +97,7 @@ class Replica:
         self._signs_ms: dict[str, int] = {}
         self._last_author = ""
         self._moves_ms: dict[str, int] = {}
+        """When the unit, or its standby, began to move."""
         self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
         self.meters = Meters(self.core, _now_ms(), self.refusals.most, unsealed, name=name)
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
@@ -182,7 +186,7 @@ class Replica:
             self._last_author = record.author
             if record.author == self._name:
                 self._decided(before[change.unit], change)
-            if change.arriving is not None:
+            if change.arriving is not None or change.replacing is not None:
                 self._moves_ms.setdefault(change.unit, record.time_ms)
             else:
                 self._moves_ms.pop(change.unit, None)
@@ -309,7 +313,7 @@ class Replica:
         kind = move_kind(before, change)
         if kind is not None:
             since_ms = self._moves_ms.get(change.unit, now_ms)
-            took = {} if kind == "move-begins" else {"move": float(max(now_ms - since_ms, 0))}
+            took = {} if kind in BEGINS else {"move": float(max(now_ms - since_ms, 0))}
             self._publish_event(Happened(now_ms, kind, job, unit, change.epoch, leader, change.reason, took))
 
     def _publish_event(self, event: Happened) -> None:

@@ -214,7 +214,8 @@ def _leads(copy: CopyCosts) -> bool:
 
 
 def _recovery(unit: str, copies: Iterable[CopyCosts]) -> Recovery:
-    own = sorted((one for one in copies if one.unit == unit), key=_leads, reverse=True)
+    """Of several standbys the first would take over: another one is made beside it."""
+    own = sorted((one for one in copies if one.unit == unit), key=_leads, reverse=True)[:2]
     backup = own[1].worker if len(own) > 1 else ""
     return Recovery(unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3))
 

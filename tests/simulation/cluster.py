@@ -20,6 +20,7 @@ from tests.simulation.jobs import DrawnJob, Feed
 from tests.simulation.link import Link, LinkAppender
 from tests.simulation.names import TOPICS, profile_of
 from tests.simulation.processes import OTHER_VERSIONS, VERSIONS, ControllerProcess, Process, ReplicaProcess
+from tests.simulation.profiles import PROFILES
 from tests.simulation.timeline import Timeline
 
 NOTICE_US = (2_000, 30_000)
@@ -77,7 +78,8 @@ class Cluster:
         self._zones, self._drivers = workers, drivers
         self.notes = SharedNotes()
         self._starts = 0
-        self._slots = 4
+        profile = PROFILES[profile_of(seed)]
+        self._slots, self._reassigns = profile.slots, profile.reassigns
         self.broker.create(TOPICS.specs())
         self.broker.create([TopicSpec(name, count) for name, count in job.topics.items()])
         self.broker.watch(Partition(TOPICS.events, 0), self._happened)
@@ -104,7 +106,7 @@ class Cluster:
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images, self.captures, self.deadly,
-                OTHER_VERSIONS if role in self.upgraded else VERSIONS,
+                OTHER_VERSIONS if role in self.upgraded else VERSIONS, self._reassigns,
             )  # fmt: skip
         elif role in self._drivers:
             incarnation = own.partition("/")[2]
@@ -113,7 +115,7 @@ class Cluster:
             )
         elif role.startswith("recovery"):
             self.processes[role] = ReplicaProcess(
-                role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms
+                role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms, self._reassigns
             )
         else:
             former = self.processes.get(role)

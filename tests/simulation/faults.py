@@ -439,6 +439,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "leave": _leave,
     "moving": midway.moving,
     "left-behind": midway.left_behind,
+    "reassigning": midway.reassigning,
     "replaced": renewals.replaced,
     "sink-gone": renewals.sink_gone,
     "retention": losses.retention,
@@ -567,6 +568,7 @@ def _aimed(
         (0, "left-behind", lambda kind: of(kind, (), ms)),
         (0, "leave", lambda kind: of(kind, worker, ms)),
         (0, "moving", lambda kind: of(kind, (), ms, _draw_struck_move(random, roles))),
+        (0, "reassigning", lambda kind: of(kind, (), min(ms, 1_500), _draw_struck_standby(random, roles))),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
     )
 
@@ -592,6 +594,10 @@ def _draw_move(random: Random, roles: Roles) -> str:
 
 def _draw_struck_move(random: Random, roles: Roles) -> str:
     return f"{_draw_move(random, roles)} {random.choice(list(midway.STRUCK))}"
+
+
+def _draw_struck_standby(random: Random, roles: Roles) -> str:
+    return f"{random.choice(roles.units)} {random.choice(roles.workers)} {random.choice(list(midway.BACKED))}"
 
 
 def _draw_strike(random: Random, profile: Profile) -> str:

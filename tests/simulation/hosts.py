@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Protocol
 
+from schemas.costs import Costs
 from schemas.heartbeats import At, Heartbeat, encode
 from schemas.topics import ClusterTopics, Partition
 from services.hosting.doing import Doing
@@ -131,14 +132,18 @@ class HostProcess(Process):
                 hosts=self.host.identity.hosts,
                 leaving=self.host.leaving,
                 turn=self._watchdog.turn,
+                costs=self._costs(),
             )
         )
         partition = Partition(self._topics.heartbeats, 0)
         self.timeline.after(self.late_us, lambda: self._signs.append(partition, record))
 
+    def _costs(self) -> tuple[Costs, ...]:
+        return ()
+
 
 class WorkerProcess(HostProcess):
-    """A worker."""
+    """A worker. costing: its heartbeats carry the costs of all copies."""
 
     def __init__(
         self,
@@ -155,8 +160,9 @@ class WorkerProcess(HostProcess):
         captures: Captures,
         deadly: Mapping[str, int],
         versions: Mapping[str, str] = VERSIONS,
+        costing: bool = False,
     ) -> None:
-        self.versions = versions
+        self.versions, self._costing = versions, costing
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
         self.dies: Callable[[At], None] = lambda at: None
         self._version = f"{('lenient', STRICT)[int(own[-1]) % 2]}-{name}"
@@ -193,6 +199,10 @@ class WorkerProcess(HostProcess):
         self._captures.look(self.own, self.worker)
         wait_us = (self.worker.next_deadline - self.clock_ms()) * 1000
         return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))
+
+    def _costs(self) -> tuple[Costs, ...]:
+        here = [] if self.worker is None or not self._costing else [copy.unit for copy in self.worker.copies()]
+        return () if self.worker is None else self.worker.costs(here)
 
     def _processes(self, unit: str) -> bool:
         copy = None if self.worker is None else self.worker._copies.here.get(unit)

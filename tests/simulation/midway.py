@@ -154,6 +154,27 @@ def moving(cluster: Cluster, fault: Fault) -> None:
     look()
 
 
+def reassigning(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit, a worker to which every replica wants its standby moved, and a row of BACKED for the meantime."""
+    unit, worker, what = fault.detail.split(" ", 2)
+    for replica in cluster.replicas():
+        for change in _units(replica) if replica.replica else ():
+            if change.unit.endswith(f"/{unit}"):
+                replica.replica.core.reassignment.want(change.unit, worker)  # type: ignore[union-attr]
+    until_us = cluster.timeline.now_us + MOVES_WITHIN_US
+
+    def look() -> None:
+        changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
+        found = next((change for change in changes if stance(change) is Stance.REASSIGNING), None)
+        if found is not None:
+            cluster.story.tell(f"the standby of {found.unit} moves: {what}")
+            BACKED[what](cluster, fault, found)
+        elif cluster.timeline.now_us < until_us:
+            cluster.timeline.after(LOOK_US, look)
+
+    look()
+
+
 def left_behind(cluster: Cluster, fault: Fault) -> None:
     """A standby does not read the cut log until it is trimmed past where the standby is; then its leader dies."""
     changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
@@ -230,3 +251,16 @@ STRUCK: Mapping[str, Callable[[Cluster, Fault, Change], None]] = {
     "another scheme": _another_scheme,
 }
 """What happens to a unit that moves; the copy that catches up is the last one."""
+
+BACKED: Mapping[str, Callable[[Cluster, Fault, Change], None]] = {
+    "nothing happens": lambda cluster, fault, change: None,
+    "the primary dies": _dies(0),
+    "its former standby dies": _dies(1),
+    "its new standby dies": _dies(-1),
+    "all but the new standby die": _dies(0, 1),
+    "both standbys die": _dies(1, -1),
+    "the primary is silent": _silent(0),
+    "its new standby is silent": _silent(-1),
+    "another scheme": _another_scheme,
+}
+"""What happens to a unit whose standby moves; the new one is the last copy."""

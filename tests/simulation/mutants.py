@@ -100,6 +100,12 @@ from tests.simulation.spark_mutants import (
     drained_without_what_arrived,
     standby_leads,
 )
+from tests.simulation.standby_mutants import (
+    former_standby_let_go_first,
+    new_standby_not_waited_for,
+    standbys_in_any_zone,
+    standbys_on_one_peer,
+)
 
 Bug = Callable[[], AbstractContextManager[object]]
 
@@ -1044,6 +1050,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(handed_over_at_once, "move", 0, "moves"),
     Mutant(standby_let_go_first, "move", 2, "moves"),
     Mutant(balanced_to_and_fro, "balance", 9, "balance", run_ms=1_500),
+    Mutant(standbys_on_one_peer, "group", 0, "standbys"),
+    Mutant(former_standby_let_go_first, "reformation", 0, "standbys"),
+    Mutant(new_standby_not_waited_for, "reformation", 0, "standbys"),
+    Mutant(standbys_in_any_zone, "zone", 0, "standbys"),
     Mutant(age_of_the_turn_ignored, "liveness", 2, "hangs", run_ms=1_500),
     Mutant(every_unit_counts, "stopped", 5, "unplaced", run_ms=16_000),
     Mutant(dropped_frames_not_read_again, "liveness", 4, "unplaced", run_ms=16_000),

@@ -17,10 +17,12 @@ from services.controller.core.controller import Controller
 from services.controller.polling import Polling
 from services.kernel.errors import Retriable
 from services.kernel.logs.assigned import Assigned
+from services.kernel.protection.reassigning import HALF
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.log.jobs import feed_kept, positions, read_jobs
 from services.log.trimming import trim_due
+from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.broker import Beginning, Broker
 from tests.simulation.link import Link
@@ -155,8 +157,10 @@ class ReplicaProcess(Process):
         failed: Failed,
         topics: ClusterTopics,
         calm_ms: int | None = None,
+        reassigns: bool = False,
     ) -> None:
         self._topics, self._calm_ms = topics, calm_ms
+        self._reassignment = Reassignment(HALF, least_ms=0.0) if reassigns else None
         self.replica: Replica | None = None
         super().__init__(name, own, broker, timeline, random, failed)
 
@@ -184,6 +188,7 @@ class ReplicaProcess(Process):
             snapshot_every=SNAPSHOT_EVERY,
             calm_ms=self._calm_ms,
             safe_s=Random(f"{self.own}/safe").choice(SAFE_S),
+            reassignment=self._reassignment,
         )
         feed_kept(self._topics, jobs, self.replica.feed)
         self._proposed: dict[str, Change] = {}

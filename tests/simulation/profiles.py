@@ -21,7 +21,9 @@ class Profile:
     balance; None: none does. continues: records that are gone before they were cut count as lost. trims: the cut log is
     trimmed while the job runs. patient: units wait long for their worker to come back. raises: every job has an
     operator whose code raises. versions: in two versions, of which each worker has one; what of it leaves goes to users
-    alone. A copy may then stop and say so. policies: the job's checkpoint policy is one of these; empty: sweep.
+    alone. A copy may then stop and say so. reassigns: copies report their costs, so that standbys move between workers,
+    of which there are three at least. slots: of each worker. policies: the job's checkpoint policy is one of these;
+    empty: sweep.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -43,6 +45,8 @@ class Profile:
     patient: bool = False
     raises: bool = False
     versions: bool = False
+    reassigns: bool = False
+    slots: int = 4
     policies: tuple[str, ...] = ()
 
 
@@ -94,6 +98,14 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "moves": Profile(
         {"move": 20, "moving": 40, "leave": 20, "strike": 2, "lost-heartbeats": 2, "crash": 0.5}, calm_ms=400
+    ),
+    "standbys": Profile(
+        {"reassigning": 40, "crash": 2, "strike": 2, "lag": 2, "leave": 1},
+        ("totals", "windows", "join"),
+        ("hybrid", "hybrid", "passive-hot", "passive-cold"),
+        pause_ms=300,
+        reassigns=True,
+        slots=24,
     ),
     "balance": Profile({"crash": 3, "leave": 6}, ("totals", "windows"), pause_ms=1_500, calm_ms=200),
     "renewed": Profile({"replaced": 30, "sink-gone": 15, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),

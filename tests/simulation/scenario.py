@@ -7,13 +7,14 @@ from random import Random
 
 from tests.simulation.faults import Fault, Roles, draw_faults
 from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
-from tests.simulation.profiles import PROFILES
+from tests.simulation.profiles import PROFILES, Profile
 
 FIRST_FAULT_MS = 300
 DRIVERS = ("d0", "d1")
 PATIENT_S = 60.0
 REBALANCE_S = 0.5
-"""Where units move for balance: the same one again so soon, which shows whether it moves to and fro."""
+"""Where units move for balance, or their standbys: the same one again so soon, which shows whether it moves to and fro.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,19 @@ class Scenario:
     drivers: tuple[str, ...] = ()
 
 
+def _workers(random: Random, profile: Profile) -> int:
+    """How many; a standby moves only where there is a third."""
+    drawn = random.choice((2, 3, 3, 4))
+    return drawn + 1 if profile.reassigns else drawn
+
+
 def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     """The scenario of a seed, under a profile."""
     drawn_under = PROFILES[profile]
     seed_ = f"{seed}{profile and f'-{profile}'}"
     random = Random(f"{seed_}/scenario")
     job = draw_job(random, Random(f"{seed_}/dedup"), drawn_under)
-    if drawn_under.calm_ms is not None:
+    if drawn_under.calm_ms is not None or drawn_under.reassigns:
         job.spec["fault_tolerance"]["rebalance_period_s"] = REBALANCE_S
     if drawn_under.continues:
         for source in job.spec["sources"].values():
@@ -54,7 +61,7 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         )
     if drawn_under.patient:
         job.spec["fault_tolerance"]["fail_stop_timeout_s"] = PATIENT_S
-    workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(random.choice((2, 3, 3, 4)))}
+    workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(_workers(random, drawn_under))}
     replicas, controllers = random.choice((1, 1, 2)), max(random.choice((1, 1, 2)), drawn_under.controllers)
     length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))
     drivers = DRIVERS if drawn_under.spark else ()

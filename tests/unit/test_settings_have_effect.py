@@ -196,6 +196,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "trim_after_s": "node/lineup.py",
         "log_format": "node/saying.py",
         "balance_calm_s": "node/lineup.py",
+        "reassign": "node/lineup.py",
+        "reassign_least_ms": "node/lineup.py",
         "exit_notices": "node/supervisor.py",
         "metrics_port": "node/lineup.py",
         "metrics_address": "node/lineup.py",
@@ -234,6 +236,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "heartbeat_interval_ms": "recovery/__main__.py",
         "trim_after_s": "recovery/__main__.py",
         "balance_calm_s": "recovery/__main__.py",
+        "reassign": "recovery/__main__.py tests/unit/recovery/test_reassigning.py",
+        "reassign_least_ms": "recovery/__main__.py tests/unit/recovery/test_reassigning.py",
     },
     WorkerSettings: HOSTS
     | {

@@ -7,7 +7,7 @@ is how long they have not heard of a worker. The table of one unit is in switchi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,10 +18,15 @@ from services.kernel.liveness.attention import LOOP_US, Attention
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.standings import Standings
+from services.kernel.protection.reassigning import Backed
+from services.recovery.core import survey
 from services.recovery.core.instability import Instability, Period
 from services.recovery.core.job.wants import Wants
-from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
+from services.recovery.core.placement.balancing import Host, Placement
+from services.recovery.core.placement.reassignment import Reassignment
+from services.recovery.core.placement.relieving import Relieving
 from services.recovery.core.placement.room import Candidate, Room
+from services.recovery.core.placement.upkeep import Upkeep
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import Covering
 from services.recovery.core.unit.crashes import Crashes
@@ -32,9 +37,6 @@ from services.recovery.core.unit.terms import Asked, AskedMove, Terms, terms
 BEAT_US = 100_000
 SWEEP_US = 100_000
 """At least so often all units are looked at."""
-
-BALANCE_US = 1_000_000
-"""Between two looks at a calm cluster that needs no balance; only workers and the time of day can change that."""
 
 STORY_LINES = 1_000
 
@@ -113,9 +115,16 @@ class Recovery:
         beat_us: interval of the workers' heartbeats.
         echo_us: interval at which the shell sends itself a heartbeat; None: it sends none, and silence always counts.
         calm_us: all must have been calm for so long before a unit moves for balance; None: none ever does.
+        reassignment: of standbys.
     """
 
-    def __init__(self, beat_us: int = BEAT_US, echo_us: int | None = None, calm_us: int | None = None) -> None:
+    def __init__(
+        self,
+        beat_us: int = BEAT_US,
+        echo_us: int | None = None,
+        calm_us: int | None = None,
+        reassignment: Reassignment | None = None,
+    ) -> None:
         self._attention = Attention(echo_us)
         self.detector = Detector(beat_us, self._attention)
         self.standings = Standings()
@@ -133,9 +142,8 @@ class Recovery:
         self._asked: dict[str, Asked] = {}
         self._changed_us: dict[str, int] = {}
         self._moves: dict[str, AskedMove] = {}
-        self._relieved_us: dict[str, int] = {}
-        self._relief: Relief | None = None
-        self._calm_us, self._stirred_us, self._balanced_us = calm_us, 0, 0
+        self._relieving, self.reassignment = Relieving(calm_us), reassignment or Reassignment()
+        self._stirred_us = 0
         self._covering, self._crashes = Covering(), Crashes()
         self._proposed: dict[str, Change] = {}
         self._now_us = 0
@@ -166,6 +174,7 @@ class Recovery:
             case CaughtUp():
                 self.detector.begin()
                 self.acting, self._stirred_us = True, self._attention.attentive_us
+                self.reassignment.begin(now_us)
                 return self._propose(self._all_units())
             case Withdrawn(changes):
                 return self._withdraw(changes)
@@ -176,6 +185,7 @@ class Recovery:
         if now_us < min(self._due_us, self._swept_us + SWEEP_US):
             return []
         self._swept_us = now_us
+        self._reassign()
         changes = self._propose(self._all_units()) + self._relieve()
         self._look_whether_stable()
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
@@ -196,8 +206,7 @@ class Recovery:
 
     def unprotected(self) -> list[str]:
         """Placed units whose copies are not where their scheme wants them, or do not answer."""
-        placed = ((unit, self._situation(unit)) for unit in self._units())
-        return [unit for unit, situation in placed if situation is not None and not situation.protected]
+        return [situation.change.unit for situation in self._situations() if not situation.protected]
 
     def unplaced(self) -> list[str]:
         """Units that are to run and have no copies. Those in quarantine are not to."""
@@ -222,6 +231,7 @@ class Recovery:
         for unit, change in self.assigned.units().items():
             self._changed_us[unit] = self._now_us
             self._note_relief(change)
+            self.reassignment.decided(change, self._now_us)
             for copy in change.copies:
                 self.detector.expect(copy.worker, copy.incarnation)
         return []
@@ -233,6 +243,7 @@ class Recovery:
             self._failed(record.worker, self._units_of(record.worker, record.incarnation))
         named = [*self._units_on(record.worker), *blamed]
         if isinstance(record, Heartbeat):
+            self.reassignment.read(record)
             for report in record.copies:
                 change = self.assigned.of(report.unit)
                 if change is not None and _run_of(change.committer) == (record.worker, record.incarnation):
@@ -253,6 +264,7 @@ class Recovery:
             self._changed_us[change.unit] = self._now_us
             self._stirred_us = self._attention.attentive_us
             self._note_relief(change)
+            self.reassignment.decided(change, self._now_us)
             self._covering.forget(change.unit)
             mine = self._proposed.get(change.unit)
             if mine is not None and mine.epoch <= change.epoch:
@@ -265,7 +277,7 @@ class Recovery:
 
     def _note_relief(self, change: Change) -> None:
         if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
-            self._relieved_us[change.unit] = self._now_us
+            self._relieving.moved(change.unit, self._now_us)
 
     def _accuse(self, before: Change | None, after: Change) -> None:
         """A primary that no longer leads, and has not ended, was suspected, unless its unit has moved."""
@@ -293,10 +305,10 @@ class Recovery:
             self._wants.end(plan)
             for unit in terms(plan):
                 self._crashes.forget(unit)
-                for known in (
-                    self._terms, self._asked, self._changed_us, self._proposed, self._moves, self._relieved_us,
-                ):  # fmt: skip
+                for known in (self._terms, self._asked, self._changed_us, self._proposed, self._moves):
                     known.pop(unit, None)
+                self._relieving.forget(unit)
+                self.reassignment.forget(unit)
         return []
 
     def _ask(self, unit: str, asked: Asked) -> list[str]:
@@ -317,6 +329,7 @@ class Recovery:
         for change in changes:
             if self._proposed.get(change.unit) == change:
                 del self._proposed[change.unit]
+                self.reassignment.withdrawn(change.unit, self.assigned.of(change.unit))
         return []
 
     def _record(self, line: str) -> None:
@@ -338,10 +351,11 @@ class Recovery:
             change = switching.next_change(situation, partial(self._room, situation.terms, rooms))
             if change is not None:
                 self._proposed[unit] = change
+                self.reassignment.proposed(change)
                 changes.append(change)
                 for room in rooms.values():
-                    _leave(room, situation.change)
-                    _enter(room, change)
+                    room.leave(situation.change)
+                    room.enter(change)
         return changes
 
     def _situation(self, unit: str) -> Situation | None:
@@ -350,7 +364,7 @@ class Recovery:
         if known is None:
             return None
         standing = self.standings.of_unit(unit) or Standing(-1, Change(unit, 0))
-        move, relief, crash = self._moves.get(unit), self._relief, self._crashes.of(unit)
+        move, crash = self._moves.get(unit), self._crashes.of(unit)
         return Situation(
             standing.change,
             offset=standing.offset,
@@ -361,7 +375,8 @@ class Recovery:
             covering=self._covering,
             asked_move=move,
             asked_move_age_us=0 if move is None else self._now_us - move.since_us,
-            relief=relief.worker if relief is not None and relief.unit == unit else "",
+            relief=self._relieving.wanted(unit),
+            backup_to=self.reassignment.wanted(unit),
             want=self._wants.of(unit, self.standings),
             crash=crash,
             crash_age_us=0 if crash is None else self._now_us - crash.since_us,
@@ -381,9 +396,9 @@ class Recovery:
         if kind not in rooms:
             hosts = [b for b in self.detector.alive() if b.hosts == terms.host and not b.leaving]
             fitting = [beat for beat in hosts if terms.fits(beat.versions)]
-            rooms[kind] = Room(map(_candidate, fitting), self.detector.zones(), self.detector.hosts())
+            rooms[kind] = Room(map(Candidate.of, fitting), self.detector.zones(), self.detector.hosts())
             for change in {**self.assigned.units(), **self._proposed}.values():
-                _enter(rooms[kind], change)
+                rooms[kind].enter(change)
         return rooms[kind]
 
     # -- the period of instability -------------------------------------------------------------------------------------
@@ -401,45 +416,53 @@ class Recovery:
     # -- balance ------------------------------------------------------------------------------------------------------
 
     def _relieve(self) -> list[Change]:
-        """While all is calm, one unit at a time: the next one when all has been calm again."""
-        if self._calm_us is None or not self.acting or self._now_us < self._balanced_us:
+        if not self.acting:
             return []
-        calm = not self._proposed and self._calm_for_us() >= self._calm_us and self.at_rest()
-        self._relief = balance(self._placements(), self._fleet(), calm) if calm else None
-        if self._relief is None:
-            self._balanced_us = self._now_us + (BALANCE_US if calm else 0)
-            return []
-        changes = self._propose([self._relief.unit])
-        self._relief = None
+        unit = self._relieving.look(self._now_us, self._calm, self._surveyed)
+        changes = self._propose([unit]) if unit else []
+        self._relieving.done()
         return changes
+
+    def _calm(self, calm_us: int) -> bool:
+        return not self._proposed and self._calm_for_us() >= calm_us and self.at_rest()
 
     def _calm_for_us(self) -> int:
         return self._attention.attentive_us - max(self._stirred_us, self.detector.stirred_us)
 
     def at_rest(self) -> bool:
         """All workers answer, no unit changes or moves, and nobody waits for either."""
-        situations = (self._situation(unit) for unit in self._units())
-        return self.detector.calm and all(one is None or one.at_rest for one in situations)
+        return self.detector.calm and all(one.at_rest for one in self._situations())
 
-    def _fleet(self) -> list[Host]:
-        """Those that take units of the kernel; a Spark unit that moves is a takeover."""
-        alive = (b for b in self.detector.alive() if not b.hosts and not b.leaving)
-        return [Host(b.worker, b.zone, max(b.slots, 1), b.machine) for b in alive]
+    def _surveyed(self) -> tuple[list[Placement], list[Host]]:
+        """What every worker holds, and the workers."""
+        rested = self._relieving.rested
+        found = [
+            survey.placement(one, rested(one.change.unit, one.terms.rebalance_us, self._now_us))
+            for one in self._situations()
+        ]
+        return found, survey.fleet(self.detector)
 
-    def _placements(self) -> list[Placement]:
-        """What every worker holds. Units of Spark and what has ended stay where they are."""
-        beats = [beat for beat in self.detector.alive() if not beat.hosts]
-        return [self._placement(unit, beats) for unit in self._units()]
+    # -- the standbys move --------------------------------------------------------------------------------------------
 
-    def _placement(self, unit: str, beats: list[Heartbeat]) -> Placement:
-        situation = self._situation(unit)
-        copies = [copy.worker for copy in self.assigned.units()[unit].copies]
-        if situation is None or situation.terms.host or situation.over or situation.crowded:
-            return Placement(unit, copies[0], tuple(copies[1:]))
-        since_us = self._now_us - self._relieved_us.get(unit, -situation.terms.rebalance_us)
-        fits = frozenset(beat.worker for beat in beats if situation.terms.fits(beat.versions))
-        rested = since_us >= situation.terms.rebalance_us
-        return Placement(unit, copies[0], tuple(copies[1:]), fits if rested else frozenset(), situation.terms.spread)
+    def _reassign(self) -> None:
+        if self.acting:
+            period_us = min((one.rebalance_us for one in self._terms.values()), default=0)
+            self.reassignment.look(self._now_us, period_us, self._backed)
+
+    def _backed(self, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:
+        hosts, rested = survey.fleet(self.detector), self.reassignment.rested
+        found = (
+            survey.backed(one, upkeep, hosts, rested(one.change.unit, one.terms.rebalance_us, self._now_us))
+            for one in self._situations()
+        )
+        return [one for one in found if one is not None], [host.worker for host in hosts]
+
+    # -- units --------------------------------------------------------------------------------------------------------
+
+    def _situations(self) -> Iterator[Situation]:
+        """Of the units that have copies, and a plan."""
+        found = (self._situation(unit) for unit in self._units())
+        return (one for one in found if one is not None)
 
     def _all_units(self) -> list[str]:
         """Those first that are not as their jobs want them, in the order in which they go."""
@@ -469,17 +492,3 @@ class Recovery:
 
 def _run_of(copy: Copy | None) -> tuple[str, str] | None:
     return None if copy is None else (copy.worker, copy.incarnation)
-
-
-def _candidate(beat: Heartbeat) -> Candidate:
-    return Candidate(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine)
-
-
-def _enter(room: Room, change: Change) -> None:
-    for index, copy in enumerate(change.copies):
-        room.hold(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
-
-
-def _leave(room: Room, change: Change) -> None:
-    for index, copy in enumerate(change.copies):
-        room.release(change.unit, copy.worker, backs=change.copies[0].worker if index else "")

@@ -17,10 +17,11 @@ FAULTS = ("kill", "kill silently", "restart", "stall", "wake", "cut off", "recon
 faults = st.tuples(st.sampled_from(FAULTS), st.sampled_from(NAMES))
 asked = st.tuples(st.just("ask"), st.sampled_from(list(SCHEMES)))
 moved = st.tuples(st.just("move"), st.sampled_from(NAMES))
+backed = st.tuples(st.just("back"), st.sampled_from(NAMES))
 broker = st.tuples(st.just("broker"), st.sampled_from(["down", "up"]))
 deaf = st.tuples(st.sampled_from(["deafen first", "deafen second"]), st.sampled_from(NAMES))
 replicas = st.tuples(st.just("replica"), st.sampled_from(["late", "new"]))
-events = st.one_of(faults, faults, faults, asked, moved, broker, deaf, replicas)
+events = st.one_of(faults, faults, faults, asked, moved, backed, broker, deaf, replicas)
 pauses = st.sampled_from([0.0, 0.01, 0.05, 0.15, 0.4, 1.5, 4.0])
 
 
@@ -36,6 +37,8 @@ def cause(world: World, what: str, whom: str) -> None:
             world.ask(whom)
         case "move":
             world.move(whom)
+        case "back":
+            world.back(whom)
         case "leave":
             world.leave(whom)
         case "broker":

@@ -150,6 +150,22 @@ def test_a_move_that_is_given_up_or_refused_is_told_with_the_reason(shell: Shell
     ]
 
 
+def test_a_standby_that_moves_is_told_from_its_beginning_to_its_end(shell: Shell) -> None:
+    shell.append(TOPICS.heartbeats, beat("w3"))
+    shell.replica.core.reassignment.want(UNIT, "w3")
+    shell.append(TOPICS.heartbeats, beat("w3"))
+    shell.append(TOPICS.heartbeats, beat("w1", CopyState(UNIT, 2, "running", 5)))
+    assert [copy.worker for copy in shell.replica.core.assigned.units()[UNIT].copies] == ["w1", "w2", "w3"]
+    shell.append(TOPICS.heartbeats, beat("w3", CopyState(UNIT, 1, "synced", 5)))
+    assert shell.replica.core.assigned.epoch(UNIT) == 2, "what it held before says nothing"
+    shell.append(TOPICS.heartbeats, beat("w3", CopyState(UNIT, 2, "synced", 5)))
+    told = [one for one in shell.events() if one.kind.startswith("standby")]
+    assert [(one.kind, one.epoch, one.worker, list(one.phases_ms)) for one in told] == [
+        ("standby-moves", 2, "w1", []),
+        ("standby-moved", 3, "w1", ["move"]),
+    ]
+
+
 def test_prometheus_sees_phases_units_and_what_was_skipped(shell: Shell) -> None:
     port = choose_pair()
     shell.replica.meters.serve(port)

@@ -46,6 +46,14 @@ def moving() -> World:
     return world.until(T.MOVING)
 
 
+def reassigning(scheme: str = "hybrid") -> World:
+    """The new standby on w3 does not get its operators loaded."""
+    world = cluster(scheme)
+    world.workers["w3"].loads = False
+    world.back("w3")
+    return world.until(T.REASSIGNING)
+
+
 def loaded(scheme: str) -> World:
     """Four units, all on w1, and balance is on."""
     workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
@@ -123,6 +131,10 @@ def move(worker: str) -> Callable[[World], None]:
     return lambda world: world.move(worker)
 
 
+def back(worker: str) -> Callable[[World], None]:
+    return lambda world: world.back(worker)
+
+
 def ask(scheme: str) -> Callable[[World], None]:
     return lambda world: world.ask(scheme)
 
@@ -162,11 +174,13 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.SWITCHED, S.UNWANTED): after(switched, to_stop),
     (T.ROLLING_BACK, S.UNWANTED): after(rolling_back, to_stop),
     (T.MOVING, S.UNWANTED): after(moving, to_stop),
+    (T.REASSIGNING, S.UNWANTED): after(reassigning, to_stop),
     (T.ALONE, S.DEADLY): after(lambda: cluster("passive"), blame),
     (T.NORMAL, S.DEADLY): after(cluster, blame),
     (T.SWITCHED, S.DEADLY): after(switched, blame),
     (T.ROLLING_BACK, S.DEADLY): after(rolling_back, blame),
     (T.MOVING, S.DEADLY): after(moving, blame),
+    (T.REASSIGNING, S.DEADLY): after(reassigning, blame),
     (T.ALONE, S.PRIMARY_GONE): after(lambda: cluster("passive"), kill("w1")),
     (T.ALONE, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stall("w1")),
     (T.ALONE, S.PRIMARY_LEAVING): after(lambda: cluster("none"), leave("w1")),
@@ -210,6 +224,17 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.MOVING, S.PRIMARY_SILENT): after(moving, stall("w1")),
     (T.MOVING, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stuck("w2"), move("w2"), run(0.5), stall("w1")),
     (T.MOVING, S.MOVE_OVERDUE): after(moving, seconds=61),
+    (T.NORMAL, S.STANDBY_ELSEWHERE): reassigning,
+    (T.REASSIGNING, S.BOTH_GONE): after(reassigning, kill_unseen("w1", "w2", "w3"), restart("w2")),
+    (T.REASSIGNING, S.PRIMARY_GONE): after(reassigning, kill("w1")),
+    (T.REASSIGNING, S.SECONDARY_GONE): after(reassigning, kill("w2")),
+    (T.REASSIGNING, S.PRIMARY_SILENT): after(reassigning, stall("w1")),
+    (T.REASSIGNING, S.PRIMARY_GIVEN_UP): after(lambda: reassigning("passive-hot"), stall("w1")),
+    (T.REASSIGNING, S.PRIMARY_LEAVING): after(reassigning, leave("w1")),
+    (T.REASSIGNING, S.ANOTHER_SCHEME): after(reassigning, ask("passive-cold")),
+    (T.REASSIGNING, S.STANDBY_LOST): after(reassigning, kill("w3")),
+    (T.REASSIGNING, S.STANDBY_COMPLETE): after(cluster, back("w3")),
+    (T.REASSIGNING, S.STANDBY_OVERDUE): after(reassigning, seconds=61),
 }
 
 

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, unit_key
+from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
 from schemas.plans import Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
+from services.kernel.protection.reassigning import HALF
+from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import (
     AssignmentRead,
     BeatRead,
@@ -79,6 +82,8 @@ class Worker:
     """False: it is cut off from the broker, but continues."""
     slow: bool = False
     """It answers, but its copies get nothing done."""
+    loads: bool = True
+    """False: what it is given from now on never has its operators loaded."""
     hosts: str = ""
     leaving: bool = False
     """It was asked to stop, and says so."""
@@ -108,8 +113,18 @@ class Worker:
         )
         return Heartbeat(
             self.name, self.incarnation, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports,
-            hosts=self.hosts, leaving=self.leaving, turn=self.turn,
+            hosts=self.hosts, leaving=self.leaving, turn=self.turn, costs=self._costs(world),
         )  # fmt: skip
+
+    def _costs(self, world: World) -> tuple[Costs, ...]:
+        """The leader knows what would be repeated; a standby spends a millisecond of each second on its image."""
+        said = {unit: copy.flags.commit for unit, copy in self.copies.items() if unit in world.expected_ms}
+        return tuple(
+            Costs(unit, leads=True, recovery_ms=world.expected_ms[unit])
+            if leads
+            else Costs(unit, apply_ms=world.now_us / 1_000_000)
+            for unit, leads in said.items()
+        )
 
     def _read(self, record: Assignment, now_us: int) -> None:
         for change in self.assigned.read(record):
@@ -126,7 +141,7 @@ class Worker:
         """Up by one state when its time has come, down at once; then the work of one step. An ended copy stays so."""
         if shared.ended and copy.state in ("synced", "running"):
             copy.state = "ended"
-        if copy.state == "ended":
+        if copy.state == "ended" or (copy.state == "deploying" and not self.loads):
             return
         waited_us = now_us - copy.since_us
         wanted = {"virgin": "deployed", "synced": "synced", "live": "running"}[copy.flags.state]
@@ -169,12 +184,19 @@ class Replica:
 class World:
     """Time goes by `run`; what the recovery proposes is appended, read back by all, and checked.
 
-    calm_us: as the core has it; None: nothing moves for balance.
+    calm_us: as the core has it; None: nothing moves for balance. share: of Reassignment. expected_ms: the expected
+    recovery time of units whose copies report their costs.
     """
 
     def __init__(
-        self, *workers: Worker, made: Plan | None = None, replicas: int = 1, calm_us: int | None = None
+        self,
+        *workers: Worker,
+        made: Plan | None = None,
+        replicas: int = 1,
+        calm_us: int | None = None,
+        share: float | None = HALF,
     ) -> None:
+        self.share, self.expected_ms = share, dict[str, float]()
         self.now_us, self.calm_us = 0, calm_us
         self.plan = made or plan({"u-0": "hybrid"})
         self.units = [unit_key("job", G, unit.name) for unit in self.plan.units]
@@ -261,7 +283,7 @@ class World:
         """Faults end: every worker runs and answers."""
         for worker in self.workers.values():
             worker.stalled = worker.slow = False
-            worker.hears = True
+            worker.hears = worker.loads = True
             if not worker.alive or worker.leaving:
                 self.kill(worker.name)
                 self.restart(worker.name)
@@ -276,6 +298,11 @@ class World:
     def move(self, worker: str, unit: str = UNIT) -> None:
         """A user asks for it."""
         self._ask(MoveAsked(unit, worker, 10 + len(self.asked)))
+
+    def back(self, worker: str, unit: str = UNIT) -> None:
+        """Every replica has planned that the unit's standby is to be there."""
+        for replica in self.replicas:
+            replica.core.reassignment.want(unit, worker)
 
     def goal(self, kind: GoalKind, asked: int = -1, reason: str = "") -> None:
         """A controller states what is wanted of the job."""
@@ -292,7 +319,10 @@ class World:
 
     def add_replica(self, echo: bool = True) -> Replica:
         """One that starts now and reads all logs from the beginning."""
-        replica = Replica(f"r{len(self.replicas)}", Recovery(BEAT_US, ECHO_US if echo else None, self.calm_us))
+        replica = Replica(
+            f"r{len(self.replicas)}",
+            Recovery(BEAT_US, ECHO_US if echo else None, self.calm_us, Reassignment(self.share)),
+        )
         self.replicas.append(replica)
         self._observe(replica, DecisionRead(self.plan))
         for asked in self.asked:

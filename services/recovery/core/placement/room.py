@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from schemas.assignments import job_key_of
+from schemas.assignments import Change, job_key_of
+from schemas.heartbeats import Heartbeat
 from services.recovery.core.placement.domains import ZONE, Domains
 
 
@@ -24,6 +25,10 @@ class Candidate:
     zone: str
     slots: int
     host: str = ""
+
+    @classmethod
+    def of(cls, beat: Heartbeat) -> Candidate:
+        return cls(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine)
 
 
 class Room:
@@ -47,6 +52,16 @@ class Room:
         self._of_job: Counter[tuple[str, str]] = Counter()
         self._of_job_in_zone: Counter[tuple[str, str]] = Counter()
         self._backed: Counter[tuple[str, str]] = Counter()
+
+    def enter(self, change: Change) -> None:
+        """The unit has these copies."""
+        for index, copy in enumerate(change.copies):
+            self.hold(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
+
+    def leave(self, change: Change) -> None:
+        """It has them no more."""
+        for index, copy in enumerate(change.copies):
+            self.release(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
 
     def hold(self, unit: str, worker: str, backs: str = "") -> None:
         """The worker holds a copy; backs: where the unit's primary is, if the copy is its secondary."""

@@ -40,6 +40,7 @@ class Stance(Enum):
     SWITCHED = "switched"
     ROLLING_BACK = "rolling back"
     MOVING = "moving"
+    REASSIGNING = "reassigning"
 
 
 MOST: Mapping[Stance, int] = {
@@ -49,8 +50,11 @@ MOST: Mapping[Stance, int] = {
     Stance.SWITCHED: 2,
     Stance.ROLLING_BACK: 2,
     Stance.MOVING: 3,
+    Stance.REASSIGNING: 3,
 }
 """Copies that the records of the table give a unit at most, by the stance that they lead to."""
+UNDER_WAY = (Stance.MOVING, Stance.REASSIGNING)
+"""Stances with a copy that is there for a while only."""
 
 
 def stance(change: Change | None) -> Stance:
@@ -59,6 +63,8 @@ def stance(change: Change | None) -> Stance:
         return Stance.UNPLACED
     if change.arriving is not None:
         return Stance.MOVING
+    if change.replacing is not None:
+        return Stance.REASSIGNING
     if len(change.copies) == 1:
         return Stance.ALONE
     primary = change.copies[0].flags
@@ -99,8 +105,9 @@ class Situation:
 
     offset: of the change in `assignments`. age_us: since this replica read it. asked: the scheme asked for last.
     asked_move: the move asked for last, and for how long this replica knows of it. relief: the worker to which balance
-    wants the unit moved. want: what its job wants of it. crash: what its workers ended at, unless it has come further
-    since; crash_age_us: since the last of these. others_safe: whether every other unit is protected.
+    wants the unit moved. backup_to: the worker to which the unit's standby is to go. want: what its job wants of it.
+    crash: what its workers ended at, unless it has come further since; crash_age_us: since the last of these.
+    others_safe: whether every other unit is protected.
     """
 
     change: Change
@@ -113,6 +120,7 @@ class Situation:
     asked_move: AskedMove | None = None
     asked_move_age_us: int = 0
     relief: str = ""
+    backup_to: str = ""
     want: Want | None = None
     crash: Crash | None = None
     crash_age_us: int = 0
@@ -341,7 +349,7 @@ class Situation:
             return True
         if self.stance is Stance.ALONE:
             return self.target is Rung.ABSENT and self.ready(self.primary)
-        if self.stance is Stance.MOVING:
+        if self.stance in UNDER_WAY:
             return self.ready(self.primary) and (self.target is Rung.ABSENT or any(map(self.ready, self.others)))
         settled = self.stance is Stance.NORMAL and self.step is None
         return settled and self.ready(self.primary) and self.ready(self.secondary)
@@ -351,7 +359,8 @@ class Situation:
         """Nothing is under way, and nothing is asked for."""
         if self.crowded:
             return True
-        return self.protected and self.stance is not Stance.MOVING and not self.another_asked and self.move_due is None
+        settled = self.protected and self.stance not in UNDER_WAY
+        return settled and not self.another_asked and self.move_due is None
 
     # -- the unit moves -----------------------------------------------------------------------------------------------
 
@@ -406,7 +415,10 @@ class Situation:
 
     @property
     def next_leader(self) -> Copy | None:
-        """The copy that takes over if the primary fails now: a ready one, the new one first; else one that lives."""
+        """The copy that takes over if the primary fails now: a ready one, else one that lives.
+
+        The new copy of a unit that moves is asked first, a standby that is being made last.
+        """
         both = sorted(self.others, key=lambda copy: copy.worker != self.change.moving)
         ready = (copy for copy in both if self.ready(copy))
         return next(ready, next((copy for copy in both if not self.gone(copy)), None))
@@ -426,3 +438,37 @@ class Situation:
     @property
     def overdue(self) -> bool:
         return self.age_us >= MOVE_US
+
+    # -- its standby moves --------------------------------------------------------------------------------------------
+
+    @property
+    def followed(self) -> bool:
+        """It is to have a standby that follows its checkpoints and processes nothing, on a worker of the kernel."""
+        return self.target in (Rung.COLD, Rung.HOT) and not self.terms.host
+
+    @property
+    def backup_due(self) -> bool:
+        """The standby is to go to another worker, which answers, and nothing else is under way."""
+        if self.backup_to in ("", *(copy.worker for copy in self.change.copies)):
+            return False
+        beat = self.host(self.backup_to)
+        return beat is not None and not beat.leaving and self.followed and self.at_rest
+
+    @property
+    def replacing(self) -> Copy:
+        copy = self.change.replacing
+        assert copy is not None, f"{self.change.unit}: no standby is being made beside another"
+        return copy
+
+    @property
+    def replacing_lost(self) -> bool:
+        return self.gone(self.replacing) or self.leaving(self.replacing)
+
+    @property
+    def replaced(self) -> bool:
+        """The new standby holds a checkpoint of the whole unit: MECHANISMS C9.
+
+        What it says was said after it had read this record, since then it has restored from the log's end.
+        """
+        report = self.report(self.replacing)
+        return report is not None and report.epoch >= self.change.epoch and self.ready(self.replacing)

@@ -13,13 +13,13 @@ from enum import Enum
 import msgspec
 
 from schemas.assignments import Change, Copy, Deadly
-from services.recovery.core.unit import moving
+from services.recovery.core.unit import moving, reassigning
 from services.recovery.core.unit.changing import next_step
 from services.recovery.core.unit.moving import Copies, Rooms
 from services.recovery.core.unit.moving import leading as _leading
 from services.recovery.core.unit.moving import with_flags as _with
 from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import Situation, Stance, odd_copies, stance
+from services.recovery.core.unit.situation import UNDER_WAY, Situation, Stance, odd_copies, stance
 
 
 class Sign(Enum):
@@ -48,7 +48,11 @@ class Sign(Enum):
     SECONDARY_UNWANTED = "the scheme wants no secondary"
     STEP_DUE = "the next step towards the scheme is safe"
     MOVE_OVERDUE = "the new copy does not catch up"
+    STANDBY_LOST = "the new standby is gone"
+    STANDBY_COMPLETE = "the new standby holds a whole checkpoint"
+    STANDBY_OVERDUE = "the new standby does not restore"
     OVERFULL = "the worker of the primary has more than its share"
+    STANDBY_ELSEWHERE = "its standby is to be on another worker"
 
 
 FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
@@ -63,7 +67,7 @@ def _two(s: Situation) -> bool:
 
 def _next_leader_ready(s: Situation) -> bool:
     """Whoever takes over from the primary can do that at once."""
-    next_leader = s.next_leader if s.stance is Stance.MOVING else s.secondary
+    next_leader = s.next_leader if s.stance in UNDER_WAY else s.secondary
     return next_leader is not None and s.ready(next_leader)
 
 
@@ -95,7 +99,11 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.SECONDARY_UNWANTED: lambda s: s.gate_open and s.step is not None and s.step.rung is Rung.ABSENT,
     Sign.STEP_DUE: lambda s: s.gate_open,
     Sign.MOVE_OVERDUE: lambda s: s.overdue,
+    Sign.STANDBY_LOST: lambda s: s.replacing_lost,
+    Sign.STANDBY_COMPLETE: lambda s: s.replaced,
+    Sign.STANDBY_OVERDUE: lambda s: s.overdue,
     Sign.OVERFULL: lambda s: s.relief not in ("", s.primary.worker) and s.host(s.relief) is not None,
+    Sign.STANDBY_ELSEWHERE: lambda s: s.backup_due,
 }
 """When a sign is there. The order of Sign is their precedence: the first one that has a row counts."""
 
@@ -126,6 +134,9 @@ class Move(Enum):
     SWITCH_MOVING = "another copy takes over until the primary answers"
     PROMOTE_MOVING = "another copy takes its place"
     CHANGE_PLACES_MOVING = "it and another copy change places"
+    REASSIGN = "a new one is made first"
+    REPLACE = "it is the standby, and the former one goes"
+    KEEP = "the former one stays"
 
 
 _T, _S, _M = Stance, Sign, Move
@@ -153,6 +164,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.NORMAL, _S.MOVE_REFUSED): (_T.NORMAL, _M.REFUSE),
     (_T.NORMAL, _S.MOVE_ASKED): (_T.MOVING, _M.BEGIN),
     (_T.NORMAL, _S.OVERFULL): (_T.MOVING, _M.BEGIN),
+    (_T.NORMAL, _S.STANDBY_ELSEWHERE): (_T.REASSIGNING, _M.REASSIGN),
     (_T.NORMAL, _S.SECONDARY_UNWANTED): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.STEP_DUE): (_T.NORMAL, _M.STEP),
     (_T.SWITCHED, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
@@ -178,6 +190,16 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.MOVING, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH_MOVING),
     (_T.MOVING, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES_MOVING),
     (_T.MOVING, _S.MOVE_OVERDUE): (_T.NORMAL, _M.ABANDON),
+    (_T.REASSIGNING, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
+    (_T.REASSIGNING, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE_MOVING),
+    (_T.REASSIGNING, _S.SECONDARY_GONE): (_T.NORMAL, _M.REPLACE),
+    (_T.REASSIGNING, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH_MOVING),
+    (_T.REASSIGNING, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES_MOVING),
+    (_T.REASSIGNING, _S.PRIMARY_LEAVING): (_T.NORMAL, _M.KEEP),
+    (_T.REASSIGNING, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.KEEP),
+    (_T.REASSIGNING, _S.STANDBY_LOST): (_T.NORMAL, _M.KEEP),
+    (_T.REASSIGNING, _S.STANDBY_COMPLETE): (_T.NORMAL, _M.REPLACE),
+    (_T.REASSIGNING, _S.STANDBY_OVERDUE): (_T.NORMAL, _M.KEEP),
 }
 """(stance, sign) -> (next stance, what the record does). No row: nothing to do."""
 
@@ -274,6 +296,9 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.SWITCH_MOVING: moving.switch,
     _M.PROMOTE_MOVING: moving.promote,
     _M.CHANGE_PLACES_MOVING: moving.change_places,
+    _M.REASSIGN: reassigning.begin,
+    _M.REPLACE: reassigning.replace,
+    _M.KEEP: reassigning.keep,
 }
 """The copies of the next record; None while there is no worker for them."""
 
@@ -316,8 +341,17 @@ def _follows(change: Change, signs: Iterable[Sign]) -> bool:
     return any(change.reason.startswith(f"{sign.value}: ") for sign in signs)
 
 
+BEGINS = ("move-begins", "standby-moves")
+"""Kinds of events by which people hear that a unit, or its standby, is on the way."""
+
+
 def move_kind(before: Change | None, after: Change) -> str | None:
     """The kind of event by which people hear of a move; None: the change is not part of one."""
+    if before is not None and before.replacing is not None:
+        now = [copy.worker for copy in after.copies]
+        return "standby-moved" if before.replacing.worker in now[1:] else "standby-stays"
+    if after.replacing is not None:
+        return "standby-moves"
     was = None if before is None else before.arriving
     if was is None:
         refused = before is not None and after.moved > before.moved
@@ -339,6 +373,7 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
         scheme=scheme,
         asked=asked,
         moving=copies[-1].worker if after is _T.MOVING else "",
+        backing=copies[-1].worker if after is _T.REASSIGNING else "",
         moved=_answered(situation, sign),
         deadly=_deadly(situation, move),
     )
@@ -398,6 +433,7 @@ def check_invariants(change: Change) -> None:
     odd = odd_copies(change)
     assert not odd, f"{where}: {odd}"
     assert change.arriving is not None or not change.moving, f"{where}: it moves to a worker without a copy of it"
+    assert change.replacing is not None or not change.backing, f"{where}: a standby is made that it does not have"
 
 
 def story_line(before: Change | None, after: Change) -> str:

@@ -102,3 +102,31 @@ def test_with_half_of_the_difference_equal_units_come_to_rest(backups: list[str]
             return
         units = after(units, moves)
     raise AssertionError("it goes to and fro")
+
+
+# -- what the paper leaves open: docs/decisions/0088 ------------------------------------------------------------------
+
+
+def test_beside_workers_that_lead_nothing_a_worker_still_spreads_its_own_standbys() -> None:
+    """Their R is 0, and no group is smaller than that."""
+    units = [backed(f"u{n}", "s1", "s2") for n in range(8)]
+    seen = []
+    while moves := reassigned(units, WORKERS):
+        units = after(units, moves)
+        seen.append(Counter(one.backup for one in units))
+    assert seen == [{"s2": 4, "s3": 4}, {"s2": 2, "s3": 4, "s4": 2}, {"s2": 3, "s3": 3, "s4": 2}]
+
+
+def test_a_standby_goes_only_where_it_may_be() -> None:
+    """Zones: s1 and s3 are in one."""
+    apart = frozenset({"s2", "s4"})
+    units = [replace(one, fits=apart if one.primary == "s1" else None) for one in four_of_s1()]
+    assert reassigned(units, WORKERS) == (Reassigned("u0", "s4"), Reassigned("u1", "s4"))
+    assert reassigned(units, WORKERS[:3]) == ()
+    fixed = [replace(one, fits=frozenset()) for one in four_of_s1()]
+    assert reassigned(fixed, WORKERS) == ()
+
+
+def test_a_small_difference_moves_nothing() -> None:
+    assert reassigned(four_of_s1(), WORKERS[:3], least_ms=39.0)
+    assert reassigned(four_of_s1(), WORKERS[:3], least_ms=40.0) == ()

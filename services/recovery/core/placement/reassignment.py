@@ -1,0 +1,98 @@
+"""Standbys that are to move to other workers: planned once a rebalance period, and carried out a few at a time.
+
+Source: MECHANISMS C7, docs/decisions/0088. How one of them moves is the matter of the unit's own table
+(unit/switching.py). Several replicas may plan at once: they heard the same heartbeats, and of two records for one
+standby the log counts one. Times are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schemas.assignments import Change
+from schemas.heartbeats import Heartbeat
+from services.kernel.protection.reassigning import HALF, LITERAL, Backed, reassigned
+from services.recovery.core.placement.upkeep import Upkeep
+
+SHARES: Mapping[str, float | None] = {"half": HALF, "literal": LITERAL, "off": None}
+"""By the name that a setting gives it; None: no standby moves."""
+
+LEAST_MS = 50.0
+"""Expected recovery by which two groups must differ: to make a standby is to read a whole checkpoint log."""
+
+MOST = 4
+"""Standbys that are made beside their former ones at once."""
+
+Survey = Callable[[Upkeep], tuple[Sequence[Backed], Collection[str]]]
+"""The units with a standby that follows checkpoints, and the workers that may hold standbys."""
+
+
+@dataclass(slots=True)
+class Reassignment:
+    """Of one replica.
+
+    share: of the difference between two backup groups that moves; None: nothing ever does.
+    """
+
+    share: float | None = HALF
+    least_ms: float = LEAST_MS
+    upkeep: Upkeep = field(default_factory=Upkeep)
+    _began_us: int = 0
+    _wanted: dict[str, str] = field(default_factory=dict)
+    _under_way: set[str] = field(default_factory=set)
+    _moved_us: dict[str, int] = field(default_factory=dict)
+
+    def read(self, beat: Heartbeat) -> None:
+        if self.share is not None:
+            self.upkeep.read(beat.worker, beat.incarnation, beat.costs)
+
+    def begin(self, now_us: int) -> None:
+        """A period begins: the replica starts to act, or a standby is moved, by whichever replica."""
+        self._began_us = now_us
+        self.upkeep.restart()
+
+    def proposed(self, change: Change) -> None:
+        """This replica has proposed a record, which may count or not."""
+        if change.backing:
+            self._under_way.add(change.unit)
+
+    def withdrawn(self, unit: str, last: Change | None) -> None:
+        """The proposal was not appended; last: the record of the unit that counts."""
+        if last is None or not last.backing:
+            self._under_way.discard(unit)
+
+    def decided(self, change: Change, now_us: int) -> None:
+        """A valid record: whatever was planned for the unit was planned for what it was before."""
+        self._wanted.pop(change.unit, None)
+        self._under_way.discard(change.unit)
+        if change.replacing is not None:
+            self._under_way.add(change.unit)
+            self._moved_us[change.unit] = now_us
+            self.begin(now_us)
+
+    def rested(self, unit: str, period_us: int, now_us: int) -> bool:
+        """Its standby has not moved for so long."""
+        return now_us - self._moved_us.get(unit, -period_us) >= period_us
+
+    def forget(self, unit: str) -> None:
+        self._wanted.pop(unit, None)
+        self._under_way.discard(unit)
+        self._moved_us.pop(unit, None)
+
+    def want(self, unit: str, worker: str) -> None:
+        """The unit's standby is to be there."""
+        self._wanted[unit] = worker
+
+    def wanted(self, unit: str) -> str:
+        """Where the unit's standby is to be; empty: where it is, or as many move already as may at once."""
+        full = len(self._under_way) >= MOST and unit not in self._under_way
+        return "" if full else self._wanted.get(unit, "")
+
+    def look(self, now_us: int, period_us: int, survey: Survey) -> None:
+        """Plans, if the period is over."""
+        if self.share is None or now_us - self._began_us < period_us:
+            return
+        units, workers = survey(self.upkeep)
+        self._wanted = {one.unit: one.to for one in reassigned(units, workers, self.share, self.least_ms)}
+        self.begin(now_us)

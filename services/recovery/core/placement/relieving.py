@@ -1,0 +1,57 @@
+"""One unit at a time moves off a worker with more than its share, while all is calm. Times are microseconds.
+
+Source: PROTOCOL 8, docs/decisions/0040. Which unit goes where: balancing.py. How it moves: unit/moving.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from services.recovery.core.placement.balancing import Host, Placement, Relief, balance
+
+LOOK_US = 1_000_000
+"""Between two looks at a calm cluster that needs no balance; only workers and the time of day can change that."""
+
+Survey = Callable[[], tuple[Iterable[Placement], Iterable[Host]]]
+
+
+@dataclass(slots=True)
+class Relieving:
+    """Of one replica. calm_us: all must have been calm for so long; None: no unit ever moves for balance."""
+
+    calm_us: int | None = None
+    _relief: Relief | None = None
+    _next_us: int = 0
+    _moved_us: dict[str, int] = field(default_factory=dict)
+
+    def moved(self, unit: str, now_us: int) -> None:
+        """A valid record moves the unit for balance."""
+        self._moved_us[unit] = now_us
+
+    def rested(self, unit: str, period_us: int, now_us: int) -> bool:
+        """It has not moved for balance for so long."""
+        return now_us - self._moved_us.get(unit, -period_us) >= period_us
+
+    def forget(self, unit: str) -> None:
+        self._moved_us.pop(unit, None)
+
+    def wanted(self, unit: str) -> str:
+        """The worker to which the unit is to move now."""
+        return self._relief.worker if self._relief is not None and self._relief.unit == unit else ""
+
+    def look(self, now_us: int, calm: Callable[[int], bool], survey: Survey) -> str:
+        """The unit that is to move; empty: none is. calm: asked whether all has been calm for so long.
+
+        It is wanted until `done`: the next one when all has been calm again.
+        """
+        if self.calm_us is None or now_us < self._next_us:
+            return ""
+        quiet = calm(self.calm_us)
+        self._relief = balance(*survey(), calm=True) if quiet else None
+        if self._relief is None and quiet:
+            self._next_us = now_us + LOOK_US
+        return "" if self._relief is None else self._relief.unit
+
+    def done(self) -> None:
+        self._relief = None

@@ -1,0 +1,49 @@
+"""How units and workers stand while all is well, for balance and for the reassignment of standbys. Pure.
+
+Units of Spark, units that have ended, and crowds stay where they are.
+"""
+
+from __future__ import annotations
+
+from services.kernel.liveness.detector import Detector
+from services.kernel.protection.reassigning import Backed
+from services.recovery.core.placement.balancing import Host, Placement
+from services.recovery.core.placement.domains import Domains
+from services.recovery.core.placement.upkeep import Upkeep
+from services.recovery.core.unit.situation import Situation, Stance
+
+
+def fleet(detector: Detector) -> list[Host]:
+    """Workers that take units of the kernel; a Spark unit that moves is a takeover."""
+    alive = (b for b in detector.alive() if not b.hosts and not b.leaving)
+    return [Host(b.worker, b.zone, max(b.slots, 1), b.machine) for b in alive]
+
+
+def placement(s: Situation, rested: bool) -> Placement:
+    """rested: balance has not moved the unit for so long that it may again."""
+    workers = [copy.worker for copy in s.change.copies]
+    if s.terms.host or s.over or s.crowded or not rested:
+        return Placement(s.change.unit, workers[0], tuple(workers[1:]))
+    fits = (beat.worker for beat in s.detector.alive() if not beat.hosts and s.terms.fits(beat.versions))
+    return Placement(s.change.unit, workers[0], tuple(workers[1:]), frozenset(fits), s.terms.spread)
+
+
+def backed(s: Situation, upkeep: Upkeep, hosts: list[Host], rested: bool) -> Backed | None:
+    """None: no standby of the unit follows checkpoints, or not enough was heard. rested: as above, of its standby."""
+    if s.stance is not Stance.NORMAL or not s.followed or s.over:
+        return None
+    known = upkeep.of(s.change)
+    if known is None:
+        return None
+    fits = _apart(s, hosts) if rested and s.at_rest else frozenset[str]()
+    return Backed(s.change.unit, s.primary.worker, s.secondary.worker, *known, fits)
+
+
+def _apart(s: Situation, hosts: list[Host]) -> frozenset[str]:
+    """Where the unit's standby may be: in another failure domain, if a worker is."""
+    versions = {beat.worker: beat.versions for beat in s.detector.alive()}
+    fitting = [h.worker for h in hosts if h.worker != s.primary.worker and s.terms.fits(versions[h.worker])]
+    domains = Domains(s.detector.zones(), s.detector.hosts())
+    own = domains.of(s.primary.worker, s.terms.spread)
+    apart = [worker for worker in fitting if domains.of(worker, s.terms.spread) != own]
+    return frozenset(apart or fitting)

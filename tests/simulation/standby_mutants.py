@@ -1,0 +1,52 @@
+"""Deliberate bugs of where standbys are and how they move. None loses a row while nothing fails in the wrong moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from services.recovery.core import survey
+from services.recovery.core.placement.room import Candidate, Room
+from services.recovery.core.unit import reassigning, switching
+from services.recovery.core.unit.situation import Situation, Stance
+
+
+def standbys_on_one_peer() -> AbstractContextManager[object]:
+    """The standbys of a worker gather where most of them are."""
+    true = Room._as_secondary
+
+    def gathered(self: Room, primary: str, candidate: Candidate, spread: str) -> Any:
+        near, full, group, *rest = true(self, primary, candidate, spread)
+        return (near, full, -group, *rest)
+
+    return mock.patch.object(Room, "_as_secondary", gathered)
+
+
+@contextmanager
+def former_standby_let_go_first() -> Iterator[None]:
+    """A standby that moves is taken from where it was in the same record."""
+
+    def begin(situation: Situation, rooms: Any) -> Any:
+        copies = reassigning.begin(situation, rooms)
+        return None if copies is None else (copies[0], copies[2])
+
+    key, move = (Stance.NORMAL, switching.Sign.STANDBY_ELSEWHERE), switching.Move.REASSIGN
+    row, made = {key: (Stance.NORMAL, move)}, {move: begin}
+    with mock.patch.dict(switching.TRANSITIONS, row), mock.patch.dict(switching.MOVES, made):
+        yield
+
+
+def new_standby_not_waited_for() -> AbstractContextManager[object]:
+    """The former standby goes as soon as the record of the new one is read."""
+    return mock.patch.object(Situation, "replaced", property(lambda situation: True))
+
+
+def standbys_in_any_zone() -> AbstractContextManager[object]:
+    """A standby may move into the zone of its primary."""
+
+    def anywhere(s: Situation, hosts: Any) -> frozenset[str]:
+        return frozenset(host.worker for host in hosts if host.worker != s.primary.worker)
+
+    return mock.patch.object(survey, "_apart", anywhere)

@@ -1,0 +1,164 @@
+"""What must hold of standbys: where they are, and that a unit keeps the one it has until the next is complete.
+
+Source: MECHANISMS C4, C7 and C9, docs/decisions/0087 and 0088.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from schemas import assignments, checkpoints, heartbeats
+from schemas.assignments import Change, generation_of
+from schemas.heartbeats import CopyState, Exit, Heartbeat
+from schemas.plans import Plan
+from schemas.topics import JobTopics
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.checkpoint_log import CheckpointLog
+from services.recovery.core.placement.domains import Domains
+from services.recovery.core.unit.switching import Sign
+from tests.simulation.broker import Written
+from tests.simulation.names import TOPICS
+
+RESTORED = ("synced", "opening", "running", "ended")
+HEARD_WITHIN_US, KNOWN_US = 250_000, 1_500_000
+"""A worker that was heard so lately, and has lived for so long, is one that every replica knows to live."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A worker by its heartbeats. since_us: its incarnation was heard first."""
+
+    beat: Heartbeat
+    since_us: int
+    at_us: int
+    exited: bool = False
+
+
+@dataclass(slots=True)
+class _Trace:
+    """All that was written so far. durable: the newest valid marker of each unit of the job. needed: that as of the
+    record with which a standby began to move, by unit.
+    """
+
+    plan: Plan
+    topics: JobTopics
+    assigned: Assigned = field(default_factory=Assigned)
+    workers: dict[str, _Known] = field(default_factory=dict)
+    reports: dict[tuple[str, str], CopyState] = field(default_factory=dict)
+    durable: dict[str, int] = field(default_factory=dict)
+    needed: dict[str, int] = field(default_factory=dict)
+    folds: dict[int, CheckpointLog] = field(default_factory=dict)
+
+    def read(self, one: Written) -> Iterator[str]:
+        if one.partition.topic == TOPICS.heartbeats:
+            self._beat(one)
+        elif one.partition.topic == self.topics.checkpoints:
+            self._checkpoint(one)
+        elif one.partition.topic == TOPICS.assignments:
+            placed = self.assigned.units()
+            for change in self.assigned.read(assignments.decode(one.value)):
+                before, placed[change.unit] = placed.get(change.unit), change
+                if before is not None and generation_of(change.unit) == self.plan.generation:
+                    yield from self._changed(before, change, placed, one.time_us)
+
+    def _beat(self, one: Written) -> None:
+        beat = heartbeats.decode(one.value)
+        if isinstance(beat, heartbeats.Echo):
+            return
+        known = self.workers.get(beat.worker)
+        if isinstance(beat, Exit):
+            if known is not None and known.beat.incarnation == beat.incarnation:
+                known.exited = True
+            return
+        if known is None or known.beat.incarnation < beat.incarnation:
+            self.workers[beat.worker] = _Known(beat, one.time_us, one.time_us)
+        elif known.beat.incarnation == beat.incarnation:
+            known.beat, known.at_us = beat, one.time_us
+        self.reports |= {(beat.incarnation, copy.unit): copy for copy in beat.copies}
+
+    def _checkpoint(self, one: Written) -> None:
+        try:
+            record = checkpoints.decode(one.value)
+        except msgspec.DecodeError:
+            return
+        fold = self.folds.setdefault(one.partition.index, CheckpointLog())
+        run = fold.read(one.offset, record)
+        if run is not None:
+            unit = next(unit.name for unit in self.plan.units if unit.partition == one.partition.index)
+            self.durable[unit] = run.marker.b
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def _changed(self, before: Change, after: Change, placed: Mapping[str, Change], now_us: int) -> Iterator[str]:
+        """placed: all units, as the record gives them up to this change of it."""
+        unit = after.unit.rpartition("/")[2]
+        if after.reason.startswith(Sign.STANDBY_ELSEWHERE.value):
+            self.needed[unit] = self.durable.get(unit, 0)
+            yield from self._begun(before, after)
+        if after.reason.startswith(Sign.STANDBY_COMPLETE.value):
+            yield from self._complete(before, after, self.needed.get(unit, 0))
+        if after.reason.startswith(Sign.UNPROTECTED.value):
+            yield from self._spread(after, placed, now_us)
+
+    def _begun(self, before: Change, after: Change) -> Iterator[str]:
+        """The standby that there is stays, and none comes nearer to the primary."""
+        gone = {copy.worker for copy in before.copies} - {copy.worker for copy in after.copies}
+        if gone:
+            yield f"reformation: {after.unit}#{after.epoch} lets {sorted(gone)} go before the new standby is there"
+        primary, *standbys = (copy.worker for copy in after.copies)
+        former = before.copies[1].worker
+        if not self._near(primary, former) and self._near(primary, standbys[-1]):
+            yield f"zone: {after.unit}#{after.epoch} gets its standby in the zone of its primary, on {standbys[-1]}"
+
+    def _complete(self, before: Change, after: Change, needed: int) -> Iterator[str]:
+        """Whoever takes the place of a standby holds a checkpoint as new as the newest when it was asked to."""
+        new = before.replacing
+        said = None if new is None else self.reports.get((new.incarnation, after.unit))
+        whole = said is not None and said.epoch >= before.epoch and said.state in RESTORED and said.batch >= needed
+        if not whole:
+            where = "" if new is None else f"{new.worker} "
+            yield f"reformation: {after.unit}#{after.epoch} lets its standby go, and {where}has no image as of {needed}"
+
+    def _spread(self, after: Change, placed: Mapping[str, Change], now_us: int) -> Iterator[str]:
+        """No standby is added where two more of that worker's lie than at another worker that could take it as well."""
+        primary, chosen = (copy.worker for copy in after.copies[:2])
+        slots = {name: known.beat.slots for name, known in self.workers.items()}
+        held, group = dict.fromkeys(slots, 0), dict.fromkeys(slots, 0)
+        for unit, change in placed.items():
+            for index, copy in enumerate(change.copies) if unit != after.unit else ():
+                held[copy.worker] = held.get(copy.worker, 0) + 1
+                if index and change.copies[0].worker == primary:
+                    group[copy.worker] = group.get(copy.worker, 0) + 1
+        for name in slots:
+            better = group[name] + 2 <= group.get(chosen, 0) and held[name] + 1 < slots[name]
+            if (
+                better
+                and name != primary
+                and self._takes(name, now_us)
+                and self._near(primary, chosen) >= self._near(primary, name)
+            ):
+                yield (
+                    f"group: {after.unit}#{after.epoch} stands by on {chosen}, which has {group[chosen]} of "
+                    f"{primary}, and {name} has {group[name]}"
+                )
+
+    def _takes(self, worker: str, now_us: int) -> bool:
+        """Every replica knows it to live, and the job's units fit it."""
+        known = self.workers[worker]
+        lives = not known.exited and now_us - known.at_us < HEARD_WITHIN_US and now_us - known.since_us > KNOWN_US
+        fits = not known.beat.hosts and known.beat.versions == dict(self.plan.versions)
+        return lives and fits and not known.beat.leaving and not known.beat.stuck
+
+    def _near(self, one: str, other: str) -> bool:
+        zones = {name: known.beat.zone for name, known in self.workers.items()}
+        return Domains(zones).of(one) == Domains(zones).of(other)
+
+
+def check(written: list[Written], plan: Plan, topics: JobTopics) -> Iterator[str]:
+    """Of one generation."""
+    trace = _Trace(plan, topics)
+    for one in written:
+        yield from trace.read(one)
