@@ -66,6 +66,9 @@ class CheckpointSettings(JobPart):
     """No two checkpoints of a unit closer than this (idle policies)."""
     max_interval_ms: Annotated[Whole, Field(ge=50, le=24 * 3_600_000)] = 10_000
     """A checkpoint at least this often, idle or not (idle policies)."""
+    merge_ms: Annotated[Number, Field(ge=0, le=60_000)] = 5.0
+    """Units of a worker that have the same standby's worker, and about the same load for what a capture costs, are
+    captured one after the other as one unit as long as that takes no more; 0: none are (idle-minmax)."""
     every_batches: Annotated[Whole, Field(ge=1, le=10_000)] = 10
     """A checkpoint after every batch with a multiple of this number (aligned)."""
 
@@ -111,7 +114,8 @@ class FaultTolerance(JobPart):
     cool_down_s: Seconds = 5.0
     """The adaptive scheme rests so long after a change."""
     rebalance_period_s: Span = 60.0
-    """A unit is moved off a worker with more than its share at most once in so long; secondaries follow."""
+    """A unit is moved off a worker with more than its share at most once in so long, and its standby to another worker,
+    so that the worst failure is recovered sooner."""
 
 
 class Placement(JobPart):

@@ -19,7 +19,7 @@ _READ = {
     "individual": ("interval_ms",),
     "whole-worker": ("interval_ms",),
     "aligned": ("every_batches",),
-    "idle-minmax": ("min_interval_ms", "max_interval_ms"),
+    "idle-minmax": ("min_interval_ms", "max_interval_ms", "merge_ms"),
     "idle-roundrobin": ("min_interval_ms", "max_interval_ms"),
 }
 """By policy, the settings that it reads."""
@@ -59,4 +59,6 @@ def warnings(spec: JobSpec) -> Iterator[str]:
     asked = spec.fault_tolerance.checkpoint
     for name in sorted({name for names in _READ.values() for name in names}.difference(_READ[asked.policy])):
         if getattr(asked, name) != getattr(_DEFAULTS, name):
-            yield f"{_AT}.{name}: has no effect under {asked.policy}, which reads {' and '.join(_READ[asked.policy])}"
+            *others, last = _READ[asked.policy]
+            read = f"{', '.join(others)} and {last}" if others else last
+            yield f"{_AT}.{name}: has no effect under {asked.policy}, which reads {read}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from services.worker.checkpoint.policies.idle_minmax import IdleMinMax
 from services.worker.host.job import CheckpointTerms
 from services.worker.process.loop import Worker
 from services.worker.unit.checkpoints import Checkpoints
@@ -57,6 +58,7 @@ class Captures:
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
+        self._entries: dict[str, tuple[str, ...]] = {}
         self._last: dict[str, dict[str, Seen]] = {}
 
     def look(self, own: str, worker: Worker) -> None:
@@ -65,9 +67,21 @@ class Captures:
         now = {unit: Seen.at(copy.running) for unit, copy in copies if copy.running is not None}
         known, self._last[own] = self._last.get(own, {}), now
         before = {unit: one for unit, one in known.items() if unit in now and now[unit].of is one.of}
+        self._look_at_entry(own, now)
         for unit, was in before.items():
             if was.leads and now[unit].leads:
                 self._look(unit, was, now[unit], before, now)
+
+    def _look_at_entry(self, own: str, now: dict[str, Seen]) -> None:
+        """What is captured as one entry has one backup."""
+        scheduler = next((one.of._scheduler for one in now.values()), None)
+        policy = None if scheduler is None else next(iter(scheduler._made.get(IdleMinMax.name, ())), None)
+        if not isinstance(policy, IdleMinMax) or policy.entry is self._entries.get(own):
+            return
+        self._entries[own] = policy.entry
+        backups = {now[unit].of.backup for unit in policy.entry if unit in now}
+        if len(backups) > 1:
+            self._note(f"merged: {', '.join(policy.entry)} are captured as one, with backups {sorted(backups)}")
 
     def _look(self, unit: str, was: Seen, one: Seen, before: dict[str, Seen], now: dict[str, Seen]) -> None:
         others = {name for name in before if name != unit and now[name].encoding and before[name].encoding}

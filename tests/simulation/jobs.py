@@ -351,6 +351,7 @@ def draw_checkpoints(random: Random, tolerance: Mapping[str, Any], policies: Seq
         "interval_ms": random.choice((50, 100, 300, 500)),
         "min_interval_ms": random.choice((0, 20, 100, 200)),
         "max_interval_ms": random.choice((200, 500, 2_000)),
+        "merge_ms": 5.0 if len(policies) > 1 else 50.0,
         "every_batches": random.choice((1, 2, 5, 10)),
     }
 

@@ -85,6 +85,7 @@ from tests.simulation.policy_mutants import (
     aligned_elsewhere,
     aligned_without_holding,
     batches_during_a_whole_checkpoint,
+    merged_across_backups,
     minimum_interval_ignored,
     two_captures_at_once,
 )
@@ -1076,6 +1077,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(aligned_elsewhere, "aligned", 2, "aligned", run_ms=1_500),
     Mutant(aligned_without_holding, "aligned", 7, "aligned", run_ms=1_500),
     Mutant(two_captures_at_once, "captures", 17, "idle-captures"),
+    Mutant(merged_across_backups, "merged", 0, "merged"),
     Mutant(minimum_interval_ignored, "interval", 3, "idle-captures", run_ms=1_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
     Mutant(outputs_not_held, "unannounced", 19, "versions", run_ms=4_000),

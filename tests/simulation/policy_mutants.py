@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
 from unittest import mock
 
-from services.worker.checkpoint.policies import aligned
+from services.kernel.protection.expected import Protected
+from services.kernel.protection.merging import merged
+from services.worker.checkpoint.policies import aligned, idle_minmax
 from services.worker.checkpoint.policies.aligned import Aligned
 from services.worker.checkpoint.policies.policy import Sight
 from services.worker.checkpoint.policies.whole_worker import WholeWorker
@@ -34,6 +39,15 @@ def two_captures_at_once() -> AbstractContextManager[object]:
 def minimum_interval_ignored() -> AbstractContextManager[object]:
     """A unit is captured again as soon as its worker is idle."""
     return mock.patch.object(Checkpoints, "min_interval_ms", property(lambda self: 0))
+
+
+def merged_across_backups() -> AbstractContextManager[object]:
+    """Units are captured as one wherever their standbys are."""
+
+    def anywhere(units: Mapping[str, Protected], most_ms: Mapping[str, float]) -> Any:
+        return merged({name: replace(one, backup="") for name, one in units.items()}, most_ms)
+
+    return mock.patch.object(idle_minmax, "merged", anywhere)
 
 
 def batches_during_a_whole_checkpoint() -> AbstractContextManager[object]:

@@ -178,6 +178,9 @@ PROFILES: Mapping[str, Profile] = {
         ("passive-hot", "hybrid", "passive-cold", "none"),
         policies=("idle-minmax", "idle-roundrobin"),
     ),
+    "merged": Profile(
+        {"lag": 2}, ("totals", "windows", "join"), ("passive-hot", "hybrid", "passive-cold"), policies=("idle-minmax",)
+    ),
     "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),
     "spark-rows": Profile(
         {"strike": 12, "crash": 2, "stall": 2, "lag": 4},

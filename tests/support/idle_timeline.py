@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from services.kernel.protection import expected
 from services.kernel.protection.expected import Protected
+from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.scheduler import Scheduler
 
 WORKER = "S1"
@@ -32,6 +33,7 @@ class Timed:
     confirmed: bool = True
     min_interval_ms: int = 0
     max_interval_ms: int = 10**9
+    merge_ms: float = 5.0
     interval_ms: int = 500
     every_batches: int = 10
     swept_ms: float = 0.0
@@ -113,6 +115,7 @@ class Timeline:
         unit, began_ms = self.units[name], self.now_ms
         self.story.append((name, began_ms))
         unit.captured_ms = began_ms
+        self._scheduler.captured(name, (), Kind.SWEEP)
         unit.resting, unit.capturing = False, True
         self._pass(unit.capture_ms)
         unit.resting, unit.capturing = True, False

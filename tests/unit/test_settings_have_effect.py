@@ -131,6 +131,7 @@ JOB = {
     "CheckpointSettings.interval_ms": "worker/host/job.py",
     "CheckpointSettings.min_interval_ms": "worker/host/job.py tests/scenario/test_checkpoint_policies.py",
     "CheckpointSettings.max_interval_ms": "worker/host/job.py tests/scenario/test_checkpoint_policies.py",
+    "CheckpointSettings.merge_ms": "worker/host/job.py tests/unit/worker/test_merging.py",
     "CheckpointSettings.every_batches": "worker/host/job.py tests/scenario/test_checkpoint_policies.py",
     "CorrelatedFailure.workers": WARNED,
     "CorrelatedFailure.within_s": WARNED,

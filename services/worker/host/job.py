@@ -43,6 +43,7 @@ class CheckpointTerms:
     interval_ms: int
     min_interval_ms: int
     max_interval_ms: int
+    merge_ms: float
     every_batches: int
 
     @classmethod
@@ -54,6 +55,7 @@ class CheckpointTerms:
             interval_ms=every["interval_ms"],
             min_interval_ms=every["min_interval_ms"],
             max_interval_ms=every["max_interval_ms"],
+            merge_ms=every["merge_ms"],
             every_batches=every["every_batches"],
         )
 

@@ -146,6 +146,10 @@ class Checkpoints:
         return self._job.checkpoint.max_interval_ms
 
     @property
+    def merge_ms(self) -> float:
+        return self._job.checkpoint.merge_ms
+
+    @property
     def every_batches(self) -> int:
         return self._job.checkpoint.every_batches
 

@@ -70,7 +70,7 @@ def test_aligned_is_refused_with_an_operator_on_spark() -> None:
         ("sweep", "min_interval_ms", 10, "interval_ms"),
         ("individual", "every_batches", 3, "interval_ms"),
         ("aligned", "interval_ms", 100, "every_batches"),
-        ("idle-minmax", "interval_ms", 100, "min_interval_ms and max_interval_ms"),
+        ("idle-minmax", "interval_ms", 100, "min_interval_ms, max_interval_ms and merge_ms"),
         ("whole-worker", "max_interval_ms", 5_000, "interval_ms"),
     ],
 )

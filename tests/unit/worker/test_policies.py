@@ -30,6 +30,7 @@ class Unit:
     interval_ms: int = 500
     min_interval_ms: int = 100
     max_interval_ms: int = 10_000
+    merge_ms: float = 5.0
     every_batches: int = 10
     batch: int = 3
     captured_batch: int = -1

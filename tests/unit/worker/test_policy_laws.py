@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.worker.checkpoint.policies.catalogue import POLICIES
-from services.worker.checkpoint.policies.policy import Sight
+from services.worker.checkpoint.policies.policy import Kind, Sight
 from services.worker.checkpoint.scheduler import Scheduler
 from tests.support.idle_timeline import Timed
 
@@ -90,6 +90,7 @@ class Worker:
             unit.deciding = 0 if unit.capturing else self.random.randint(1, MOST_DECIDING)
         elif unit.resting and self.scheduler.capture(name, self.now_ms) is not None:
             self._check(name, unit)
+            self.scheduler.captured(name, (), Kind.SWEEP)
             unit.began.append((self.now_ms, unit.batch))
             unit.captured_ms, unit.captured_batch, unit.resting = self.now_ms, unit.batch, False
             unit.encoding, unit.capturing = self.random.randint(1, MOST_ENCODING), True

@@ -1,29 +1,57 @@
 """On idle time, the capture or paste that lowers the largest expected recovery time among the backup groups.
 
-Source: MECHANISMS C6.
+Source: MECHANISMS C6 and C8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from services.kernel.protection.expected import Protected, of_groups, of_unit, of_workers, reduced_by_capture
+from services.kernel.protection.merging import merged
 from services.worker.checkpoint.policies.idle import Capture, Idle, Paste, Units, oldest
-from services.worker.checkpoint.policies.policy import Sight
+from services.worker.checkpoint.policies.policy import Kind, Sight
 
 LEAST_MS = 0.01
 """A capture that was never measured, or took no time, costs this: the choice divides by it."""
 
 
 class IdleMinMax(Idle):
-    """Implements Policy."""
+    """Implements Policy.
+
+    entry: the units that are captured as one, or were last. under_way: those of them that are yet to be
+    captured.
+    """
 
     name = "idle-minmax"
 
+    def __init__(self) -> None:
+        self._chosen: tuple[str, ...] = ()
+        self.entry: tuple[str, ...] = ()
+        self.under_way: tuple[str, ...] = ()
+
     def choose(self, units: Units, now_ms: float) -> Capture | Paste | None:
+        """What was begun with the first unit of an entry comes first, as the one capture that it stands for."""
+        queue = self.queue(units, now_ms)
+        self.under_way = tuple(name for name in self.under_way if name in queue)
+        if self.under_way:
+            return Capture(self.under_way[0])
         led = {name: _protected(one) for name, one in self._own(units) if one.leads}
         images = {name: _protected(one) for name, one in self._own(units) if not one.leads}
-        return choose(led, self.queue(units, now_ms), images, oldest(self.pastes(units)))
+        entries = merged(led, {name: units[name].merge_ms for name in led})
+        chosen = choose(led, queue, images, oldest(self.pastes(units)), entries)
+        named = chosen.unit if isinstance(chosen, Capture) else ""
+        self._chosen = next((_queued_of(entry, queue) for entry in entries if named in entry), ())
+        return chosen
+
+    def captured(self, unit: str, keys: Collection[bytes], kind: Kind) -> None:
+        if unit not in self.under_way and unit in self._chosen:
+            self.entry = self.under_way = self._chosen
+        self._chosen, self.under_way = (), tuple(name for name in self.under_way if name != unit)
+
+    def forget(self, unit: str) -> None:
+        self.under_way = tuple(name for name in self.under_way if name != unit)
+        self._chosen = tuple(name for name in self._chosen if name != unit)
 
 
 def choose(
@@ -31,18 +59,20 @@ def choose(
     queue: Collection[str],
     images: Mapping[str, Protected],
     pending: Mapping[str, str],
+    entries: Collection[tuple[str, ...]] | None = None,
 ) -> Capture | Paste | None:
     """What worker i does when it is idle.
 
     Args:
         led: the units that run on i. queue: those of them in c-q.
         images: the units of others whose images i holds. pending: by sender, the unit of its oldest message.
+        entries: of c-q, units that are captured as one (MECHANISMS C8); None: each unit is one.
     """
     chosen: Capture | Paste | None = None
     worst_ms = 0.0
-    best = _best_capture(led, queue)
-    if best is not None:
-        chosen, worst_ms = Capture(best), _after_capture(led, led[best])
+    best = _best_capture(led, queue, [(name,) for name in led] if entries is None else entries)
+    if best:
+        chosen, worst_ms = Capture(best[0]), _after_capture(led, best)
     for sender, name in sorted(pending.items()):
         after_ms = _after_paste(images, images[name])
         if chosen is None or after_ms > worst_ms:
@@ -50,23 +80,39 @@ def choose(
     return chosen
 
 
-def _best_capture(led: Mapping[str, Protected], queue: Collection[str]) -> str | None:
-    """u*: of the units in c-q whose group has the largest recovery time when their capture ends, that which lowers it
-    most for its cost. A capture that lowers nothing is not skipped.
+def _queued_of(entry: Collection[str], queue: Collection[str]) -> tuple[str, ...]:
+    """The units of an entry that can be captured now, in their order."""
+    return tuple(name for name in sorted(entry) if name in queue)
+
+
+def _best_capture(
+    led: Mapping[str, Protected], queue: Collection[str], entries: Collection[tuple[str, ...]]
+) -> tuple[str, ...]:
+    """u*: of the entries in c-q whose group has the largest recovery time when their capture ends, that which lowers it
+    most for its cost. A capture that lowers nothing is not skipped. Empty: there is none.
     """
     candidates = []
-    for name in sorted(queue):
-        unit = led[name]
-        groups = of_groups(led.values(), unit.capture_ms)
+    for names in sorted(queued for entry in entries if (queued := _queued_of(entry, queue))):
+        unit = led[names[0]]
+        groups = of_groups(led.values(), _cost_ms(led, names))
         if groups[unit.primary, unit.backup] == of_workers(groups)[unit.primary]:
-            candidates.append(name)
-    return max(candidates, key=lambda name: reduced_by_capture(led[name]) / led[name].capture_ms, default=None)
+            candidates.append(names)
+    return max(candidates, key=lambda names: _reduced(led, names) / _cost_ms(led, names), default=())
 
 
-def _after_capture(led: Mapping[str, Protected], captured: Protected) -> float:
+def _after_capture(led: Mapping[str, Protected], captured: tuple[str, ...]) -> float:
     """R_Qij* when the capture has ended and is delivered."""
-    groups = of_groups(led.values(), captured.capture_ms)
-    return groups[captured.primary, captured.backup] - reduced_by_capture(captured)
+    unit = led[captured[0]]
+    groups = of_groups(led.values(), _cost_ms(led, captured))
+    return groups[unit.primary, unit.backup] - _reduced(led, captured)
+
+
+def _cost_ms(led: Mapping[str, Protected], names: Iterable[str]) -> float:
+    return sum(led[name].capture_ms for name in names)
+
+
+def _reduced(led: Mapping[str, Protected], names: Iterable[str]) -> float:
+    return sum(reduced_by_capture(led[name]) for name in names)
 
 
 def _after_paste(images: Mapping[str, Protected], pasted: Protected) -> float:

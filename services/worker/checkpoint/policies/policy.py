@@ -28,7 +28,7 @@ class Kind(Enum):
 class Sight(Protocol):
     """What a policy sees of one unit here. Every value is looked up when it is read: a policy pays for what it reads.
 
-    The job's settings: policy, interval_ms, min_interval_ms, max_interval_ms, every_batches.
+    The job's settings: policy, interval_ms, min_interval_ms, max_interval_ms, merge_ms, every_batches.
     Time: swept_ms and captured_ms say when the last sweep and the last capture began.
     Batches: batch, the last one done; captured_batch, that of the last capture, -1 before the first one.
     Since the last valid marker: batches done; still: no batch brought rows or changed the state.
@@ -52,6 +52,8 @@ class Sight(Protocol):
     def min_interval_ms(self) -> int: ...
     @property
     def max_interval_ms(self) -> int: ...
+    @property
+    def merge_ms(self) -> float: ...
     @property
     def every_batches(self) -> int: ...
     @property
@@ -113,8 +115,8 @@ class Sight(Protocol):
 class Policy(Protocol):
     """When a unit captures. kind: what its captures begin.
 
-    Of several policies the first whose time has come counts. A policy may remember what `captured` gives it, and
-    nothing else: it reads no clock, and the same calls give the same answers.
+    Of several policies the first whose time has come counts. A policy may remember what `captured` gives it, and what
+    it has answered: it reads no clock, and the same calls give the same answers.
     """
 
     kind: Kind
