@@ -56,6 +56,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     resident memory. hosts: which units it takes, those of the kernel or those of Spark (`spark`). host: of its
     supervisor, which its name begins with; address: machine and directory it runs in, so that two workers of one name
     can be distinguished.
+    standbys: units of others whose standbys it takes at most; -1: as many as are given.
     leaving: it was asked to stop, and ends once it commits for no unit any more. refused: so many records since its
     start, by topic.
     costs: of some of the copies, the others' are in the heartbeats before and after.
@@ -80,6 +81,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     refused: dict[str, Count] = {}
     costs: tuple[Costs, ...] = ()
     turn: Turn | None = None
+    standbys: Whole = -1
 
     @property
     def stuck(self) -> bool:

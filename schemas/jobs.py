@@ -95,7 +95,7 @@ class Query(JobPart):
     sink: Sink | None = None
     """Where they go; may be left out in a local run."""
     priority: Annotated[Whole, Field(ge=1, le=1000)] = 1
-    """Queries of higher priority recover first."""
+    """Units of queries of higher priority are placed again first, and have standbys first where not all can."""
     results: Literal["final", "tentative"] = "final"
     """tentative: early rows from incomplete input, corrected later."""
 

@@ -12,7 +12,8 @@ from schemas.assignments import Change, split_unit_key
 from schemas.heartbeats import Echo
 from schemas.topics import ClusterTopics, Partition
 from services.log.protocol import Log, Message
-from services.recovery.core.recovery import AssignmentRead, BeatRead, DecisionRead, Recovery
+from services.recovery.core.observed import AssignmentRead, BeatRead, DecisionRead
+from services.recovery.core.recovery import Recovery
 
 POLL_S = 0.05
 ECHOED_S = 1.0

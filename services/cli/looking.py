@@ -97,6 +97,9 @@ def _draw_status(found: JobStatus) -> None:
         say(dropped_as_late(found.late_by_stream))
     for topic, count in found.refused.items():
         say(f"{count:,} records of {topic} refused: `holdfast events` says which, and why")
+    if found.unserved:
+        why = "every worker that could take one holds as many as it may (HOLDFAST_STANDBYS)"
+        say(f"no place for a standby of {', '.join(found.unserved)}: {why}")
     if found.skipped:
         say(f"{found.skipped:,} records skipped by `holdfast repair`")
     for problem in found.problems:

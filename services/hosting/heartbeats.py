@@ -170,6 +170,7 @@ class HeartbeatThread:
             pid=os.getpid(),
             zone=identity.zone,
             slots=identity.slots,
+            standbys=identity.standbys,
             decided=self._host.decided,
             cpu=cpu_seconds(),
             rss_bytes=resident_bytes(),

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Identity:
     """One incarnation of a worker or a Spark driver.
 
-    worker: its name, kept over restarts. slots: units it takes before it counts as full. hosts: the units it takes;
+    worker: its name, kept over restarts. slots: units it takes before it counts as full. standbys:
+    that it takes at most; -1: as many as are given. hosts: the units it takes;
     empty: those of workers.
     """
 
@@ -18,3 +19,4 @@ class Identity:
     zone: str = ""
     slots: int = 8
     hosts: str = ""
+    standbys: int = -1

@@ -57,6 +57,7 @@ class Lineup:
             "HOLDFAST_WORKER": name,
             "HOLDFAST_ZONE": self._naming.zone(number),
             "HOLDFAST_SLOTS": str(self._settings.slots),
+            "HOLDFAST_STANDBYS": str(self._settings.standbys),
             "HOLDFAST_MEMORY_MB": str(self._settings.memory_mb),
             "HOLDFAST_LEAVE_S": str(self._settings.leave_s),
             "HOLDFAST_STATE_DIR": str(self.state_dir),

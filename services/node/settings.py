@@ -54,6 +54,9 @@ class Settings(LogSettings):
         1, ge=1, le=15, description="replicas that must have a record before it counts; 2 of 3 when deployed"
     )
     slots: int = Field(8, ge=1, le=1024, description="units a worker takes before it counts as full")
+    standbys: int = Field(
+        -1, ge=-1, le=1024, description="standbys that a worker takes at most; -1: as many as are given"
+    )
     host: str = Field(
         "",
         pattern=r"^([a-z0-9][a-z0-9_-]{0,62})?$",

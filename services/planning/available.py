@@ -79,8 +79,6 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for name, query in spec.queries.items():
         if query.results != "final":
             yield f"queries.{name}.results: {query.results} is not available yet, runs as final"
-        if query.priority != 1:
-            yield f"queries.{name}.priority: has no effect yet"
 
 
 _DEFAULTS = JobSpec.model_construct(name="", sources={}, queries={})

@@ -37,10 +37,13 @@ EVENTS = Metric("holdfast_events_total", "counter", ("kind",), "What happened, b
 UNITS = Metric("holdfast_units", "gauge", ("scheme",), "Units placed, by their scheme")
 JOB = ("job", "generation")
 UNPROTECTED = Metric("holdfast_units_unprotected", "gauge", JOB, "Units not protected as they should be")
+UNSERVED = Metric(
+    "holdfast_units_unserved", "gauge", JOB, "Units without a standby, for which every worker holds as many as it may"
+)
 UNPLACED = Metric("holdfast_units_unplaced", "gauge", JOB, "Units that are to run, and that no worker can take")
 WORKERS = Metric("holdfast_workers", "gauge", (), "Workers that answer")
 FALSE_SWITCHES = Metric("holdfast_false_switches_total", "counter", (), "Switches for a worker that was only late")
-OF_RECOVERY = (PHASE, INSTABILITY, EVENTS, UNITS, UNPROTECTED, UNPLACED, WORKERS, FALSE_SWITCHES, REFUSED)
+OF_RECOVERY = (PHASE, INSTABILITY, EVENTS, UNITS, UNPROTECTED, UNSERVED, UNPLACED, WORKERS, FALSE_SWITCHES, REFUSED)
 
 
 class Meters:
@@ -84,9 +87,12 @@ def _standing(core: Recovery) -> Read:
         placed = Count(change.scheme for change in core.assigned.units().values() if change.copies)
         for scheme in sorted(placed):
             yield UNITS.of(placed[scheme], scheme)
-        unprotected, unplaced = (Count(map(job_key_of, units)) for units in (core.unprotected(), core.unplaced()))
+        unprotected, unserved, unplaced = (
+            Count(map(job_key_of, units)) for units in (core.unprotected(), core.sharing.unserved, core.unplaced())
+        )
         for job in core.jobs():
             yield UNPROTECTED.of(unprotected[job], *split_job_key(job))
+            yield UNSERVED.of(unserved[job], *split_job_key(job))
             yield UNPLACED.of(unplaced[job], *split_job_key(job))
         yield WORKERS.of(sum(1 for _ in core.detector.alive()))
         yield FALSE_SWITCHES.of(sum(core.detector.false_switches.values()))

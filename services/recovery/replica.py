@@ -27,8 +27,7 @@ from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
 from services.kernel.logs.standings import EVERY, MANY, Standings
 from services.log.backlog import Backlog
 from services.log.protocol import Appender
-from services.recovery.core.placement.reassignment import Reassignment
-from services.recovery.core.recovery import (
+from services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
     Began,
@@ -37,10 +36,11 @@ from services.recovery.core.recovery import (
     EchoRead,
     Event,
     MoveAsked,
-    Recovery,
     SchemeAsked,
     Withdrawn,
 )
+from services.recovery.core.placement.reassignment import Reassignment
+from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit.switching import BEGINS, follows_failure, move_kind
 from services.recovery.meters import INSTABILITY_PHASE, Meters
 
@@ -96,6 +96,7 @@ class Replica:
         self._generations: dict[str, str] = {}
         self._signs_ms: dict[str, int] = {}
         self._last_author = ""
+        self._unserved: frozenset[str] = frozenset()
         self._moves_ms: dict[str, int] = {}
         """When the unit, or its standby, began to move."""
         self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
@@ -138,6 +139,7 @@ class Replica:
         if now >= self.core.next_deadline():
             self._append(self.core.tick(now))
             self._publish_stable_again()
+            self._publish_unserved()
 
     def echo(self) -> None:
         """Sends itself a heartbeat."""
@@ -215,6 +217,16 @@ class Replica:
                     Happened(_now_ms(), "protected-again", worker=period.workers[0], detail=str(period), phases_ms=took)
                 )
         self.core.stable_again.clear()
+
+    def _publish_unserved(self) -> None:
+        """Units without a place for their standbys, and those that have one again. By the same replica as above."""
+        unserved = self.core.sharing.unserved
+        changed = self._unserved.symmetric_difference(unserved)
+        self._unserved = frozenset(unserved)
+        for key in sorted(changed) if self._last_author == self._name else ():
+            job, _, unit = split_unit_key(key)
+            kind = "standby-has-no-place" if key in unserved else "standby-has-a-place"
+            self._publish_event(Happened(_now_ms(), kind, job, unit, detail=unserved.get(key, "")))
 
     def _decision(self, offset: int, value: bytes) -> None:
         decision = decode_decision(value)

@@ -29,6 +29,7 @@ from services.kernel.logs.counting import behind, counted, summed
 from services.kernel.plans.layout import task_name
 from services.view.costs import CostsView, JobCosts
 from services.view.losses import once_each
+from services.view.sharing import unserved
 
 SILENT_MS = 1000
 """A worker not heard for so long is shown as silent."""
@@ -126,7 +127,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     were late, by source, each once; late_by_stream: the counts that this is the sum of (services/view/losses.py).
     refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
     count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
-    since_ms: in this state, time of day; 0: not known.
+    since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
+    could take one holds as many as it may.
     """
 
     job: str
@@ -146,6 +148,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     refused: dict[str, int] = {}
     skipped: int = 0
     since_ms: int = 0
+    unserved: tuple[str, ...] = ()
 
 
 class Worker(msgspec.Struct):
@@ -299,10 +302,15 @@ class ClusterView:
             problems=job.problems,
             units=tuple(units),
             refused=self._refused_of(job),
+            unserved=() if plan is None or job.state in OVER else self._unserved(plan, now_ms),
             skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
             **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
             late_by_stream=counts.late_dropped,
         )
+
+    def _unserved(self, plan: Plan, now_ms: int) -> tuple[str, ...]:
+        alive = [worker.beat for worker in self._workers.values() if _worker_state(worker, now_ms) == "live"]
+        return unserved(plan, self._assigned.units(), alive)
 
     def _refused_of(self, job: JobLine) -> dict[str, int]:
         """Of the present workers; one that restarts reads, and refuses, the same records again."""

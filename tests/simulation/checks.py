@@ -98,7 +98,7 @@ def check(cluster: Cluster) -> list[str]:
         found += _nobody_gives_way_unled(cluster, generation)
         found += _asked_to_read_anew(cluster, generation)
         found += raises.check(cluster, generation.plan, generation.topics)
-        found += standbys.check(cluster.broker.written, generation.plan, generation.topics)
+        found += standbys.check(cluster.broker.written, generation.plan, generation.topics, cluster.healed_us)
         if profile_of(cluster.seed) == "unplaced":
             found += health.check(cluster.broker.written, generation.plan, generation.topics)
         found += _same_as_replayed(cluster, generation, checkpointed.states)

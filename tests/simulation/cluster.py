@@ -80,6 +80,8 @@ class Cluster:
         self._starts = 0
         profile = PROFILES[profile_of(seed)]
         self._slots, self._reassigns = profile.slots, profile.reassigns
+        most = Random(f"{seed}/standbys")
+        self._standbys = {role: most.choice(profile.standbys or (-1,)) for role in workers}
         self.broker.create(TOPICS.specs())
         self.broker.create([TopicSpec(name, count) for name, count in job.topics.items()])
         self.broker.watch(Partition(TOPICS.events, 0), self._happened)
@@ -107,6 +109,7 @@ class Cluster:
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images, self.captures, self.deadly,
                 OTHER_VERSIONS if role in self.upgraded else VERSIONS, self._reassigns,
+                self._standbys[role],
             )  # fmt: skip
         elif role in self._drivers:
             incarnation = own.partition("/")[2]

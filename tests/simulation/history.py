@@ -163,13 +163,13 @@ class History:
         return admitted, made
 
     def _protected(self) -> bool:
-        """Every unit of every job is placed, and its copies are where its scheme wants them."""
+        """Every unit of every job is placed, and its copies are where its scheme wants them, if they have a place."""
         admitted, made = self._admitted()
         running = [plan for plan in made if admitted.ended(plan.generation) is None]
         if not made or (not running and not self._ended()):
             return False
         for one in (process.replica for process in self.cluster.replicas()):
-            if one is None or not one.core.acting or one.core.unprotected():
+            if one is None or not one.core.acting or one.core.exposed():
                 return False
             placed = one.core.assigned.units()
             wanted = {f"{plan.job}@{plan.generation}/{unit.name}" for plan in running for unit in plan.units}

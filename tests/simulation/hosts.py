@@ -126,6 +126,7 @@ class HostProcess(Process):
                 time_ms=self.time_ms(),
                 zone=self._zone,
                 slots=self.host.identity.slots,
+                standbys=self.host.identity.standbys,
                 decided=self.host.decided,
                 versions=dict(self.versions),
                 copies=self.host.copies(),
@@ -161,8 +162,9 @@ class WorkerProcess(HostProcess):
         deadly: Mapping[str, int],
         versions: Mapping[str, str] = VERSIONS,
         costing: bool = False,
+        standbys: int = -1,
     ) -> None:
-        self.versions, self._costing = versions, costing
+        self.versions, self._costing, self._standbys = versions, costing, standbys
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
         self.dies: Callable[[At], None] = lambda at: None
         self._version = f"{('lenient', STRICT)[int(own[-1]) % 2]}-{name}"
@@ -171,7 +173,7 @@ class WorkerProcess(HostProcess):
 
     def start(self) -> None:
         self.worker = Worker(
-            Identity(self.name, self.own, self._zone, self._slots),
+            Identity(self.name, self.own, self._zone, self._slots, standbys=self._standbys),
             self.link,
             self._topics,
             clock_ms=self.clock_ms,

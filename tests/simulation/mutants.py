@@ -102,8 +102,11 @@ from tests.simulation.spark_mutants import (
     standby_leads,
 )
 from tests.simulation.standby_mutants import (
+    capacity_ignored,
     former_standby_let_go_first,
     new_standby_not_waited_for,
+    places_taken_from_equals,
+    priority_ignored,
     standbys_in_any_zone,
     standbys_on_one_peer,
 )
@@ -1055,6 +1058,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(former_standby_let_go_first, "reformation", 0, "standbys"),
     Mutant(new_standby_not_waited_for, "reformation", 0, "standbys"),
     Mutant(standbys_in_any_zone, "zone", 0, "standbys"),
+    Mutant(capacity_ignored, "capacity", 0, "shared"),
+    Mutant(priority_ignored, "priority", 0, "shared"),
+    Mutant(places_taken_from_equals, "liveness", 0, "shared"),
     Mutant(age_of_the_turn_ignored, "liveness", 2, "hangs", run_ms=1_500),
     Mutant(every_unit_counts, "stopped", 5, "unplaced", run_ms=16_000),
     Mutant(dropped_frames_not_read_again, "liveness", 4, "unplaced", run_ms=16_000),

@@ -22,7 +22,8 @@ class Profile:
     trimmed while the job runs. patient: units wait long for their worker to come back. raises: every job has an
     operator whose code raises. versions: in two versions, of which each worker has one; what of it leaves goes to users
     alone. A copy may then stop and say so. reassigns: copies report their costs, so that standbys move between workers,
-    of which there are three at least. slots: of each worker. policies: the job's checkpoint policy is one of these;
+    of which there are three at least. slots: of each worker. standbys: how many one takes at most; then queries have
+    priorities. policies: the job's checkpoint policy is one of these;
     empty: sweep.
     """
 
@@ -47,6 +48,7 @@ class Profile:
     versions: bool = False
     reassigns: bool = False
     slots: int = 4
+    standbys: tuple[int, ...] = ()
     policies: tuple[str, ...] = ()
 
 
@@ -106,6 +108,15 @@ PROFILES: Mapping[str, Profile] = {
         pause_ms=300,
         reassigns=True,
         slots=24,
+    ),
+    "shared": Profile(
+        {"crash": 3, "leave": 2, "reassigning": 4, "command": 2},
+        ("totals", "windows", "filter"),
+        ("hybrid", "hybrid", "passive-hot", "active-standby", "deployed", "none"),
+        pause_ms=800,
+        reassigns=True,
+        slots=24,
+        standbys=(0, 1, 1, 2, 3),
     ),
     "balance": Profile({"crash": 3, "leave": 6}, ("totals", "windows"), pause_ms=1_500, calm_ms=200),
     "renewed": Profile({"replaced": 30, "sink-gone": 15, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),

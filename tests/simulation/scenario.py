@@ -59,6 +59,10 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         job.spec["fault_tolerance"]["checkpoint"] = draw_checkpoints(
             Random(f"{seed_}/policy"), job.spec["fault_tolerance"], drawn_under.policies
         )
+    if drawn_under.standbys:
+        important = Random(f"{seed_}/priorities")
+        for query in job.spec["queries"].values():
+            query["priority"] = important.randint(1, 3)
     if drawn_under.patient:
         job.spec["fault_tolerance"]["fail_stop_timeout_s"] = PATIENT_S
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(_workers(random, drawn_under))}

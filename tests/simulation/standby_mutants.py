@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
 from services.recovery.core import survey
+from services.recovery.core.placement import room, sharing
 from services.recovery.core.placement.room import Candidate, Room
-from services.recovery.core.unit import reassigning, switching
+from services.recovery.core.placement.sharing import Claim, Held
+from services.recovery.core.unit import reassigning, switching, terms
 from services.recovery.core.unit.situation import Situation, Stance
 
 
@@ -50,3 +53,22 @@ def standbys_in_any_zone() -> AbstractContextManager[object]:
         return frozenset(host.worker for host in hosts if host.worker != s.primary.worker)
 
     return mock.patch.object(survey, "_apart", anywhere)
+
+
+def capacity_ignored() -> AbstractContextManager[object]:
+    """A worker gets standbys whatever it may hold."""
+    return mock.patch.object(room, "_most", return_value=math.inf)
+
+
+def priority_ignored() -> AbstractContextManager[object]:
+    """All queries are as important."""
+    return mock.patch.object(terms, "priorities", lambda plan: {unit.name: 1 for unit in plan.units})
+
+
+def places_taken_from_equals() -> AbstractContextManager[object]:
+    """A unit that waits takes the place of one that is as important, which then waits, and takes it back."""
+
+    def places(claim: Claim, held: Iterable[Held]) -> list[Held]:
+        return [one for one in held if one.worker in claim.workers and one.priority <= claim.priority]
+
+    return mock.patch.object(sharing, "_places", places)

@@ -1,23 +1,27 @@
 """What must hold of standbys: where they are, and that a unit keeps the one it has until the next is complete.
 
-Source: MECHANISMS C4, C7 and C9, docs/decisions/0087 and 0088.
+Source: MECHANISMS C4, C7, C9 and H9, docs/decisions/0087 to 0089.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from schemas import assignments, checkpoints, heartbeats
-from schemas.assignments import Change, generation_of
+from schemas.assignments import Change, generation_of, unit_key
 from schemas.heartbeats import CopyState, Exit, Heartbeat
 from schemas.plans import Plan
 from schemas.topics import JobTopics
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.checkpoint_log import CheckpointLog
+from services.kernel.plans.priorities import priorities
 from services.recovery.core.placement.domains import Domains
+from services.recovery.core.placement.room import standbys
+from services.recovery.core.unit.schemes import SCHEMES, Rung
 from services.recovery.core.unit.switching import Sign
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
@@ -51,8 +55,11 @@ class _Trace:
     durable: dict[str, int] = field(default_factory=dict)
     needed: dict[str, int] = field(default_factory=dict)
     folds: dict[int, CheckpointLog] = field(default_factory=dict)
+    healed_us: int | None = None
 
     def read(self, one: Written) -> Iterator[str]:
+        if one.partition.topic == TOPICS.submit and self.healed_us is not None and one.time_us >= self.healed_us:
+            yield from self._shared(one.time_us)
         if one.partition.topic == TOPICS.heartbeats:
             self._beat(one)
         elif one.partition.topic == self.topics.checkpoints:
@@ -108,10 +115,9 @@ class _Trace:
         gone = {copy.worker for copy in before.copies} - {copy.worker for copy in after.copies}
         if gone:
             yield f"reformation: {after.unit}#{after.epoch} lets {sorted(gone)} go before the new standby is there"
-        primary, *standbys = (copy.worker for copy in after.copies)
-        former = before.copies[1].worker
-        if not self._near(primary, former) and self._near(primary, standbys[-1]):
-            yield f"zone: {after.unit}#{after.epoch} gets its standby in the zone of its primary, on {standbys[-1]}"
+        primary, former, new = after.copies[0].worker, before.copies[1].worker, after.copies[-1].worker
+        if not self._near(primary, former) and self._near(primary, new):
+            yield f"zone: {after.unit}#{after.epoch} gets its standby in the zone of its primary, on {new}"
 
     def _complete(self, before: Change, after: Change, needed: int) -> Iterator[str]:
         """Whoever takes the place of a standby holds a checkpoint as new as the newest when it was asked to."""
@@ -133,7 +139,8 @@ class _Trace:
                 if index and change.copies[0].worker == primary:
                     group[copy.worker] = group.get(copy.worker, 0) + 1
         for name in slots:
-            better = group[name] + 2 <= group.get(chosen, 0) and held[name] + 1 < slots[name]
+            most = self.workers[name].beat.standbys
+            better = group[name] + 2 <= group.get(chosen, 0) and held[name] + 1 < slots[name] and most < 0
             if (
                 better
                 and name != primary
@@ -144,6 +151,28 @@ class _Trace:
                     f"group: {after.unit}#{after.epoch} stands by on {chosen}, which has {group[chosen]} of "
                     f"{primary}, and {name} has {group[name]}"
                 )
+
+    def _shared(self, now_us: int) -> Iterator[str]:
+        """Once all is protected that can be, each worker holds what it may, and the important units are served."""
+        count = Counter(worker for change in self.assigned.units().values() for worker in standbys(change))
+        known = {name: each for name, each in self.workers.items() if self._takes(name, now_us)}
+        for name, each in known.items():
+            if 0 <= each.beat.standbys < count[name]:
+                yield f"capacity: {name} holds {count[name]} standbys, and may hold {each.beat.standbys}"
+        free = {name for name, each in known.items() if not 0 <= each.beat.standbys <= count[name]}
+        rank = {unit_key(self.plan.job, self.plan.generation, u): n for u, n in priorities(self.plan).items()}
+        placed = {unit: change for unit, change in self.assigned.units().items() if unit in rank}
+        for unit, change in placed.items():
+            wants = SCHEMES[change.scheme].secondary is not Rung.ABSENT
+            if not wants or len(change.copies) != 1:
+                continue
+            own = change.copies[0].worker
+            for name in sorted(free - {own}):
+                yield f"priority: {unit} has no standby, and {name} has a place"
+            for other, held in placed.items():
+                for worker in standbys(held):
+                    if rank[other] < rank[unit] and worker != own and worker in known:
+                        yield f"priority: {other} has a standby on {worker}, and {unit}, more important, has none"
 
     def _takes(self, worker: str, now_us: int) -> bool:
         """Every replica knows it to live, and the job's units fit it."""
@@ -157,8 +186,8 @@ class _Trace:
         return Domains(zones).of(one) == Domains(zones).of(other)
 
 
-def check(written: list[Written], plan: Plan, topics: JobTopics) -> Iterator[str]:
-    """Of one generation."""
-    trace = _Trace(plan, topics)
+def check(written: list[Written], plan: Plan, topics: JobTopics, healed_us: int | None) -> Iterator[str]:
+    """Of one generation. healed_us: when all faults had ended; what the user asks for then finds all protected."""
+    trace = _Trace(plan, topics, healed_us=healed_us)
     for one in written:
         yield from trace.read(one)

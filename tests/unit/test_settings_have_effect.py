@@ -68,7 +68,7 @@ JOB = {
     "Sink.commit_interval_ms": "worker/unit/opening.py tests/scenario/test_job_settings.py",
     "Query.input": "planning/graph.py",
     "Query.sink": PART,
-    "Query.priority": WARNED,
+    "Query.priority": "kernel/plans/priorities.py tests/unit/recovery/test_sharing.py",
     "Query.results": WARNED,
     "OperatorSpec.parallelism": "planning/parallelism.py",
     "Filter.filter": "kernel/operators/filter.py",
@@ -141,7 +141,6 @@ JOB = {
 """By field of a job file: where it is read under services (or schemas), and the test of its effect."""
 
 ASKED: dict[str, tuple[str, Any]] = {
-    "Query.priority": ("queries.q.priority", 2),
     "Query.results": ("queries.q.results", "tentative"),
     "FaultTolerance.recovery_time_ms": ("fault_tolerance.recovery_time_ms", 100),
     "FaultTolerance.precision": ("fault_tolerance.precision", "gap"),
@@ -186,6 +185,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "replication_factor": "log/durability.py",
         "min_insync_replicas": "log/durability.py",
         "slots": "node/lineup.py",
+        "standbys": "node/lineup.py",
         "host": "node/supervisor.py",
         "zone": "node/supervisor.py",
         "recoveries": "node/lineup.py",
@@ -244,6 +244,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
     | {
         "worker": "worker/process/main.py",
         "slots": "worker/process/main.py",
+        "standbys": "worker/process/main.py tests/unit/recovery/test_sharing.py",
         "leave_s": "worker/process/main.py",
         "state_dir": "worker/process/main.py",
         "traces": "worker/process/main.py tests/unit/worker/test_spans.py",

@@ -127,8 +127,13 @@ def _of_settings(plan: Plan) -> Iterator[str]:
         yield "a source is no object"
     ours = ("max_batch_records", "max_batch_bytes", "memory_limit_mb", "retain_bytes")
     numbers = {name: plan.spec.get(name) for name in ours}
-    numbers |= {name: tolerance.get(name) for name in ("misses", "fail_stop_timeout_s")}
-    numbers["checkpoint.interval_ms"] = (tolerance.get("checkpoint") or {}).get("interval_ms")
+    numbers |= {name: tolerance.get(name) for name in ("misses", "fail_stop_timeout_s", "rebalance_period_s")}
+    checkpoint, queries = tolerance.get("checkpoint") or {}, plan.spec.get("queries") or {}
+    numbers |= {f"checkpoint.{name}": checkpoint.get(name) for name in ("interval_ms", "merge_ms")}
+    if not isinstance(queries, dict) or any(not isinstance(query, dict) for query in queries.values()):
+        yield "queries are no objects"
+        return
+    numbers |= {f"queries.{name}.priority": query.get("priority") for name, query in queries.items()}
     for name, value in numbers.items():
         if value is not None and not _is_setting(value):
             yield f"{name} is {value!r}"

@@ -8,7 +8,6 @@ is how long they have not heard of a worker. The table of one unit is in switchi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from schemas.assignments import Assignment, Change, Copy, Standing
@@ -22,10 +21,23 @@ from services.kernel.protection.reassigning import Backed
 from services.recovery.core import survey
 from services.recovery.core.instability import Instability, Period
 from services.recovery.core.job.wants import Wants
+from services.recovery.core.observed import (
+    AssignmentRead,
+    BeatRead,
+    Began,
+    CaughtUp,
+    DecisionRead,
+    EchoRead,
+    Event,
+    MoveAsked,
+    SchemeAsked,
+    Withdrawn,
+)
 from services.recovery.core.placement.balancing import Host, Placement
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.placement.relieving import Relieving
 from services.recovery.core.placement.room import Candidate, Room
+from services.recovery.core.placement.sharing import Sharing
 from services.recovery.core.placement.upkeep import Upkeep
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.changing import Covering
@@ -39,73 +51,6 @@ SWEEP_US = 100_000
 """At least so often all units are looked at."""
 
 STORY_LINES = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class BeatRead:
-    """A record of `heartbeats` by a worker or its parent."""
-
-    record: HeartbeatRecord
-
-
-@dataclass(frozen=True, slots=True)
-class EchoRead:
-    """The heartbeat that this replica sent itself came back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """How every unit stood where the replica begins to read `assignments`; before any other event."""
-
-    standings: Standings
-
-
-@dataclass(frozen=True, slots=True)
-class AssignmentRead:
-    """A record of `assignments` at an offset."""
-
-    record: Assignment
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionRead:
-    """A record of `jobs.plans`."""
-
-    decision: Decision | Retirement
-
-
-@dataclass(frozen=True, slots=True)
-class SchemeAsked:
-    """A user or the adaptive controller wants another scheme. offset: of the command in `jobs.submit`."""
-
-    unit: str
-    scheme: str
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class MoveAsked:
-    """A user wants a unit to run on another worker. offset: of the command in `jobs.submit`."""
-
-    unit: str
-    worker: str
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class CaughtUp:
-    """All that the logs held at the start was read: from now on the replica proposes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """These proposals were not appended, as far as anybody knows."""
-
-    changes: tuple[Change, ...]
-
-
-Event = Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | MoveAsked | CaughtUp | Withdrawn
 
 
 class Recovery:
@@ -143,7 +88,7 @@ class Recovery:
         self._changed_us: dict[str, int] = {}
         self._moves: dict[str, AskedMove] = {}
         self._relieving, self.reassignment = Relieving(calm_us), reassignment or Reassignment()
-        self._stirred_us = 0
+        self.sharing, self._stirred_us = Sharing(), 0
         self._covering, self._crashes = Covering(), Crashes()
         self._proposed: dict[str, Change] = {}
         self._now_us = 0
@@ -186,7 +131,8 @@ class Recovery:
             return []
         self._swept_us = now_us
         self._reassign()
-        changes = self._propose(self._all_units()) + self._relieve()
+        self._share()
+        changes = self._propose(self._all_units(), all_units=True) + self._relieve()
         self._look_whether_stable()
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
         self._due_us = now_us + min(waits, default=SWEEP_US)
@@ -207,6 +153,10 @@ class Recovery:
     def unprotected(self) -> list[str]:
         """Placed units whose copies are not where their scheme wants them, or do not answer."""
         return [situation.change.unit for situation in self._situations() if not situation.protected]
+
+    def exposed(self) -> list[str]:
+        """Those of them that can be protected: some worker has, or gets, a place for their standbys."""
+        return [unit for unit in self.unprotected() if unit not in self.sharing.unserved]
 
     def unplaced(self) -> list[str]:
         """Units that are to run and have no copies. Those in quarantine are not to."""
@@ -338,8 +288,11 @@ class Recovery:
 
     # -- proposing ----------------------------------------------------------------------------------------------------
 
-    def _propose(self, units: Iterable[str]) -> list[Change]:
-        """What is due for these units, in this order; each is asked for once until it is read back."""
+    def _propose(self, units: Iterable[str], all_units: bool = False) -> list[Change]:
+        """What is due for these units, in this order; each is asked for once until it is read back.
+
+        all_units: they are all, the important ones first; else nobody gets a standby where not every unit can.
+        """
         if not self.acting:
             return []
         changes: list[Change] = []
@@ -349,7 +302,7 @@ class Recovery:
             if situation is None or unit in self._proposed:
                 continue
             change = switching.next_change(situation, partial(self._room, situation.terms, rooms))
-            if change is not None:
+            if change is not None and (all_units or not self._limited or not switching.adds_standby(change)):
                 self._proposed[unit] = change
                 self.reassignment.proposed(change)
                 changes.append(change)
@@ -381,11 +334,12 @@ class Recovery:
             crash=crash,
             crash_age_us=0 if crash is None else self._now_us - crash.since_us,
             others_safe=partial(self._others_safe, unit),
+            outranked=self.sharing.outranked(unit),
         )
 
     def _others_safe(self, suspect: str) -> bool:
         """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
-        return all(unit == suspect or self._crashes.of(unit) is not None for unit in self.unprotected())
+        return all(unit == suspect or self._crashes.of(unit) is not None for unit in self.exposed())
 
     def _room(self, terms: Terms, rooms: dict[object, Room]) -> Room:
         """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold.
@@ -409,7 +363,7 @@ class Recovery:
     def _look_whether_stable(self) -> None:
         over = None
         if self._instability.open:
-            over = self._instability.look(self._units(), self.unprotected(), self._now_us)
+            over = self._instability.look(self._units(), self.exposed(), self._now_us)
         if over is not None:
             self.stable_again.append(over)
 
@@ -431,7 +385,8 @@ class Recovery:
 
     def at_rest(self) -> bool:
         """All workers answer, no unit changes or moves, and nobody waits for either."""
-        return self.detector.calm and all(one.at_rest for one in self._situations())
+        unserved = self.sharing.unserved
+        return self.detector.calm and all(one.at_rest or one.change.unit in unserved for one in self._situations())
 
     def _surveyed(self) -> tuple[list[Placement], list[Host]]:
         """What every worker holds, and the workers."""
@@ -450,12 +405,42 @@ class Recovery:
             self.reassignment.look(self._now_us, period_us, self._backed)
 
     def _backed(self, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:
-        hosts, rested = survey.fleet(self.detector), self.reassignment.rested
+        room = Room(map(Candidate.of, self.detector.alive()))
+        for change in self.assigned.units().values():
+            room.enter(change)
+        fleet, rested = survey.fleet(self.detector), self.reassignment.rested
+        hosts = [host for host in fleet if room.takes_standby(host.worker)]
         found = (
             survey.backed(one, upkeep, hosts, rested(one.change.unit, one.terms.rebalance_us, self._now_us))
             for one in self._situations()
         )
-        return [one for one in found if one is not None], [host.worker for host in hosts]
+        return [one for one in found if one is not None], [host.worker for host in fleet]
+
+    # -- standbys share workers ---------------------------------------------------------------------------------------
+
+    @property
+    def _limited(self) -> bool:
+        """Some worker takes no more than so many standbys."""
+        return any(beat.standbys >= 0 for beat in self.detector.alive())
+
+    def _share(self) -> None:
+        if not self._limited:
+            self.sharing.look((), (), ())
+            return
+        rooms, found = dict[object, Room](), list(self._situations())
+        claims = [survey.claim(one, self._room(one.terms, rooms)) for one in found]
+        overfull = {worker for room in rooms.values() for worker in room.overfull()}
+        self.sharing.look(
+            [one for one in claims if one is not None], [one for each in found for one in survey.held(each)], overfull
+        )
+        excess = self.sharing.excess
+        situation = None if excess is None else self._situation(excess.unit)
+        if situation is not None and situation.followed:
+            room, terms = self._room(situation.terms, rooms), situation.terms
+            place = room.for_secondary(situation.change.unit, situation.primary.worker, terms.spread)
+            if place is not None:
+                self.reassignment.want(situation.change.unit, place.worker)
+                self.sharing.moves()
 
     # -- units --------------------------------------------------------------------------------------------------------
 
@@ -466,7 +451,12 @@ class Recovery:
 
     def _all_units(self) -> list[str]:
         """Those first that are not as their jobs want them, in the order in which they go."""
-        return [*self._wants.unmet(self.standings), *self._units()]
+        return [*sorted(self._wants.unmet(self.standings), key=self._rank), *sorted(self._units(), key=self._rank)]
+
+    def _rank(self, unit: str) -> int:
+        """The lower, the more important."""
+        known = self._terms.get(unit)
+        return 0 if known is None else -known.priority
 
     def _units(self) -> list[str]:
         """Those that have copies."""
@@ -474,7 +464,8 @@ class Recovery:
 
     def _units_on(self, worker: str) -> list[str]:
         placed = self.assigned.units().items()
-        return sorted(unit for unit, change in placed if any(copy.worker == worker for copy in change.copies))
+        on = sorted(unit for unit, change in placed if any(copy.worker == worker for copy in change.copies))
+        return sorted(on, key=self._rank)
 
     def _units_of(self, worker: str, incarnation: str) -> list[str]:
         """Those that have a copy in this incarnation."""

@@ -5,10 +5,14 @@ Units of Spark, units that have ended, and crowds stay where they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from services.kernel.liveness.detector import Detector
 from services.kernel.protection.reassigning import Backed
 from services.recovery.core.placement.balancing import Host, Placement
 from services.recovery.core.placement.domains import Domains
+from services.recovery.core.placement.room import Room, standbys
+from services.recovery.core.placement.sharing import Claim, Held
 from services.recovery.core.placement.upkeep import Upkeep
 from services.recovery.core.unit.situation import Situation, Stance
 
@@ -37,6 +41,23 @@ def backed(s: Situation, upkeep: Upkeep, hosts: list[Host], rested: bool) -> Bac
         return None
     fits = _apart(s, hosts) if rested and s.at_rest else frozenset[str]()
     return Backed(s.change.unit, s.primary.worker, s.secondary.worker, *known, fits)
+
+
+def claim(s: Situation, room: Room) -> Claim | None:
+    """None: the unit has a standby, is to have none now, or some worker has a place for it."""
+    if s.stance is not Stance.ALONE or s.over or not s.lacks_standby or not s.ready(s.primary):
+        return None
+    could = room.for_standbys(s.primary.worker, s.terms.spread)
+    if not could or room.for_secondary(s.change.unit, s.primary.worker, s.terms.spread) is not None:
+        return None
+    return Claim(s.change.unit, s.terms.priority, tuple(one.worker for one in could))
+
+
+def held(s: Situation) -> Iterator[Held]:
+    """The standby of a unit that can do without for a while, and those that nobody takes from it now."""
+    for index, worker in enumerate(standbys(s.change)):
+        at_rest = s.stance is Stance.NORMAL and index == 0 and s.at_rest
+        yield Held(s.change.unit, s.terms.priority, worker, at_rest)
 
 
 def _apart(s: Situation, hosts: list[Host]) -> frozenset[str]:

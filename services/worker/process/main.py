@@ -66,7 +66,7 @@ def main() -> int:
         BlockingThreads("asks", 1, settings.call_patience_s),
     ]
     worker = Worker(
-        Identity(settings.worker, settings.incarnation, settings.zone, settings.slots),
+        Identity(settings.worker, settings.incarnation, settings.zone, settings.slots, standbys=settings.standbys),
         log,
         topics,
         clock_ms=clock_ms,

@@ -19,6 +19,13 @@ class WorkerSettings(HostSettings):
 
     worker: str = Field("worker-1", description="name of this worker, the same after a restart")
     slots: int = Field(8, ge=1, le=1024, description="units this worker takes before it counts as full")
+    standbys: int = Field(
+        -1,
+        ge=-1,
+        le=1024,
+        description="standbys of other workers' units that this worker takes at most, more important ones first; -1: "
+        "as many as are given",
+    )
     leave_s: float = Field(
         10.0,
         ge=0,

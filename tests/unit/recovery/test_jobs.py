@@ -8,7 +8,8 @@ from schemas.assignments import PRIMARY, Assignment, Change, Copy, Goal, unit_ke
 from schemas.decided import Id
 from schemas.plans import Ended
 from services.kernel.logs.standings import Standings
-from services.recovery.core.recovery import AssignmentRead, Began, CaughtUp, DecisionRead, Event, Recovery
+from services.recovery.core.observed import AssignmentRead, Began, CaughtUp, DecisionRead, Event
+from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.core.unit.situation import MOST, Stance
 from tests.unit.recovery.world import G, Worker, World, plan

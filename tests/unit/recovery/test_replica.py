@@ -166,6 +166,36 @@ def test_a_standby_that_moves_is_told_from_its_beginning_to_its_end(shell: Shell
     ]
 
 
+def test_a_unit_whose_standby_has_no_place_is_told_of_once_and_again_when_it_has_one(shell: Shell) -> None:
+    def pass_s(seconds: float, *most: int) -> None:
+        for step in range(round(seconds * 100)):
+            shell.now_us += 10_000
+            if step % 10 == 0:
+                for number, standbys in enumerate(most, 1):
+                    epoch = shell.replica.core.assigned.epoch(UNIT)
+                    state = CopyState(UNIT, epoch, ("running", "synced")[number > 1], 5)
+                    beat_ = Heartbeat(
+                        f"w{number}", "1", NOW_MS, zone=f"w{number}", slots=8, copies=(state,), standbys=standbys
+                    )
+                    shell.append(TOPICS.heartbeats, heartbeats.encode(beat_))
+            if step % 5 == 0:
+                shell.replica.echo()
+            shell.turn()
+            shell.replica.turn()
+        shell.turn()
+
+    pass_s(1.5, 0, 0)
+    copies = shell.replica.core.assigned.units()[UNIT].copies
+    assert [copy.worker for copy in copies] == ["w1"], "its place was taken from it"
+    pass_s(2, 0, 0)
+    found = generate_latest(shell.replica.meters.registry).decode()
+    assert 'holdfast_units_unserved{generation="3-abcdef",job="job"} 1.0' in found
+    pass_s(2, 0, 1)
+    told = [one for one in shell.events() if one.kind.startswith("standby-has")]
+    assert [(one.kind, one.unit) for one in told] == [("standby-has-no-place", "u-0"), ("standby-has-a-place", "u-0")]
+    assert told[0].detail == "full: w2; none of their standbys is of a less important unit"
+
+
 def test_prometheus_sees_phases_units_and_what_was_skipped(shell: Shell) -> None:
     port = choose_pair()
     shell.replica.meters.serve(port)

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.assignments import Change, Flags
-from services.recovery.core.recovery import (
-    AssignmentRead,
-    BeatRead,
-    CaughtUp,
-    DecisionRead,
-    Recovery,
-    SchemeAsked,
-    Withdrawn,
-)
+from services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead, SchemeAsked, Withdrawn
+from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit.situation import Stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 

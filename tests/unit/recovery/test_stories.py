@@ -10,7 +10,7 @@ import pytest
 from schemas.decided import Id
 from schemas.heartbeats import At, Exit
 from schemas.plans import Ended
-from services.recovery.core.recovery import DecisionRead
+from services.recovery.core.observed import DecisionRead
 from services.recovery.core.unit.situation import Stance, stance
 from services.recovery.core.unit.switching import TRANSITIONS, Move, Sign
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
@@ -44,6 +44,13 @@ def moving() -> World:
     world.workers["w3"].slow = True
     world.move("w3")
     return world.until(T.MOVING)
+
+
+def shared() -> World:
+    """The only place for a standby is taken; u-0 is more important, and has none yet."""
+    workers = Worker("w1", "z1", standbys=0), Worker("w2", "z2", standbys=1)
+    made = plan({"u-0": "none", "u-1": "hybrid"}, priorities={"u-0": 2, "u-1": 1})
+    return World(*workers, made=made).start().settle()
 
 
 def reassigning(scheme: str = "hybrid") -> World:
@@ -129,6 +136,11 @@ def leave(name: str) -> Callable[[World], None]:
 
 def move(worker: str) -> Callable[[World], None]:
     return lambda world: world.move(worker)
+
+
+def widen(name: str) -> Callable[[World], None]:
+    """It takes as many standbys as are given."""
+    return lambda world: setattr(world.workers[name], "standbys", -1)
 
 
 def back(worker: str) -> Callable[[World], None]:
@@ -225,6 +237,7 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.MOVING, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stuck("w2"), move("w2"), run(0.5), stall("w1")),
     (T.MOVING, S.MOVE_OVERDUE): after(moving, seconds=61),
     (T.NORMAL, S.STANDBY_ELSEWHERE): reassigning,
+    (T.NORMAL, S.OUTRANKED): after(shared, ask("hybrid"), run(2), widen("w2")),
     (T.REASSIGNING, S.BOTH_GONE): after(reassigning, kill_unseen("w1", "w2", "w3"), restart("w2")),
     (T.REASSIGNING, S.PRIMARY_GONE): after(reassigning, kill("w1")),
     (T.REASSIGNING, S.SECONDARY_GONE): after(reassigning, kill("w2")),

@@ -5,18 +5,17 @@ Everything is a function of the calls made on it: no threads, no real time. Inva
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, unit_key
 from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
-from schemas.plans import Plan, UnitPlan
+from schemas.plans import OperatorPlan, Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.reassigning import HALF
-from services.recovery.core.placement.reassignment import Reassignment
-from services.recovery.core.recovery import (
+from services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
     CaughtUp,
@@ -24,9 +23,10 @@ from services.recovery.core.recovery import (
     EchoRead,
     Event,
     MoveAsked,
-    Recovery,
     SchemeAsked,
 )
+from services.recovery.core.placement.reassignment import Reassignment
+from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.situation import Stance, stance
 
@@ -39,11 +39,28 @@ G = "3-abcdef"
 UNIT = unit_key("job", G, "u-0")
 
 
-def plan(schemes: dict[str, str], fail_stop_s: float = 3.0, host: str = "", **tolerance: object) -> Plan:
-    """A job with these units, submitted at offset 3."""
-    units = tuple(UnitPlan(name, 0, (), 0, scheme, host=host) for name, scheme in schemes.items())
-    spec = {"fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, **tolerance}}
-    return Plan("job", G, Id("c", 1), spec, (), (), units, (), {}, 10, {})
+def plan(
+    schemes: dict[str, str],
+    fail_stop_s: float = 3.0,
+    host: str = "",
+    priorities: Mapping[str, int] | None = None,
+    **tolerance: object,
+) -> Plan:
+    """A job with these units, submitted at offset 3. priorities: of queries whose only unit is the one of that name."""
+    given = priorities or {}
+    units = tuple(
+        UnitPlan(name, 0, (f"sink-{name}",) if name in given else (), 0, scheme, host=host)
+        for name, scheme in schemes.items()
+    )
+    sinks = tuple(
+        OperatorPlan(f"sink-{name}", "sink", 1, (), {"query": name, "topic": name, "partitions": 1}, {})
+        for name in given
+    )
+    spec = {
+        "fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, **tolerance},
+        "queries": {name: {"priority": priority} for name, priority in given.items()},
+    }
+    return Plan("job", G, Id("c", 1), spec, sinks, (), units, (), {}, 10, {})
 
 
 @dataclass
@@ -75,6 +92,7 @@ class Worker:
     name: str
     zone: str = ""
     slots: int = 8
+    standbys: int = -1
     incarnation: str = "1"
     alive: bool = True
     stalled: bool = False
@@ -114,6 +132,7 @@ class Worker:
         return Heartbeat(
             self.name, self.incarnation, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports,
             hosts=self.hosts, leaving=self.leaving, turn=self.turn, costs=self._costs(world),
+            standbys=self.standbys,
         )  # fmt: skip
 
     def _costs(self, world: World) -> tuple[Costs, ...]:
@@ -316,6 +335,11 @@ class World:
         self.asked.append(asked)
         for replica in self.replicas:
             self._observe(replica, asked)
+
+    def add_worker(self, worker: Worker) -> None:
+        """It starts now."""
+        worker.phase_us = len(self.workers) * 30_000 % BEAT_US
+        self.workers[worker.name] = worker
 
     def add_replica(self, echo: bool = True) -> Replica:
         """One that starts now and reads all logs from the beginning."""

@@ -66,9 +66,11 @@ class Cluster:
 
     def beat(
         self, worker: str, incarnation: str, time_ms: int = NOW, copies: tuple[CopyState, ...] = (),
-        turn: Turn | None = None,
+        turn: Turn | None = None, standbys: int = -1,
     ) -> Cluster:  # fmt: skip
-        beat = Heartbeat(worker, incarnation, time_ms, pid=7, zone="zone-1", slots=8, copies=copies, turn=turn)
+        beat = Heartbeat(
+            worker, incarnation, time_ms, pid=7, zone="zone-1", slots=8, copies=copies, turn=turn, standbys=standbys
+        )
         self.view.read(TOPICS.heartbeats, heartbeats.encode(beat))
         return self
 
@@ -273,3 +275,15 @@ def test_a_job_is_in_its_state_since_the_first_status_that_says_so() -> None:
     assert cluster.since_ms() == NOW - 5_000, "a controller that started later does not know"
     cluster.status("1-aaaaaa", "cancelling")
     assert cluster.since_ms() == 0
+
+
+def test_the_status_names_units_whose_standbys_have_no_place() -> None:
+    primary, standby = Copy("w1", "1", Flags()), Copy("w2", "1", Flags(commit=False, process=False, send=False))
+    cluster = Cluster().decide(RUN).status("1-aaaaaa", "running")
+    cluster.assign("late-0", 1, primary, standby).assign("late-1", 1, primary)
+    cluster.beat("w1", "1", standbys=0).beat("w2", "1", standbys=1)
+    (job,) = cluster.view.jobs()
+    assert cluster.view.status(job, NOW).unserved == ("late-1",)
+    cluster.beat("w3", "1")
+    assert cluster.view.status(job, NOW).unserved == ()
+    assert cluster.view.status(job, NOW + 5_000).unserved == (), "nobody answers, so nobody knows"

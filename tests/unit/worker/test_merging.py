@@ -74,7 +74,7 @@ def test_between_two_units_of_an_entry_nothing_is_pasted_and_data_come_first() -
     assert policy.wait_ms("b", units, 101.0) > 0.0
     units["c"].data_wait = False
     policy.captured("b", [], Kind.SWEEP)
-    assert policy.under_way == ()
+    assert len(policy.under_way) == 0
 
 
 @pytest.mark.parametrize("gone", ["leaves", "is captured by the maximum interval", "has nothing to capture"])

@@ -7,6 +7,7 @@ Source: PROTOCOL 8 (slots are a soft limit), MECHANISMS C4 and H9. To change whe
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,17 +19,18 @@ from services.recovery.core.placement.domains import ZONE, Domains
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that may take units."""
+    """A worker that may take units. standbys: of them it takes at most; -1: as many as are given."""
 
     worker: str
     incarnation: str
     zone: str
     slots: int
     host: str = ""
+    standbys: int = -1
 
     @classmethod
     def of(cls, beat: Heartbeat) -> Candidate:
-        return cls(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine)
+        return cls(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine, beat.standbys)
 
 
 class Room:
@@ -52,16 +54,22 @@ class Room:
         self._of_job: Counter[tuple[str, str]] = Counter()
         self._of_job_in_zone: Counter[tuple[str, str]] = Counter()
         self._backed: Counter[tuple[str, str]] = Counter()
+        self._standbys: Counter[str] = Counter()
+        self._departing: Counter[str] = Counter()
 
     def enter(self, change: Change) -> None:
         """The unit has these copies."""
         for index, copy in enumerate(change.copies):
             self.hold(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
+        self._standbys.update(standbys(change))
+        self._departing.update(_departing(change))
 
     def leave(self, change: Change) -> None:
         """It has them no more."""
         for index, copy in enumerate(change.copies):
             self.release(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
+        self._standbys.subtract(standbys(change))
+        self._departing.subtract(_departing(change))
 
     def hold(self, unit: str, worker: str, backs: str = "") -> None:
         """The worker holds a copy; backs: where the unit's primary is, if the copy is its secondary."""
@@ -92,11 +100,27 @@ class Room:
     def for_secondary(self, unit: str, primary: str, spread: str = ZONE) -> Candidate | None:
         """A place for the unit's secondary, never on the worker of its primary; whoever takes it calls `hold`.
 
+        None: no worker can take it, or each holds as many standbys as it may.
+
         Args:
             spread: what the unit's copies are kept apart by.
         """
-        fitting = (candidate for candidate in self._candidates if candidate.worker != primary)
-        return min(fitting, key=lambda candidate: self._as_secondary(primary, candidate, spread), default=None)
+        fitting = (one for one in self.for_standbys(primary, spread) if self.takes_standby(one.worker))
+        return next(fitting, None)
+
+    def for_standbys(self, primary: str, spread: str = ZONE) -> list[Candidate]:
+        """The workers that could take a standby of the primary's units, best first, with or without a place."""
+        fitting = [candidate for candidate in self._candidates if candidate.worker != primary]
+        return sorted(fitting, key=lambda candidate: self._as_secondary(primary, candidate, spread))
+
+    def takes_standby(self, worker: str) -> bool:
+        """It is a candidate, and holds fewer standbys than it may."""
+        return any(one.worker == worker and self._standbys[worker] < _most(one) for one in self._candidates)
+
+    def overfull(self) -> list[str]:
+        """Workers that hold more standbys than they may, those left out that are about to go."""
+        staying = self._standbys - self._departing
+        return [one.worker for one in self._candidates if staying[one.worker] > _most(one)]
 
     def _as_primary(self, unit: str, candidate: Candidate) -> tuple[float, int, int, str]:
         """Share of its slots in use, units of the same job in its zone and on it, name."""
@@ -123,3 +147,17 @@ class Room:
             self._load[candidate.worker] / candidate.slots,
             candidate.worker,
         )
+
+
+def standbys(change: Change) -> list[str]:
+    """The workers that hold a standby of the unit, also one that leads for a while; a copy that is to lead is none."""
+    return [copy.worker for copy in change.copies[1:] if copy.worker != change.moving]
+
+
+def _departing(change: Change) -> list[str]:
+    """The worker whose standby goes once another one is complete."""
+    return [] if change.replacing is None else [change.copies[1].worker]
+
+
+def _most(candidate: Candidate) -> float:
+    return math.inf if candidate.standbys < 0 else candidate.standbys

@@ -12,9 +12,13 @@ from services.recovery.core.unit.situation import Situation
 
 
 def begin(s: Situation, rooms: Rooms) -> Copies | None:
-    """Three copies for a while; the new one is the last."""
+    """Three copies for a while; the new one is the last. None: its worker holds as many standbys as it may."""
     to = s.host(s.backup_to)
-    return None if to is None else (s.primary, s.secondary, with_flags(to, s.target))
+    return (
+        None
+        if to is None or not rooms().takes_standby(to.worker)
+        else (s.primary, s.secondary, with_flags(to, s.target))
+    )
 
 
 def replace(s: Situation, rooms: Rooms) -> Copies:

@@ -10,6 +10,7 @@ from schemas.assignments import PRIMARY, Change, Copy, Flags
 from schemas.heartbeats import CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
 from services.recovery.core.placement.domains import Domains
+from services.recovery.core.placement.sharing import Outranked
 from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
 from services.recovery.core.unit.crashes import MOST_CRASHES, OF_LOADING, Crash
 from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
@@ -107,7 +108,7 @@ class Situation:
     asked_move: the move asked for last, and for how long this replica knows of it. relief: the worker to which balance
     wants the unit moved. backup_to: the worker to which the unit's standby is to go. want: what its job wants of it.
     crash: what its workers ended at, unless it has come further since; crash_age_us: since the last of these.
-    others_safe: whether every other unit is protected.
+    others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
     """
 
     change: Change
@@ -125,6 +126,7 @@ class Situation:
     crash: Crash | None = None
     crash_age_us: int = 0
     others_safe: Callable[[], bool] = lambda: True
+    outranked: Outranked | None = None
 
     @property
     def stance(self) -> Stance:
@@ -353,6 +355,11 @@ class Situation:
             return self.ready(self.primary) and (self.target is Rung.ABSENT or any(map(self.ready, self.others)))
         settled = self.stance is Stance.NORMAL and self.step is None
         return settled and self.ready(self.primary) and self.ready(self.secondary)
+
+    @property
+    def lacks_standby(self) -> bool:
+        """It is to have one, and nothing speaks against making it now."""
+        return self.target is not Rung.ABSENT and self.calm and not self.unloadable
 
     @property
     def at_rest(self) -> bool:

@@ -52,6 +52,7 @@ class Sign(Enum):
     STANDBY_COMPLETE = "the new standby holds a whole checkpoint"
     STANDBY_OVERDUE = "the new standby does not restore"
     OVERFULL = "the worker of the primary has more than its share"
+    OUTRANKED = "the place of its standby is needed"
     STANDBY_ELSEWHERE = "its standby is to be on another worker"
 
 
@@ -95,7 +96,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
     Sign.MOVE_REFUSED: lambda s: bool(s.refusal),
     Sign.MOVE_ASKED: lambda s: s.movable,
-    Sign.UNPROTECTED: lambda s: s.target is not Rung.ABSENT and s.calm and not s.unloadable,
+    Sign.UNPROTECTED: lambda s: s.lacks_standby,
     Sign.SECONDARY_UNWANTED: lambda s: s.gate_open and s.step is not None and s.step.rung is Rung.ABSENT,
     Sign.STEP_DUE: lambda s: s.gate_open,
     Sign.MOVE_OVERDUE: lambda s: s.overdue,
@@ -103,6 +104,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.STANDBY_COMPLETE: lambda s: s.replaced,
     Sign.STANDBY_OVERDUE: lambda s: s.overdue,
     Sign.OVERFULL: lambda s: s.relief not in ("", s.primary.worker) and s.host(s.relief) is not None,
+    Sign.OUTRANKED: lambda s: s.outranked is not None and s.at_rest,
     Sign.STANDBY_ELSEWHERE: lambda s: s.backup_due,
 }
 """When a sign is there. The order of Sign is their precedence: the first one that has a row counts."""
@@ -164,6 +166,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.NORMAL, _S.MOVE_REFUSED): (_T.NORMAL, _M.REFUSE),
     (_T.NORMAL, _S.MOVE_ASKED): (_T.MOVING, _M.BEGIN),
     (_T.NORMAL, _S.OVERFULL): (_T.MOVING, _M.BEGIN),
+    (_T.NORMAL, _S.OUTRANKED): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.STANDBY_ELSEWHERE): (_T.REASSIGNING, _M.REASSIGN),
     (_T.NORMAL, _S.SECONDARY_UNWANTED): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.STEP_DUE): (_T.NORMAL, _M.STEP),
@@ -328,6 +331,11 @@ def follows_failure(change: Change) -> bool:
     return _follows(change, FAILURES)
 
 
+def adds_standby(change: Change) -> bool:
+    """Whether a unit that was alone gets one."""
+    return _follows(change, (Sign.UNPROTECTED,))
+
+
 def lost_copies(before: Change | None, after: Change) -> tuple[Copy, ...]:
     """The copies that failed, if the change answers a failure; one that may come back is among them."""
     if before is None or not _follows(after, LOSSES):
@@ -390,6 +398,8 @@ def _why(s: Situation, move: Move) -> str:
         return "" if s.want is None else s.want.reason
     if move is _M.REFUSE:
         return s.refusal
+    if move is _M.LET_GO:
+        return str(s.outranked or "")
     return s.loss if move is _M.PLACE else ""
 
 

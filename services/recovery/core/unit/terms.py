@@ -11,6 +11,7 @@ from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.plans import Plan
+from services.kernel.plans.priorities import LEAST, priorities
 from services.recovery.core.placement.domains import ZONE
 from services.recovery.core.unit.schemes import SCHEMES, Rung
 
@@ -63,6 +64,7 @@ class Terms:
     misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
     versions: a worker that takes a copy has them. host: the kind of process that takes one.
     rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
+    priority: of the most important query that needs it.
     """
 
     asked: Asked
@@ -73,6 +75,7 @@ class Terms:
     host: str = ""
     rebalance_us: int = int(REBALANCE_S * 1_000_000)
     spread: str = ZONE
+    priority: int = LEAST
 
     def target(self, scheme: str) -> Rung:
         """Where the secondary is to stand while all is well."""
@@ -94,7 +97,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
     tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
     placement: dict[str, Any] = plan.spec.get("placement") or {}
     inputs = (tolerance.get("hybrid") or {}).get("inputs", "held")
-    offset = int(plan.generation.split("-")[0])
+    offset, important = int(plan.generation.split("-")[0]), priorities(plan)
     return {
         unit_key(plan.job, plan.generation, unit.name): Terms(
             Asked(unit.scheme if unit.scheme in SCHEMES else "none", offset),
@@ -105,6 +108,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
             host=unit.host,
             rebalance_us=int(float(tolerance.get("rebalance_period_s") or REBALANCE_S) * 1_000_000),
             spread=placement.get("spread_by") or ZONE,
+            priority=important[unit.name],
         )
         for unit in plan.units
     }

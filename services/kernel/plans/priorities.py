@@ -1,0 +1,65 @@
+"""How much each unit matters: as much as the most important query that needs it.
+
+Source: JOBS "queries", MECHANISMS H9 and R6.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.plans import OperatorPlan, Plan
+
+LEAST = 1
+
+
+def priorities(plan: Plan) -> dict[str, int]:
+    """By unit name."""
+    of = _of_operators(plan)
+    hosted = {spark.unit: of.get(spark.operator, LEAST) for spark in plan.spark}
+    return {
+        unit.name: hosted.get(unit.name, max((of.get(name, LEAST) for name in unit.operators), default=LEAST))
+        for unit in plan.units
+    }
+
+
+def _of_operators(plan: Plan) -> dict[str, int]:
+    """Of each query its sink has the priority, and so has all that the sink needs."""
+    above = _above(plan)
+    queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}
+    found: dict[str, int] = {}
+    for operator in plan.operators:
+        if operator.kind == "sink" and "query" in operator.params:
+            priority = int((queries.get(operator.params["query"]) or {}).get("priority") or LEAST)
+            for name in _reached(operator.name, above):
+                found[name] = max(found.get(name, LEAST), priority)
+    return found
+
+
+def _above(plan: Plan) -> Mapping[str, set[str]]:
+    """By operator, those whose output it takes. What a sink writes for Spark comes back as a Spark operator's rows."""
+    above = defaultdict[str, set[str]](set)
+    for edge in plan.edges:
+        above[edge.consumer].add(edge.producer)
+    written = {name for unit in plan.units for name in unit.operators if _writes_for_spark(plan, name)}
+    for spark in plan.spark:
+        units = (unit for unit in plan.units if unit.name in spark.writers)
+        above[spark.operator] |= {name for unit in units for name in unit.operators if name in written}
+        if spark.source:
+            above[spark.operator].add(spark.source)
+    return above
+
+
+def _writes_for_spark(plan: Plan, name: str) -> bool:
+    of: OperatorPlan | None = next((one for one in plan.operators if one.name == name), None)
+    return of is not None and of.kind == "sink" and "query" not in of.params
+
+
+def _reached(name: str, above: Mapping[str, set[str]]) -> set[str]:
+    found, left = {name}, [name]
+    while left:
+        new = above.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found

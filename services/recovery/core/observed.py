@@ -1,0 +1,77 @@
+"""What the core of a recovery replica observes: records that its shell has read, and what became of proposals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.assignments import Assignment, Change
+from schemas.heartbeats import HeartbeatRecord
+from schemas.plans import Decision, Retirement
+from services.kernel.logs.standings import Standings
+
+
+@dataclass(frozen=True, slots=True)
+class BeatRead:
+    """A record of `heartbeats` by a worker or its parent."""
+
+    record: HeartbeatRecord
+
+
+@dataclass(frozen=True, slots=True)
+class EchoRead:
+    """The heartbeat that this replica sent itself came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """How every unit stood where the replica begins to read `assignments`; before any other event."""
+
+    standings: Standings
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRead:
+    """A record of `assignments` at an offset."""
+
+    record: Assignment
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRead:
+    """A record of `jobs.plans`."""
+
+    decision: Decision | Retirement
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeAsked:
+    """A user or the adaptive controller wants another scheme. offset: of the command in `jobs.submit`."""
+
+    unit: str
+    scheme: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveAsked:
+    """A user wants a unit to run on another worker. offset: of the command in `jobs.submit`."""
+
+    unit: str
+    worker: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """All that the logs held at the start was read: from now on the replica proposes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """These proposals were not appended, as far as anybody knows."""
+
+    changes: tuple[Change, ...]
+
+
+Event = Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | MoveAsked | CaughtUp | Withdrawn

@@ -1,0 +1,98 @@
+"""Who has a standby where not every unit can: several units share a worker for their standbys, up to its capacity.
+
+Source: MECHANISMS H9, docs/decisions/0089. Pure and deterministic: every replica finds the same from the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A unit that is to have a standby, and for which no worker has a place. workers: that could take it, in order."""
+
+    unit: str
+    priority: int
+    workers: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"full: {', '.join(self.workers)}; none of their standbys is of a less important unit"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A standby that lies on a worker. at_rest: nothing is under way with its unit."""
+
+    unit: str
+    priority: int
+    worker: str
+    at_rest: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outranked:
+    """A standby that goes. by: the unit that gets its place; empty: its worker holds more standbys than it may."""
+
+    unit: str
+    worker: str
+    by: str = ""
+
+    def __str__(self) -> str:
+        return f"for {self.by.rpartition('/')[2]}" if self.by else f"{self.worker} holds more than it may"
+
+
+def outranked(claims: Iterable[Claim], held: Collection[Held], overfull: Collection[str]) -> Outranked | None:
+    """The next standby that goes; None: nobody is outranked.
+
+    The least important one on a worker that holds too many, or else the least important one in whose place a more
+    important unit could have its own. One at a time: the next one once this one has gone.
+    """
+    resting = [one for one in held if one.at_rest]
+    excess = [one for one in resting if one.worker in overfull]
+    if excess:
+        least = min(excess, key=lambda one: (one.priority, one.worker, one.unit))
+        return Outranked(least.unit, least.worker)
+    for claim in sorted(claims, key=lambda one: (-one.priority, one.unit)):
+        places = _places(claim, resting)
+        if places:
+            least = min(places, key=lambda one: (one.priority, claim.workers.index(one.worker), one.unit))
+            return Outranked(least.unit, least.worker, claim.unit)
+    return None
+
+
+def hopeless(claims: Iterable[Claim], held: Sequence[Held]) -> list[str]:
+    """Units that stay without a standby, because no standby is less important."""
+    return [claim.unit for claim in claims if not _places(claim, held)]
+
+
+def _places(claim: Claim, held: Iterable[Held]) -> list[Held]:
+    return [one for one in held if one.worker in claim.workers and one.priority < claim.priority]
+
+
+@dataclass(slots=True)
+class Sharing:
+    """Of one replica, as of its last look. unserved: why, by unit, of those that stay without a standby."""
+
+    unserved: dict[str, str] = field(default_factory=dict)
+    _next: Outranked | None = None
+
+    def look(self, claims: Sequence[Claim], held: Sequence[Held], overfull: Collection[str]) -> None:
+        """Finds the next standby that goes, and the units that nobody gives a place."""
+        self._next = outranked(claims, held, overfull)
+        of = {claim.unit: claim for claim in claims}
+        self.unserved = {unit: str(of[unit]) for unit in hopeless(claims, held)}
+
+    def outranked(self, unit: str) -> Outranked | None:
+        """Why the unit's standby goes now; None: it stays."""
+        return self._next if self._next is not None and self._next.unit == unit else None
+
+    @property
+    def excess(self) -> Outranked | None:
+        """The next standby that goes because its worker holds more than it may."""
+        return self._next if self._next is not None and not self._next.by else None
+
+    def moves(self) -> None:
+        """That one moves to another worker instead."""
+        self._next = None

@@ -1,0 +1,41 @@
+"""Units whose standbys have no place: every worker that could take one holds as many as it may, for people.
+
+Source: MECHANISMS H9. Recovery decides; this says from the same records what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from schemas.assignments import Change, unit_key
+from schemas.heartbeats import Heartbeat
+from schemas.plans import Plan
+from services.recovery.core.placement.room import Candidate, Room
+from services.recovery.core.unit.schemes import SCHEMES, Rung
+from services.recovery.core.unit.terms import terms
+
+
+def unserved(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbeat]) -> tuple[str, ...]:
+    """Names of units. changes: of all units, by key. alive: the last heartbeats of workers that may take copies."""
+    beats, of_units = list(alive), terms(plan)
+    if not any(beat.standbys >= 0 for beat in beats):
+        return ()
+    found = []
+    for unit in plan.units:
+        key = unit_key(plan.job, plan.generation, unit.name)
+        change, known = changes.get(key), of_units[key]
+        alone = change is not None and len(change.copies) == 1
+        if change is None or not alone or known.target(_scheme(change)) is Rung.ABSENT:
+            continue
+        fitting = [beat for beat in beats if beat.hosts == known.host and known.fits(beat.versions)]
+        room = Room(map(Candidate.of, fitting), {beat.worker: beat.zone for beat in beats})
+        for each in changes.values():
+            room.enter(each)
+        primary = change.copies[0].worker
+        if room.for_standbys(primary) and room.for_secondary(key, primary, known.spread) is None:
+            found.append(unit.name)
+    return tuple(found)
+
+
+def _scheme(change: Change) -> str:
+    return change.scheme if change.scheme in SCHEMES else "none"
