@@ -41,8 +41,8 @@ def tolerant(scheme: str, fail_stop_s: float = 300.0, kind: str = "counts") -> J
 class Struck:
     """A cluster under observation. history: valid changes of the watched job with their authors, by the unit's name."""
 
-    def __init__(self, cluster: DoomedCluster, observer: Observer) -> None:
-        self.cluster, self._observer = cluster, observer
+    def __init__(self, cluster: DoomedCluster, observer: Observer, workers: int = WORKERS) -> None:
+        self.cluster, self._observer, self._workers = cluster, observer, workers
         self.history: dict[str, list[tuple[str, Change]]] = {}
         self._assigned = Assigned()
         self._job = ""
@@ -145,11 +145,19 @@ class Struck:
         assert committer is not None
         return committer.worker
 
+    def answering(self) -> int:
+        """Workers."""
+        return self._observer.workers()
+
     def all_answer(self) -> bool:
-        return self._observer.workers() == WORKERS
+        return self.answering() == self._workers
+
+    def all_protected(self) -> bool:
+        """Every unit, whether all workers answer or not."""
+        return self._observer.protected()
 
     def protected(self) -> bool:
-        return self.all_answer() and self._observer.protected()
+        return self.all_answer() and self.all_protected()
 
     def events(self) -> list[Event]:
         return self.cluster.events()
@@ -273,13 +281,15 @@ def running(struck: Struck, job: Job, name: str) -> Iterator[StruckJob]:
 
 
 @contextmanager
-def struck_cluster(folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, **settings: Any) -> Iterator[Struck]:
+def struck_cluster(
+    folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, workers: int = WORKERS, **settings: Any
+) -> Iterator[Struck]:
     settings = {"balance_calm_s": 0, **settings}  # what moves is what a test strikes
     with (
-        cluster_of(WORKERS, folder, kind, **settings) as cluster,
+        cluster_of(workers, folder, kind, **settings) as cluster,
         Observer(cluster.log, cluster.topics) as observer,
     ):
-        struck = Struck(cluster, observer)
+        struck = Struck(cluster, observer, workers)
         try:
             yield struck
         finally:
