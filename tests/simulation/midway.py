@@ -166,10 +166,10 @@ def reassigning(cluster: Cluster, fault: Fault) -> None:
     def look() -> None:
         changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
         found = next((change for change in changes if stance(change) is Stance.REASSIGNING), None)
-        if found is not None:
+        if found is not None and cluster.healed_us is None:
             cluster.story.tell(f"the standby of {found.unit} moves: {what}")
             BACKED[what](cluster, fault, found)
-        elif cluster.timeline.now_us < until_us:
+        elif cluster.timeline.now_us < until_us and cluster.healed_us is None:
             cluster.timeline.after(LOOK_US, look)
 
     look()

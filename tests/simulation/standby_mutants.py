@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from services.recovery.core import survey
 from services.recovery.core.placement import room, sharing
 from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.placement.sharing import Claim, Held
@@ -48,11 +47,7 @@ def new_standby_not_waited_for() -> AbstractContextManager[object]:
 
 def standbys_in_any_zone() -> AbstractContextManager[object]:
     """A standby may move into the zone of its primary."""
-
-    def anywhere(s: Situation, hosts: Any) -> frozenset[str]:
-        return frozenset(host.worker for host in hosts if host.worker != s.primary.worker)
-
-    return mock.patch.object(survey, "_apart", anywhere)
+    return mock.patch.object(Situation, "nearer", return_value=False)
 
 
 def capacity_ignored() -> AbstractContextManager[object]:

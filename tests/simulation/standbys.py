@@ -27,6 +27,8 @@ from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 
 RESTORED = ("synced", "opening", "running", "ended")
+SERVED_US = 2_500_000
+"""A unit that is alone for so long has no place."""
 HEARD_WITHIN_US, KNOWN_US = 250_000, 1_500_000
 """A worker that was heard so lately, and has lived for so long, is one that every replica knows to live."""
 
@@ -55,6 +57,7 @@ class _Trace:
     durable: dict[str, int] = field(default_factory=dict)
     needed: dict[str, int] = field(default_factory=dict)
     folds: dict[int, CheckpointLog] = field(default_factory=dict)
+    changed_us: dict[str, int] = field(default_factory=dict)
     healed_us: int | None = None
 
     def read(self, one: Written) -> Iterator[str]:
@@ -68,6 +71,7 @@ class _Trace:
             placed = self.assigned.units()
             for change in self.assigned.read(assignments.decode(one.value)):
                 before, placed[change.unit] = placed.get(change.unit), change
+                self.changed_us[change.unit] = one.time_us
                 if before is not None and generation_of(change.unit) == self.plan.generation:
                     yield from self._changed(before, change, placed, one.time_us)
 
@@ -161,7 +165,8 @@ class _Trace:
                 yield f"capacity: {name} holds {count[name]} standbys, and may hold {each.beat.standbys}"
         free = {name for name, each in known.items() if not 0 <= each.beat.standbys <= count[name]}
         rank = {unit_key(self.plan.job, self.plan.generation, u): n for u, n in priorities(self.plan).items()}
-        placed = {unit: change for unit, change in self.assigned.units().items() if unit in rank}
+        since = {unit: now_us - self.changed_us.get(unit, 0) for unit in rank}
+        placed = {unit: c for unit, c in self.assigned.units().items() if unit in rank and since[unit] > SERVED_US}
         for unit, change in placed.items():
             wants = SCHEMES[change.scheme].secondary is not Rung.ABSENT
             if not wants or len(change.copies) != 1:

@@ -459,7 +459,14 @@ class Situation:
         if self.backup_to in ("", *(copy.worker for copy in self.change.copies)):
             return False
         beat = self.host(self.backup_to)
-        return beat is not None and not beat.leaving and self.followed and self.at_rest
+        fits = beat is not None and not beat.leaving and not self.nearer(beat.worker)
+        return fits and self.followed and self.at_rest
+
+    def nearer(self, worker: str) -> bool:
+        """It is in the primary's failure domain, and the standby is not."""
+        domains, spread = Domains(self.detector.zones(), self.detector.hosts()), self.terms.spread
+        own, there = domains.of(self.primary.worker, spread), domains.of(worker, spread)
+        return own == there and domains.of(self.secondary.worker, spread) != own
 
     @property
     def replacing(self) -> Copy:
