@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from services.worker.core import cutting
 
 STILL_MS = 2_000.0
-"""A unit that processes nothing for so long, though there is something, may have no place: then it is asked whether it
-has. A takeover takes less."""
+"""A unit that processes nothing for so long, though there is something all the while, may have no place: then it is
+asked whether it has. A takeover takes less."""
 
 
 class Counting:
@@ -24,7 +24,8 @@ class Counting:
 
     def __init__(self, below: Mapping[str, frozenset[str]]) -> None:
         self._below = below
-        self._moved: dict[str, tuple[int, float]] = {}
+        self._behind: dict[str, tuple[int, float]] = {}
+        """Where each unit that has something to process stands, and since when."""
         self._away: frozenset[str] = frozenset()
         self.out: frozenset[str] = frozenset()
         """The units that do not count."""
@@ -39,16 +40,16 @@ class Counting:
                 has not ended. newest: that any source task has cut. runs: whether a unit is known to run, or nothing is
                 known of it yet; asked only of units that process nothing.
         """
-        for unit, batch in processed.items():
-            if self._moved.get(unit, (-1, 0.0))[0] != batch:
-                self._moved[unit] = (batch, now_ms)
-        still = {unit for unit, batch in processed.items() if batch < newest and self._still(unit, now_ms)}
+        known = self._behind
+        behind = {unit: batch for unit, batch in processed.items() if batch < newest}
+        self._behind = {
+            unit: known[unit] if unit in known and known[unit][0] == batch else (batch, now_ms)
+            for unit, batch in behind.items()
+        }
+        still = {unit for unit, (_, since_ms) in self._behind.items() if now_ms - since_ms >= STILL_MS}
         if still or self.out:
             far = {unit for unit, batch in processed.items() if newest - batch >= cutting.MAX_LEAD_BATCHES}
             self._away = frozenset(unit for unit in still if not runs(unit)) | self._away & far
             starved = frozenset().union(*(self._below.get(unit, ()) for unit in self._away))
             self.out = self._away | starved & processed.keys() | self.out & far
         return min((batch for unit, batch in processed.items() if unit == own or unit not in self.out), default=0)
-
-    def _still(self, unit: str, now_ms: float) -> bool:
-        return now_ms - self._moved[unit][1] >= STILL_MS

@@ -73,6 +73,17 @@ def test_a_unit_that_has_nothing_to_do_is_not_missed() -> None:
     assert (job.slowest(), job.counting.out, job.asked) == (100, frozenset(), set())
 
 
+def test_nobody_is_asked_for_units_of_a_job_at_rest_which_is_cut_seldom() -> None:
+    """Else each worker would read all heartbeats for as long as a job is at rest."""
+    job = Job()
+    for _ in range(10):
+        job.goes_on(ms=2 * STILL_MS)
+        job.processed = dict.fromkeys(BELOW, job.newest)
+        job.now_ms += 50
+        job.slowest()
+    assert (job.asked, job.counting.out) == (set(), frozenset())
+
+
 def test_a_unit_that_has_a_place_again_counts_once_it_has_come_near() -> None:
     job = after_a_while({"a"})
     job.gone = ()

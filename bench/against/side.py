@@ -1,0 +1,46 @@
+"""One state of the code: a cluster of its own, measured whenever the other end of the pipe says so.
+
+Run as a file, with the path of the checkout that it is to measure; so it imports nothing but what that checkout has,
+which may be old. A line on stdin is a request, `{"measure": "latency", "name": "latency-3"}`; a line on stdout its
+answer, `{"figures": {...}}` or `{"error": "..."}`. The end of stdin ends the cluster.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    sys.path[0] = sys.argv[1]
+    scale_of = json.loads(sys.argv[2])
+    home = "bench" if Path(sys.argv[1], "bench").is_dir() else "services.cli.bench"
+    catalogue: Any = importlib.import_module(f"{home}.catalogue")
+    cluster_module: Any = importlib.import_module(f"{home}.cluster")
+    scale = importlib.import_module(f"{home}.scale").Scale(**scale_of)
+    measures = {measure.name: measure for measure in catalogue.MEASURES}
+    with tempfile.TemporaryDirectory(prefix="holdfast-against-") as folder:
+        cluster = cluster_module.BenchCluster(Path(folder), lambda text: print(text, file=sys.stderr))
+        cluster.start(1)
+        try:
+            answers.write(json.dumps({"ready": True}) + "\n")
+            for line in sys.stdin:
+                wanted = json.loads(line)
+                try:
+                    found = {"figures": measures[wanted["measure"]].run(cluster, wanted["name"], scale)}
+                except Exception as error:  # whatever it is, the other side is to hear of it
+                    found = {"error": f"{type(error).__name__}: {error}"}
+                answers.write(json.dumps(found) + "\n")
+        finally:
+            cluster.stop()
+
+
+if __name__ == "__main__":
+    main()
