@@ -96,7 +96,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    known = [measure.name for measure in MEASURES if measure.workers == 1 and not measure.alone]
+    known = [measure.name for measure in MEASURES if measure.workers == 1]
     parser = argparse.ArgumentParser(
         "bench against",
         description="Measures this checkout beside another revision, by turns in two clusters. A ratio is ours over "

@@ -29,6 +29,10 @@ class Memory:
         self._before = read() if limit_mb else 0
         self._grown: Counter[str] = Counter()
 
+    @property
+    def limited(self) -> bool:
+        return self._limit_mb > 0
+
     def look(self, unit: str) -> str:
         """Why the process is to end now; empty: it is not. unit: whose work it does."""
         if not self._limit_mb:

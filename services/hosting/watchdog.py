@@ -20,7 +20,8 @@ from schemas.heartbeats import Turn
 from services.hosting.doing import Doing
 from services.hosting.memory import Memory
 
-LOOK_S = 0.1
+LOOK_S, SELDOM_S = 0.1, 0.25
+"""How often it looks: a batch may fill the memory fast, where that has a limit."""
 LONG_MS = 1_000.0
 """Shorter turns are nobody's business."""
 COLD = 6
@@ -57,6 +58,7 @@ class Watchdog:
         memory: Memory | None = None,
     ) -> None:
         self._memory = memory or Memory(0)
+        self._every_s = LOOK_S if self._memory.limited else SELDOM_S
         self._doing, self._patience_ms, self._states, self._clock_ms = doing, patience_s * 1000, states, clock_ms
         self._end = end or end_process
         self._turns, self._age_ms = doing.turns, 0.0
@@ -78,7 +80,7 @@ class Watchdog:
             self._doing.traces.blame(self._memory.grower, "filling memory with")
             self._end(cause)
         now_ms = self._clock_ms()
-        ran_ms, self._looked_ms = min(now_ms - self._looked_ms, 2 * LOOK_S * 1000), now_ms
+        ran_ms, self._looked_ms = min(now_ms - self._looked_ms, 2 * self._every_s * 1000), now_ms
         if self._doing.turns != self._turns:
             self._turns, self._age_ms, self._patient_ms = self._doing.turns, 0.0, 0.0
             return
@@ -99,7 +101,7 @@ class Watchdog:
     def _work(self) -> None:
         last_s = max(ALL_HELD_S, ENDS * COLD * self._patience_ms / 1000)
         armed_s = -last_s
-        while not self._stop.wait(LOOK_S):
+        while not self._stop.wait(self._every_s):
             if time.monotonic() - armed_s >= last_s / 4:
                 armed_s = time.monotonic()
                 with suppress(Exception):  # no file to write to

@@ -36,14 +36,14 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The state of a source task by which it decides whether to cut.
+    """The state of a source task by which it decides whether to cut. While a proposal is under way it decides nothing.
 
     batch: its last valid cut; lead: bytes in its cuts that not every unit has processed; newest: the highest batch any
     source task has cut; slowest: the lowest batch that a unit of the job has processed. records, bytes: waiting, uncut.
     last_ms: when its last cut was read back; stirred_ms: when the last cut of the job that brings records was, or the
     copy became the leader. settled: nothing waits for time. at_end: the drain's end offsets are reached by what waits.
-    grown: partitions are to join. deciding: a proposal has not been read back. full: the job's data topics hold as much
-    as it allows, so that no batch may begin; one that another task has begun is finished, or nobody could process it.
+    grown: partitions are to join. full: the job's data topics hold as much as it allows, so that no batch may begin; one
+    that another task has begun is finished, or nobody could process it.
     """
 
     batch: int
@@ -55,7 +55,6 @@ class Sight:
     now_ms: float
     stirred_ms: float = math.inf
     settled: bool = False
-    deciding: bool = False
     paused: bool = False
     final: bool = False
     at_end: bool = False
@@ -124,7 +123,7 @@ def idle_cut_ms(sight: Sight) -> float:
 
 def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
     """Why to cut now, or None."""
-    if sight.deciding or sight.paused or sight.final:
+    if sight.paused or sight.final:
         return None
     if sight.too_far_ahead:
         return None
@@ -145,8 +144,8 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
 
 
 def wait_ms(sight: Sight, rhythm: Rhythm) -> float:
-    """How long until time alone can make a cut due: for ever while one is on its way, or none may come."""
-    if sight.deciding or sight.paused or sight.final:
+    """How long until time alone can make a cut due: for ever while none may come."""
+    if sight.paused or sight.final:
         return math.inf
     if sight.too_far_ahead:
         return LOOK_MS

@@ -28,6 +28,7 @@ from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
 from services.log.protocol import Chunk, Log
 from services.worker.checkpoint.scheduler import Scheduler
+from services.worker.core.cutting import REST_AFTER_MS
 from services.worker.core.lifecycle import State
 from services.worker.host.job import JobView
 from services.worker.host.presence import Presence
@@ -41,7 +42,9 @@ from services.worker.unit.copy import UnitCopy
 if TYPE_CHECKING:
     from services.worker.host.spans import Spans
 
-MAX_WAIT_MS = 100.0
+MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
+"""How long a turn waits for news that no reader brings: acknowledgements, and what was asked. At rest, as a job is
+after REST_AFTER_MS without data (see core/cutting.py), there are hardly any."""
 SOON_MS = 2.0
 """For what is on its way: a cut or marker to be read back, or the outcome of a call."""
 SUSPENDED_MS = 4.0
@@ -142,7 +145,7 @@ class Worker:
     # -- the turn -----------------------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """One turn of the loop, waiting at most MAX_WAIT_MS; True if something was done. Raises WorkerUnfit."""
+        """One turn of the loop, waiting at most REST_WAIT_MS; True if something was done. Raises WorkerUnfit."""
         came = self._read()
         if self._changed:
             self._changed = False
@@ -218,7 +221,8 @@ class Worker:
         active = [one for one in running if not one.suspended]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
-        wait = max(0.0, min(MAX_WAIT_MS, self.next_deadline - now))
+        most = REST_WAIT_MS if now - self._data_ms >= REST_AFTER_MS else MAX_WAIT_MS
+        wait = max(0.0, min(most, self.next_deadline - now))
         awaits_control = self._herald.newest > self.decided or any(one.awaits_control for one in running)
         if awaits_control and wait > 0.0:
             wait = FIRST_MS if quiet else min(wait, SOON_MS)

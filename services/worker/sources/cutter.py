@@ -71,6 +71,7 @@ class Cutter:
         self._restarts = Restarts()
         self._leads = {name: Lead() for name in self.feeds}
         self._deciding, self._asking = set[str](), set[str]()
+        self.wait_ms = math.inf
         self._ask_ms: dict[str, float] = {}
         self._stirred_ms = around.clock_ms()
 
@@ -165,19 +166,23 @@ class Cutter:
         return self._restarts.as_of(batch, self.log.snapshot()) if self._follows else None
 
     def propose(self, now_ms: float) -> None:
-        """Appends every cut that is due; none once a topic is found to be another one."""
+        """Appends every cut that is due; none once a topic is found to be another one.
+
+        wait_ms is then how long until time alone makes the next one due.
+        """
         for record in self._guard.look(self.log, self._around.topics, now_ms):
             self._around.appender.append(self._partition, cuts.encode(record))
             self._publish("topic-replaced", stopped(self._job.plan.job, {record.operator: record}, self.log.tasks))
+        self.wait_ms, rhythm = math.inf, self._job.rhythm
         for name, feed in self.feeds.items():
             self._ask(name, feed, now_ms)
-            if due(self._sight(feed, now_ms), self._job.rhythm) is not None:
+            if name in self._deciding:
+                continue
+            sight = self._sight(feed, now_ms)
+            if due(sight, rhythm) is None:
+                self.wait_ms = min(self.wait_ms, wait_ms(sight, rhythm))
+            else:
                 self._append(name, feed, now_ms)
-
-    def wait_ms(self, now_ms: float) -> float:
-        """How long until time alone makes a cut due."""
-        rhythm = self._job.rhythm
-        return min((wait_ms(self._sight(feed, now_ms), rhythm) for feed in self.feeds.values()), default=math.inf)
 
     def _publish(self, kind: str, detail: str) -> None:
         self._around.happened(Event(time_ms=self._around.time_ms(), kind=kind, job=self._job.plan.job, detail=detail))
@@ -205,7 +210,6 @@ class Cutter:
             now_ms=now_ms,
             stirred_ms=self._stirred_ms,
             settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._settled(feed, now_ms),
-            deciding=feed.task.name in self._deciding,
             paused=self.log.stopped or self._guard.proposed(feed.task.operator.name),
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),

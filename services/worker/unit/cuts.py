@@ -44,8 +44,8 @@ class Cuts:
             self._missing.look(batch, lambda: self._intake.lacking(batch, self._of.commits), now_ms)
 
     def due_ms(self, now_ms: float) -> float:
-        """When a cut is due."""
-        return now_ms + self._intake.cutter.wait_ms(now_ms) if self._of.flags.commit else math.inf
+        """When a cut is due, as of the last turn's proposals."""
+        return now_ms + self._intake.cutter.wait_ms if self._of.flags.commit else math.inf
 
     def propose(self, now_ms: float) -> None:
         """Proposes what is due, also while the outputs are being opened: the cut log decides, not they."""

@@ -38,7 +38,6 @@ QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, no
         ({"newest": 6}, Reason.BEHIND),
         ({"at_end": True}, Reason.END),
         ({"now_ms": 1500}, Reason.IDLE),
-        ({"records": 100, "deciding": True}, None),
         ({"records": 100, "paused": True}, None),
         ({"newest": 9, "final": True}, None),
         ({"records": 100, "batch": 5 + MAX_LEAD_BATCHES, "newest": 5 + MAX_LEAD_BATCHES}, None),
@@ -66,7 +65,6 @@ def test_how_long_until_time_alone_makes_a_cut_due() -> None:
     [
         {"paused": True},
         {"final": True},
-        {"deciding": True},
         {"slowest": 5 - MAX_LEAD_BATCHES},
         {"lead": MAX_LEAD_BYTES},
     ],
