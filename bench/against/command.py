@@ -105,7 +105,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("revision", metavar="REVISION", help="of git; its packages are those installed here")
     parser.add_argument("measures", metavar="MEASURE", nargs="+", choices=known, help=", ".join(known))
-    parser.add_argument("--pairs", type=int, default=11, help="after one that warms up (default: 11; 5 give an interval)")
+    parser.add_argument(
+        "--pairs", type=int, default=11, help="after one that warms up (default: 11; interval from 5 on)"
+    )
     parser.add_argument("--records", type=int, default=300_000, help="preloaded for throughput (default: 300,000)")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each steady state (default: 6)")
     return parser.parse_args(words)
@@ -135,9 +137,8 @@ def _report(figures: dict[tuple[str, str], list[tuple[float, float]]], revision:
         found = ratio([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
         rows[f"{measure}.{figure}"] = [round(found.median, 3), round(found.low, 3), round(found.high, 3), found.pairs]
         shown = f"{found.low:.3f} to {found.high:.3f}"
-        table.add_row(
-            measure, figure, f"{found.ours:,.4g}", f"{found.theirs:,.4g}", f"{found.median:.3f}", shown, str(found.pairs)
-        )
+        medians = (f"{found.ours:,.4g}", f"{found.theirs:,.4g}", f"{found.median:.3f}")
+        table.add_row(measure, figure, *medians, shown, str(found.pairs))
     console(stderr=True).print(table)
     print(json.dumps({"revision": revision, "ratios": rows}))
 

@@ -36,7 +36,7 @@ from services.recovery.core.unit.changing import NEAR
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.situation import SUSPECT_US
 from services.worker.unit import outputs
-from tests.simulation import commits, health, raises, renewals, roots, standbys
+from tests.simulation import bounded, commits, health, raises, renewals, roots, standbys
 from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.images import State, named
@@ -99,6 +99,7 @@ def check(cluster: Cluster) -> list[str]:
         found += _asked_to_read_anew(cluster, generation)
         found += raises.check(cluster, generation.plan, generation.topics)
         found += standbys.check(cluster.broker.written, generation.plan, generation.topics, cluster.healed_us)
+        found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
         if profile_of(cluster.seed) == "unplaced":
             found += health.check(cluster.broker.written, generation.plan, generation.topics)
         found += _same_as_replayed(cluster, generation, checkpointed.states)

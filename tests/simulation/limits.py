@@ -20,6 +20,7 @@ from services.worker.core import cut_trimming, cutting
 from services.worker.sinks import delivery
 from services.worker.sources import cut_trimmer
 from services.worker.unit import intake, outputs, receiving, trimmer
+from tests.simulation.bounded import small_bounds
 from tests.simulation.names import profile_of
 
 
@@ -63,4 +64,5 @@ def drawn_limits(seed: str) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, values in (*drawn, *aimed):
             stack.enter_context(mock.patch.object(module, name, random.choice(values)))
+        stack.enter_context(small_bounds())
         yield

@@ -73,6 +73,7 @@ from services.worker.unit.outbox import Outbox
 from services.worker.unit.outputs import Outputs
 from services.worker.unit.publishing import ProgressPublisher
 from services.worker.unit.running import Running
+from tests.simulation.bounded import bound_ignored, sent_before_forgotten
 from tests.simulation.cut_mutants import (
     cuts_trimmed_to_an_own_estimate,
     cuts_trimmed_too_far,
@@ -1091,6 +1092,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(batch_done_before_its_record_kept, "replay differs", 35, "versions", run_ms=4_000),
     Mutant(rows_skipped_without_a_record, "undecided", 0, "raises", run_ms=4_000),
     Mutant(rows_trimmed_too_far, "rows trim", 2, "spark-rows", run_ms=2_500),
+    Mutant(bound_ignored, "bound", 8, "bounded", run_ms=2_500),
+    Mutant(sent_before_forgotten, "bound", 37, "bounded"),
 )
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more, run_with_any_versions)

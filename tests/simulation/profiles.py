@@ -23,8 +23,8 @@ class Profile:
     operator whose code raises. versions: in two versions, of which each worker has one; what of it leaves goes to users
     alone. A copy may then stop and say so. reassigns: copies report their costs, so that standbys move between workers,
     of which there are three at least. slots: of each worker. standbys: how many one takes at most; then queries have
-    priorities. policies: the job's checkpoint policy is one of these;
-    empty: sweep.
+    priorities. policies: the job's checkpoint policy is one of these; empty: sweep. bounded: the job has
+    `retain_bytes`, and what it sends reaches that.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Profile:
     slots: int = 4
     standbys: tuple[int, ...] = ()
     policies: tuple[str, ...] = ()
+    bounded: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -192,6 +193,7 @@ PROFILES: Mapping[str, Profile] = {
     "merged": Profile(
         {"lag": 2}, ("totals", "windows", "join"), ("passive-hot", "hybrid", "passive-cold"), policies=("idle-minmax",)
     ),
+    "bounded": Profile({"lag": 4, "stall": 4, "crash": 2}, ("filter", "totals", "windows"), bounded=True),
     "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),
     "spark-rows": Profile(
         {"strike": 12, "crash": 2, "stall": 2, "lag": 4},

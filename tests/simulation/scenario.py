@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from tests.simulation.bounded import MIB
 from tests.simulation.faults import Fault, Roles, draw_faults
 from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
 from tests.simulation.profiles import PROFILES, Profile
@@ -55,6 +56,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
             source["on_data_loss"] = "continue"
     if drawn_under.trims:
         job.spec.update(keep_cuts=False, replay_horizon_s=Random(f"{seed_}/horizon").choice((0, 0, 0.1, 1)))
+    if drawn_under.bounded:
+        job.spec["retain_bytes"] = MIB
     if drawn_under.policies:
         job.spec["fault_tolerance"]["checkpoint"] = draw_checkpoints(
             Random(f"{seed_}/policy"), job.spec["fault_tolerance"], drawn_under.policies

@@ -71,7 +71,7 @@ class Cutter:
         self._restarts = Restarts()
         self._leads = {name: Lead() for name in self.feeds}
         self._deciding, self._asking = set[str](), set[str]()
-        self.wait_ms = math.inf
+        self.wait_ms = math.inf  # how long until time alone makes a cut due
         self._ask_ms: dict[str, float] = {}
         self._stirred_ms = around.clock_ms()
 
@@ -166,10 +166,7 @@ class Cutter:
         return self._restarts.as_of(batch, self.log.snapshot()) if self._follows else None
 
     def propose(self, now_ms: float) -> None:
-        """Appends every cut that is due; none once a topic is found to be another one.
-
-        wait_ms is then how long until time alone makes the next one due.
-        """
+        """Appends every cut that is due; none once a topic is found to be another one. Sets wait_ms."""
         for record in self._guard.look(self.log, self._around.topics, now_ms):
             self._around.appender.append(self._partition, cuts.encode(record))
             self._publish("topic-replaced", stopped(self._job.plan.job, {record.operator: record}, self.log.tasks))
