@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from schemas.checkpoints import Entry
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import stream_schema
@@ -44,12 +45,18 @@ class Harness:
         self._store = StateStore(self._image, self._names)
         self._operator = catalogue.build(self.plan, self._fields, self._store.of_task("op-0"))
 
+    def checkpoint(self) -> list[Entry]:
+        """What the delta holds; it counts."""
+        capture, delta = self._store.capture(), list[Entry]()
+        while piece := capture.piece(100):
+            delta += piece
+        self._image.apply(delta)
+        self._store.settle()
+        return delta
+
     def restore(self) -> None:
         """As after a crash: all that is left is the image and the names of the tables."""
-        capture = self._store.capture()
-        while piece := capture.piece(100):
-            self._image.apply(piece)
-        self._store.settle()
+        self.checkpoint()
         self._names = self._store.names
         self._open()
 

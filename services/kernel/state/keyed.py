@@ -3,7 +3,12 @@
 A table has three layers, the upper hiding the lower: `fresh` (changed since the last capture), `frozen`
 (captured, its marker not yet read back as valid), and the image. `values` caches all of them decoded. A capture swaps
 dictionaries, so its cost does not grow with the state; settling, what forgets the frozen keys, can be done in pieces.
-Source: PROTOCOL 6, MECHANISMS C10.
+
+In tables that are scanned by prefixes, which hold what is near in time, `created` are the keys of `fresh` that the
+image does not hold. Deleted before they were captured, they are `passed`: no run needs to mention them. A run of
+another copy may bring them into the image, though. After one the state is frozen, and thawed before the next capture of
+this copy: then what has passed counts as deleted.
+Source: PROTOCOL 6, MECHANISMS C10 (one dirty bit a group, one a window), decision 0090.
 """
 
 from __future__ import annotations
@@ -79,6 +84,9 @@ class StateTable:
         self._groups: dict[bytes, set[bytes]] = {}
         self._fresh: dict[bytes, Value | None] = {}
         self._frozen: dict[bytes, Value | None] = {}
+        self._created: set[bytes] = set()
+        self._passed: dict[bytes, None] = {}
+        self._frozen_passed: dict[bytes, None] = {}
         self.added = 0
 
     def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
@@ -93,9 +101,9 @@ class StateTable:
         return found
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
-        if self._prefix_bytes:
-            self._index(key for key in keys if self._values.get(key) is None)
         self._look_up(keys)
+        if self._prefix_bytes:
+            self._create([key for key in keys if self._values.get(key) is None])
         before = len(self._values) - len(self._absent)
         self._values.update(zip(keys, values, strict=True))
         if self._absent:
@@ -112,7 +120,7 @@ class StateTable:
         self._values.update(gone)
         self._absent.update(gone)
         self.added += len(self._values) - len(self._absent) - before
-        self._fresh.update(gone)
+        self._fresh.update(self._pass(gone) if self._created else gone)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, Value]]:
         if not self._complete:
@@ -121,26 +129,32 @@ class StateTable:
 
     def capture(self) -> dict[bytes, Value | None]:
         """Freezes what changed since the last capture. The frozen view no longer changes."""
-        assert not self._frozen, "one capture at a time: the last one's marker has not been read back"
+        held = self._frozen or self._frozen_passed
+        assert not held, "one capture at a time: the last one's marker has not been read back"
         self._frozen, self._fresh = self._fresh, {}
+        self._frozen_passed, self._passed, self._created = self._passed, {}, set()
         return self._frozen
 
     def settle(self, count: int) -> int:
         """The frozen view is in the image now: forgets up to `count` of its keys, and says how many."""
-        frozen = self._frozen
+        frozen, passed = self._frozen, self._frozen_passed
         settled = min(count, len(frozen))
         for _ in range(settled):
             key, value = frozen.popitem()
-            if value is None and key not in self._fresh:
-                self._values.pop(key, None)
-                self._absent.discard(key)
-                self._ungroup(key)
+            if value is None:
+                self._drop(key)
+        for _ in range(min(count - settled, len(passed))):
+            self._drop(passed.popitem()[0])
+            settled += 1
         return settled
 
     def thaw(self) -> None:
         """The frozen view's run is invalid: what it held counts as changed again."""
-        self._frozen.update(self._fresh)
+        self._frozen |= self._frozen_passed
+        self._frozen |= self._passed
+        self._frozen |= self._fresh
         self._fresh, self._frozen = self._frozen, {}
+        self._created, self._passed, self._frozen_passed = set(), {}, {}
 
     def physical(self, key: bytes) -> bytes:
         return self._number + key
@@ -153,16 +167,18 @@ class StateTable:
     def forget(self) -> None:
         """The image was changed from outside: nothing cached counts any more."""
         self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
+        self._created, self._passed, self._frozen_passed = set(), {}, {}
         self._absent, self.added = set(), 0
         self._complete = self._image.empty()
 
     def release(self) -> None:
         """Drops everything, key by key."""
-        for held in (self._values, self._groups, self._fresh, self._frozen):
+        for held in (self._values, self._groups, self._fresh, self._frozen, self._passed, self._frozen_passed):
             while held:
                 held.popitem()
-        while self._absent:
-            self._absent.pop()
+        for keys in (self._absent, self._created):
+            while keys:
+                keys.pop()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -171,6 +187,30 @@ class StateTable:
         if self._prefix_bytes and len(prefix) == self._prefix_bytes:
             return self._groups.get(prefix, ())
         return [key for key in self._values if key.startswith(prefix)]
+
+    def _create(self, keys: Sequence[bytes]) -> None:
+        """They are about to get a value, and had none."""
+        self._index(keys)
+        self._created.update(keys)
+        if self._passed:
+            for key in keys:
+                self._passed.pop(key, None)
+
+    def _pass(self, gone: dict[bytes, None]) -> dict[bytes, None]:
+        """Of what is deleted, that which a run has to say; the rest has passed."""
+        passed = {key: None for key in gone if key in self._created}
+        self._created.difference_update(passed)
+        for key in passed:
+            del self._fresh[key]
+        self._passed |= passed
+        return {key: None for key in gone if key not in passed} if passed else gone
+
+    def _drop(self, key: bytes) -> None:
+        """It was deleted, and the image does not hold it."""
+        if key not in self._fresh and key not in self._passed and self._values.get(key) is None:
+            self._values.pop(key, None)
+            self._absent.discard(key)
+            self._ungroup(key)
 
     def _index(self, keys: Iterable[bytes]) -> None:
         for key in keys:
@@ -208,7 +248,7 @@ class StateTable:
 
     def _evict(self) -> None:
         """Keeps what the image does not hold yet."""
-        self._values = {**self._frozen, **self._fresh}
+        self._values = {**self._frozen_passed, **self._frozen, **self._passed, **self._fresh}
         self._absent = {key for key, value in self._values.items() if value is None}
         self._complete = False
         self._groups = {}

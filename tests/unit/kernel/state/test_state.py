@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from schemas.checkpoints import Entry
 from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import Capture, StateStore, decode_value, encode_value
+from services.worker.checkpoint.unit_image import UnitImage
 
 keys = st.sampled_from([bytes([p, k]) for p in range(3) for k in range(4)])
 values = st.tuples(st.integers(-(2**63), 2**63 - 1), st.none() | st.text(max_size=3))
@@ -23,16 +24,28 @@ def drain(capture: Capture, count: int = 2) -> list[Entry]:
     return entries
 
 
+def moved(unit: UnitImage, state: dict[bytes, Any]) -> None:
+    """A run of another copy has made the image that state."""
+    held = {key[2:] for key, _ in unit.store.image.scan(b"")}
+    unit.apply([(b"\x00\x00" + key, None) for key in held - state.keys()])
+    unit.apply([(b"\x00\x00" + key, encode_value(value)) for key, value in state.items()])
+
+
 class TableIsADictionary(RuleBasedStateMachine):
-    """Whatever is put, captured, settled, thawed and evicted: a table reads like a dictionary."""
+    """Whatever is put, captured, settled, thawed and evicted, and whatever runs of another copy bring: a table reads
+    like a dictionary, and an image is the state that was captured.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.image = MemoryImage()
         self.store = StateStore(self.image)
+        self.unit = UnitImage(self.store, 0)
         self.table = self.store.table("t", prefix_bytes=1)
         self.model: dict[bytes, Any] = {}
-        self.frozen: dict[bytes, Any] | None = None
+        self.history: list[dict[bytes, Any]] = [{}]
+        """By batch; each change is one."""
+        self.captured = 0
         self.capture: Capture | None = None
         self.settling = self.blind = False
 
@@ -45,27 +58,40 @@ class TableIsADictionary(RuleBasedStateMachine):
     def put(self, some: dict[bytes, Any]) -> None:
         self.table.put_many(list(some), list(some.values()))
         self.model |= some
+        self.history.append(dict(self.model))
 
     @rule(some=st.sets(keys, min_size=1))
     def delete(self, some: set[bytes]) -> None:
         self.table.delete_many(list(some))
         self.model = {k: v for k, v in self.model.items() if k not in some}
+        self.history.append(dict(self.model))
+
+    @precondition(lambda self: self.capture is None)
+    @rule(data=st.data())
+    def another_copy(self, data: st.DataObject) -> None:
+        """A run of another copy moves the image to a state that this copy has left behind."""
+        batch = len(self.history) - 1
+        at = data.draw(st.integers(self.unit.batch, batch))
+        moved(self.unit, self.history[at])
+        for _ in self.unit.settle_up_to(at):
+            pass
+        self.unit.batch = at
+        self.unit.freeze(batch)
 
     @precondition(lambda self: self.capture is None)
     @rule()
     def freeze(self) -> None:
-        self.capture = self.store.capture()
-        self.frozen = dict(self.model)
+        self.capture = self.unit.capture()
+        self.captured = len(self.history) - 1
 
     @precondition(lambda self: self.capture is not None and not self.settling)
     @rule()
     def write(self) -> None:
         assert self.capture is not None
-        assert self.frozen is not None
         self.image.apply(drain(self.capture))
-        self.settling = True
+        self.settling, self.unit.batch = True, self.captured
         stored = {k[2:]: decode_value(v) for k, v in self.image.scan(b"")}
-        assert stored == self.frozen, "an image restored at b equals the state as of b"
+        assert stored == self.history[self.captured], "an image restored at b equals the state as of b"
 
     @precondition(lambda self: self.settling)
     @rule(count=st.integers(1, 5))
@@ -119,6 +145,74 @@ def test_a_capture_does_not_see_later_values() -> None:
     assert b"\x00\x00a" in capture
     assert b"\x00\x00c" not in capture
     assert store.changed == 2
+
+
+def image_of(store: StateStore) -> dict[bytes, Any]:
+    """After a run of the store's own."""
+    store.image.apply(drain(store.capture()))
+    store.settle()
+    return {key[2:]: decode_value(value) for key, value in store.image.scan(b"")}
+
+
+def test_what_came_and_went_between_two_captures_is_in_none() -> None:
+    """C10: one dirty bit says that a group was touched, another one that it was created since."""
+    store = StateStore(MemoryImage())
+    table = store.table("t", prefix_bytes=1)
+    table.put_many([b"a1", b"a2", b"b1"], [(1,), (2,), (3,)])
+    assert set(image_of(store)) == {b"a1", b"a2", b"b1"}
+    table.put_many([b"c1", b"c2", b"a1"], [(4,), (5,), (6,)])
+    table.delete_many([b"c1", b"a1"])
+    assert sorted(drain(store.capture())) == [(b"\x00\x00a1", None), (b"\x00\x00c2", encode_value((5,)))]
+    store.settle()
+    assert table._values.keys() == {b"a2", b"b1", b"c2"}
+    assert table._groups == {b"a": {b"a2"}, b"b": {b"b1"}, b"c": {b"c2"}}
+    table.put_many([b"c1"], [(7,)])
+    table.delete_many([b"c1"])
+    table.put_many([b"c1"], [(8,)])
+    assert drain(store.capture()) == [(b"\x00\x00c1", encode_value((8,)))]
+
+
+def test_what_another_copy_captured_before_it_went_is_deleted_from_the_image() -> None:
+    store = StateStore(MemoryImage())
+    table, unit = store.table("t", prefix_bytes=1), UnitImage(store, 0)
+    table.put_many([b"a1"], [(1,)])
+    table.delete_many([b"a1"])
+    table._evict()
+    moved(unit, {b"a1": (1,)})
+    unit.freeze(2)
+    assert table.get_many([b"a1"]) == [None]
+    assert drain(unit.capture()) == [(b"\x00\x00a1", None)]
+
+
+def test_what_went_after_a_capture_is_deleted_if_that_capture_is_refused_for_another_copys() -> None:
+    store = StateStore(MemoryImage())
+    table, unit = store.table("t", prefix_bytes=1), UnitImage(store, 0)
+    table.put_many([b"a1", b"b1"], [(1,), (1,)])
+    table.delete_many([b"b1"])
+    unit.capture()
+    table.put_many([b"a2"], [(2,)])
+    table.delete_many([b"a2"])
+    store.thaw()
+    assert sorted(drain(unit.capture())) == [
+        (b"\x00\x00a1", encode_value((1,))), (b"\x00\x00a2", None), (b"\x00\x00b1", None)
+    ]  # fmt: skip
+
+
+def test_a_key_that_went_twice_is_read_as_absent_whatever_another_copy_brings() -> None:
+    store = StateStore(MemoryImage())
+    table, unit = store.table("t", prefix_bytes=1), UnitImage(store, 0)
+    table.put_many([b"a1"], [(1,)])
+    image_of(store)
+    table._evict()
+    table.delete_many([b"a1"])
+    store.image.apply(drain(store.capture()))
+    table.put_many([b"a1"], [(2,)])
+    table.delete_many([b"a1"])
+    store.settle()
+    moved(unit, {b"a1": (2,)})
+    unit.freeze(4)
+    assert table.get_many([b"a1"]) == [None]
+    assert drain(unit.capture()) == [(b"\x00\x00a1", None)]
 
 
 def test_keys_are_counted_from_what_a_restored_image_holds() -> None:
