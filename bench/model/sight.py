@@ -1,0 +1,119 @@
+"""What the checkpoint policies see of the model's units: the same as a worker shows them of its copies.
+
+Source: services/worker/checkpoint/policies/policy.py. What the model does not have is as in a unit at work.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from bench.model.units import Unit
+from services.kernel.protection.expected import Protected
+
+FOREVER_MS = 10**9
+
+
+@dataclass(slots=True)
+class Message:
+    """A capture that was delivered, and that the backup has yet to paste. left_ms: of its paste."""
+
+    unit: str
+    sent_ms: float
+    paste_ms: float
+    left_ms: float
+
+
+@dataclass(slots=True)
+class State:
+    """Of one unit over time.
+
+    captured_ms, saved_ms: a_u and b_u, when the newest capture, and the newest delivered one, began; before the first
+    one no unit has been captured at 0. pending: messages
+    that the backup has yet to paste. moving: the worker that is to hold the next image; "": none. upkeep_ms: spent on
+    its image in this rebalance period.
+    """
+
+    unit: Unit
+    backup: str
+    captured_ms: float = -1.0
+    saved_ms: float = 0.0
+    capturing: bool = False
+    pending: list[Message] = field(default_factory=list)
+    moving: str = ""
+    upkeep_ms: float = 0.0
+
+    def elapsed_ms(self, now_ms: float) -> float:
+        """What the next capture takes in; the first one on a new backup takes in everything."""
+        return math.inf if self.moving else now_ms - self.captured_ms
+
+    def replay_ms(self, now_ms: float) -> float:
+        """What the backup would have to process again."""
+        return self.unit.load.done_ms(now_ms) - self.unit.load.done_ms(self.saved_ms)
+
+    def gain_ms(self, now_ms: float) -> float:
+        """What a capture would take in."""
+        return self.unit.load.done_ms(now_ms) - self.unit.load.done_ms(self.captured_ms)
+
+    def capture_ms(self, now_ms: float) -> float:
+        return self.unit.costs.capture_ms(self.elapsed_ms(now_ms))
+
+    def paste_ms(self, now_ms: float) -> float:
+        """Of the message that waits, or else of the next one."""
+        if self.pending:
+            return sum(message.left_ms for message in self.pending)
+        return self.unit.costs.paste_ms(self.elapsed_ms(now_ms))
+
+    def protected(self, now_ms: float) -> Protected:
+        return Protected(
+            self.unit.primary,
+            self.backup,
+            self.unit.load.at(now_ms),
+            replay_ms=self.replay_ms(now_ms),
+            gain_ms=self.gain_ms(now_ms),
+            capture_ms=self.capture_ms(now_ms),
+            paste_ms=self.paste_ms(now_ms),
+            waiting=int(bool(self.pending)),
+        )
+
+
+class Seen:
+    """A unit as one worker sees it now. Implements Sight. leads: the unit runs there, otherwise its image is there."""
+
+    interval_ms, every_batches = 500, 10
+    swept_ms = 0.0
+    batch = batches = changed = 1
+    captured_batch = -1
+    still = output_trimmed = sinkmost = ended = data_wait = False
+    followed = True
+    processed_ms = apply_ms = 0.0
+
+    def __init__(self, state: State, now_ms: float, policy: str, leads: bool, min_interval_ms: int) -> None:
+        self.policy, self.leads = policy, leads
+        self.min_interval_ms, self.max_interval_ms = min_interval_ms, FOREVER_MS
+        self.primary, self.backup = state.unit.primary, state.backup
+        self.captured_ms, self.capturing, self.resting = state.captured_ms, state.capturing, not state.capturing
+        self.confirmed = not state.pending
+        self.waiting = 0 if leads else len(state.pending)
+        self.waiting_since_ms = math.inf if leads or not state.pending else state.pending[0].sent_ms
+        self._state, self._now_ms = state, now_ms
+
+    @property
+    def load(self) -> float:
+        return self._state.unit.load.at(self._now_ms)
+
+    @property
+    def replay_ms(self) -> float:
+        return self._state.replay_ms(self._now_ms)
+
+    @property
+    def gain_ms(self) -> float:
+        return self._state.gain_ms(self._now_ms)
+
+    @property
+    def capture_ms(self) -> float:
+        return self._state.capture_ms(self._now_ms)
+
+    @property
+    def paste_ms(self) -> float:
+        return self._state.paste_ms(self._now_ms)

@@ -1,0 +1,108 @@
+"""What a figure is: what is measured for it, how it is drawn, and the rules by which it counts as reproduced. Pure.
+
+Source: MECHANISMS section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+Values = dict[str, float]
+"""One point of a figure, as measured: numbers by name; the unit is the end of the name."""
+Data = Mapping[str, Values]
+"""All points of a figure, by key."""
+
+
+class Ground(Enum):
+    """What the numbers of a figure come from."""
+
+    MODEL = "the cluster-scale model, driven by the cores of the services"
+    PROCESS = "one process: the operators and the state of a worker, without a cluster"
+    CLUSTER = "workers of their own on a real Kafka on this machine"
+
+
+class Verdict(Enum):
+    """By `verdict`."""
+
+    REPRODUCED = "reproduced"
+    IN_SHAPE = "reproduced in shape"
+    NOT = "not reproduced"
+    OPEN = "not measured yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule. what: that must hold. found: the figure it was held against. shape: it says how the curves lie.
+
+    The others say by how much: where only such a rule fails, the figure is reproduced in shape.
+    """
+
+    what: str
+    found: str
+    holds: bool
+    shape: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line, or a set of bars. points: (x, y) in the order of x."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One pair of axes. x, y: what is on them, with units. bars: names along x; lines otherwise."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    bars: tuple[str, ...] = ()
+    log_x: bool = False
+    log_y: bool = False
+
+
+class Keep(Protocol):
+    """Takes a point that is measured; it need not be measured again."""
+
+    def __call__(self, key: str, values: Values, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of MECHANISMS 6.
+
+    paper: where it stands. expected: its shape in words. setup: ours. keys: its points. measure: some of them, each
+    given to `Keep` when it is done. seconds: about how long all take.
+    """
+
+    tag: str
+    title: str
+    paper: str
+    expected: str
+    setup: str
+    ground: Ground
+    keys: tuple[str, ...]
+    measure: Callable[[Sequence[str], Keep], None]
+    plots: Callable[[Data], Sequence[Plot]]
+    checks: Callable[[Data], Sequence[Check]]
+    seconds: float
+    differs: str = ""
+
+    def complete(self, data: Data) -> bool:
+        return all(key in data for key in self.keys)
+
+
+def verdict(checks: Sequence[Check]) -> Verdict:
+    """Reproduced: every rule holds. In shape: every rule of shape holds. Without rules nothing is said."""
+    if not checks:
+        return Verdict.OPEN
+    if all(check.holds for check in checks):
+        return Verdict.REPRODUCED
+    return Verdict.IN_SHAPE if all(check.holds for check in checks if check.shape) else Verdict.NOT

@@ -1,0 +1,217 @@
+"""Figures of the papers: verdicts follow from stated rules, what is measured is kept, the page shows both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from bench.model.cluster import Cluster, Settings
+from bench.model.streams import drawn, even, names, steady
+from bench.model.units import of
+from bench.papers import command, w7
+from bench.papers.catalogue import FIGURES
+from bench.papers.drawing import svg
+from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Verdict, verdict
+from bench.papers.kept import Kept
+from bench.papers.page import page
+from bench.papers.rules import at_least, at_most, below, flat, linear, rises, within
+from bench.papers.w7 import KINDS, PACKETS, Windows, estimated, measured
+from bench.papers.w8 import RAMP_S, SERVERS, lagging, units
+from bench.papers.w10 import DYNAMIC, MINMAX, ROBIN, STATIC, modelled
+from bench.papers.z4 import ACTIVE, HYBRID, NONE, SHARED, alone, sharing
+
+
+def line(*ys: float, name: str = "line") -> Series:
+    return Series(name, tuple((float(x), y) for x, y in enumerate(ys)))
+
+
+# -- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_figure_is_reproduced_in_shape_if_only_a_distance_is_missed() -> None:
+    shape, distance = Check("a < b", "", True), Check("a <= b / 2", "", True, shape=False)
+    assert verdict([shape, distance]) is Verdict.REPRODUCED
+    assert verdict([shape, replace(distance, holds=False)]) is Verdict.IN_SHAPE
+    assert verdict([replace(shape, holds=False), distance]) is Verdict.NOT
+    assert verdict([]) is Verdict.OPEN
+
+
+def test_rules_hold_as_they_say() -> None:
+    low, high = line(1, 2, 3, 4, 5, name="low"), line(2, 3, 2, 5, 6, name="high")
+    assert below(low, high).holds
+    assert not below(low, high, 1.0).holds
+    assert below(low, high).found == "at 4 of 5 points"
+    assert not below(low, Series("elsewhere", ((9.0, 9.0),))).holds
+    assert flat(line(10, 11, 10.5), 0.1).holds
+    assert not flat(line(10, 12), 0.1).holds
+    assert not flat(line(0, 1), 5.0).holds
+    assert rises(low, 5.0).holds
+    assert not rises(low, 5.1).holds
+    assert not rises(line(1, 9, 0, 0, 2), 1.5).holds, "it falls on the whole"
+    assert linear(line(0, 1.1, 1.9, 3)).holds
+    assert not linear(line(1, 1, 1)).holds
+    assert [one.holds for one in (at_most("x", 1, 1), at_least("x", 1, 1), within("x", 3, 1, 2))] == [True, True, False]
+
+
+# -- what is kept, and the page ---------------------------------------------------------------------------------------
+
+
+def figure(done: list[str], tag: str = "T1", fails_at: str = "") -> Figure:
+    def measure(keys: Sequence[str], keep: Keep) -> None:
+        for key in keys:
+            if key == fails_at:
+                raise KeyboardInterrupt
+            done.append(key)
+            keep(key, {"ms": float(len(key))})
+
+    def plots(data: Data) -> list[Plot]:
+        return [Plot("lengths", "key", "length, ms", (line(*(one["ms"] for one in data.values())),))]
+
+    def checks(data: Data) -> list[Check]:
+        return [at_most("the longest", max(one["ms"] for one in data.values()), 2.0)]
+
+    texts = (tag, "lengths of keys", "nobody 1999", "short", "by hand")
+    return Figure(*texts, Ground.MODEL, ("a", "bb", "ccc"), measure, plots, checks, 1)
+
+
+def test_a_run_that_was_stopped_measures_only_what_is_missing(tmp_path: Path) -> None:
+    kept, done = Kept(tmp_path), list[str]()
+    with pytest.raises(KeyboardInterrupt):
+        command.measure([figure(done, fails_at="ccc")], kept)
+    assert done == ["a", "bb"]
+    command.measure([figure(done)], kept)
+    assert done == ["a", "bb", "ccc"]
+    command.measure([figure(done)], kept)
+    assert done == ["a", "bb", "ccc"], "a finished figure is kept"
+    assert kept.read(figure(done)).points["ccc"] == {"ms": 3.0}
+    kept.forget(figure(done))
+    assert kept.read(figure(done)).points == {}
+
+
+def test_points_that_a_figure_no_longer_has_are_left_out(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    command.measure([figure([])], kept)
+    assert list(kept.read(replace(figure([]), keys=("bb",))).points) == ["bb"]
+
+
+def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
+    (tmp_path / "T1.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"T1\.json holds no measured figure .*--restart"):
+        Kept(tmp_path).read(figure([]))
+
+
+def test_the_page_says_what_the_paper_shows_and_what_was_found(tmp_path: Path) -> None:
+    kept, whole, half = Kept(tmp_path / "data"), figure([]), figure([], "T2", fails_at="bb")
+    with pytest.raises(KeyboardInterrupt):
+        command.measure([whole, half], kept)
+    measured_ones = {one.tag: kept.read(one) for one in (whole, half)}
+    command.write(tmp_path, (whole, half), measured_ones)
+    text = (tmp_path / "README.md").read_text()
+    assert text == page((whole, half), measured_ones)
+    assert "| [T1](#t1-lengths-of-keys) | lengths of keys | the cluster-scale model | reproduced in shape |" in text
+    assert "| [T2](#t2-lengths-of-keys) | lengths of keys | the cluster-scale model | not measured yet |" in text
+    assert "**The paper** (nobody 1999): short" in text
+    assert "| the longest <= 2 | 3 | **no** |" in text
+    assert "Not so: the longest <= 2: found 3." in text
+    assert (tmp_path / "T1.svg").exists()
+    assert not (tmp_path / "T2.svg").exists()
+
+
+def test_the_same_data_make_the_same_picture_with_axes_and_units() -> None:
+    bars = Plot("b", "scheme", "bytes", (line(1, 2, name="in"), line(2, 3, name="out")), bars=("none", "hybrid"))
+    plots = [Plot("a", "time, s", "delay, ms", (line(1, 10),), log_y=True), bars]
+    made = svg(plots)
+    assert made == svg(plots)
+    for text in ("time, s", "delay, ms", "hybrid", "bytes"):
+        assert f">{text}<" in made
+
+
+def test_an_unknown_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        command.main(["--only", "Z99"])
+    assert left.value.code == 2
+    assert "Z99" in capsys.readouterr().err
+
+
+def test_every_figure_is_described() -> None:
+    assert len({one.tag for one in FIGURES}) == len(FIGURES)
+    for one in FIGURES:
+        assert one.keys
+        assert len(set(one.keys)) == len(one.keys)
+        assert all((one.title, one.paper, one.expected, one.setup))
+
+
+# -- what the figures measure -----------------------------------------------------------------------------------------
+
+
+def test_at_20_workers_min_max_and_balanced_backups_lie_below_by_the_papers_margins() -> None:
+    """The mean of the workers, and the worst one. Balanced: where reassignment is to lead; W10 begins at random."""
+    hosts = names(20)
+    backups = {"random": drawn(hosts, steady(0.8), random.Random(1), 0.8), "balanced": even(hosts, steady(0.8), 0.8)}
+    mean, worst = dict[tuple[str, str], float](), dict[tuple[str, str], float]()
+    for policy in (ROBIN, MINMAX):
+        for name, some in backups.items():
+            cluster = Cluster(Settings(policy), some, hosts).run(6_000)
+            last = [one.workers for one in cluster.samples if one.at_ms > 3_000]
+            mean[policy, name] = fmean(fmean(one.values()) for one in last)
+            worst[policy, name] = fmean(max(one.values()) for one in last)
+    assert mean[MINMAX, "random"] <= 0.75 * mean[ROBIN, "random"]
+    assert mean[MINMAX, "balanced"] <= 0.5 * mean[ROBIN, "balanced"]
+    assert worst[ROBIN, "balanced"] <= 0.5 * worst[ROBIN, "random"]
+    assert worst[MINMAX, "balanced"] <= 0.5 * worst[MINMAX, "random"]
+
+
+def test_reassignment_shortens_the_time_of_the_worst_worker() -> None:
+    static, dynamic = (modelled(ROBIN, assignment, 5, 1) for assignment in (STATIC, DYNAMIC))
+    assert dynamic["worst_ms"] <= 0.75 * static["worst_ms"]
+    assert dynamic["moves"] >= 3
+
+
+def test_active_standby_falls_behind_past_half_of_the_load() -> None:
+    behind = {float(at): ms for at, ms in lagging(RAMP_S).items()}
+    first_s = min(at for at, ms in behind.items() if ms > 0.0)
+    busy = sum(unit.load.at(first_s * 1000) for unit in of(units(), names(SERVERS)[0]))
+    assert busy == pytest.approx(0.5, abs=0.02)
+    assert behind[RAMP_S] > 10_000
+
+
+def test_the_papers_windows_are_counted_as_c10_says() -> None:
+    windows = Windows()
+    windows.see(np.array([1, 1, 2]), 20)
+    assert windows.captured(20) == (20, 0), "ten of each group, all of them new"
+    windows.see(np.array([1]), 21)
+    assert windows.captured(21) == (1, 9), "one was created since, nine were updated"
+    windows.see(np.array([3]), 22)
+    assert windows.captured(40) == (0, 0), "all have closed"
+
+
+def test_what_operators_cost_is_measured_and_the_estimate_follows_it() -> None:
+    found = measured(PACKETS, 1.0, least_s=2.0)
+    assert found["capture_ms"] > 0 < found["paste_ms"] < found["replay_ms"]
+    assert found["created"] + found["updated"] < found["papers_created"] + found["papers_updated"]
+    data = {
+        w7._key(kind, interval): {
+            "created": n * 10.0,
+            "updated": 50.0 - n,
+            "deleted": n * 1.0,
+            "capture_ms": n * 0.2 + 1.0,
+        }
+        for kind in KINDS
+        for n, interval in enumerate(w7.INTERVALS_S)
+    }
+    full_us, _, estimates = estimated(data, PACKETS)
+    assert full_us > 0
+    assert [ms for _, ms in estimates] == pytest.approx([n * 0.2 + 1.0 for n in range(len(estimates))])
+
+
+def test_delays_under_transient_loads_lie_as_in_the_paper() -> None:
+    ms = {name: alone(name, 0.5, 1, 12.0)["delay_ms"] for name in (NONE, HYBRID, ACTIVE)}
+    assert ms[ACTIVE] <= ms[HYBRID]
+    assert ms[ACTIVE] < ms[NONE]
+    assert sharing(SHARED, 0.2, 1, 6.0)["switches"] >= 0
