@@ -19,6 +19,7 @@ from services.kernel.protection import expected
 from services.kernel.protection.reassigning import HALF, Backed, reassigned
 from services.worker.checkpoint.policies.catalogue import POLICIES
 from services.worker.checkpoint.policies.idle import Capture, Idle, Paste
+from services.worker.checkpoint.policies.policy import Kind
 
 LOOK_MS = 25.0
 """An idle worker that had nothing to do asks again: what is worst changes with time."""
@@ -215,6 +216,7 @@ class Cluster:
         host.capture, host.captured_delta_ms = state.unit.name, state.elapsed_ms(host.now_ms)
         host.capture_left_ms = state.unit.costs.capture_ms(host.captured_delta_ms)
         state.captured_ms, state.capturing = host.now_ms, True
+        self._policies[host.name].captured(state.unit.name, (), Kind.SWEEP)
         host.peak_ms = max(host.peak_ms, host.wait_ms(self.settings.defers))
 
     def _captured(self, host: Worker) -> None:

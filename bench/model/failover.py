@@ -169,8 +169,8 @@ class Failover:
             copy.drive(self.now_ms, self.units[unit].durable)
         for name, machine in self.machines.items():
             self._share(machine, [copy for (_, where), copy in self.copies.items() if where == name and copy.at_work])
-        for key, unit in self.units.items():
-            self._publish(unit, {where: copy for (of, where), copy in self.copies.items() if of == key})
+        for key, protected in self.units.items():
+            self._publish(protected, {where: copy for (of, where), copy in self.copies.items() if of == key})
 
     def _share(self, machine: Machine, busy: Sequence[Hosted]) -> None:
         """Copies share the CPU evenly; what one does not need is left to the others."""

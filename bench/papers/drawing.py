@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -15,7 +16,7 @@ WIDTH, HEIGHT = 5.6, 3.4
 """Inches, of one plot."""
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#e09f3e", "#6d597a", "#4d4d4d", "#00a6a6", "#b56576")
 MARKERS = "osD^vP*X"
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.hashsalt": "holdfast",
     "svg.fonttype": "none",
     "font.family": "sans-serif",

@@ -132,6 +132,12 @@ def test_the_same_data_make_the_same_picture_with_axes_and_units() -> None:
         assert f">{text}<" in made
 
 
+def test_the_page_of_the_repository_is_made_of_the_data_beside_it() -> None:
+    """Else `./scripts/figures --draw` was forgotten."""
+    kept = Kept(command.OUT / "data")
+    assert (command.OUT / "README.md").read_text() == page(FIGURES, {one.tag: kept.read(one) for one in FIGURES})
+
+
 def test_an_unknown_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         command.main(["--only", "Z99"])
