@@ -17,7 +17,8 @@ from schemas.decided import Id
 from schemas.heartbeats import CopyState, Heartbeat
 from schemas.plans import Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
-from services.recovery.core.recovery import AssignmentRead, BeatRead, CaughtUp, DecisionRead, Recovery
+from services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead
+from services.recovery.core.recovery import Recovery
 
 STEP_MS, BEAT_MS = 10, 100
 NEED = 0.6
