@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.acero  # group_by would import it, and what it brings, within the first batch: 0.2 to 1.7 s
 import pyarrow.compute as pc
 
 from services.kernel.codecs.keys import canonical_floats
+from services.kernel.operators import acero
 from services.kernel.operators.accumulators import Aggregate, Columns
+
+acero.load()
 
 State = tuple[object, ...]
 _ONE = "_one"
