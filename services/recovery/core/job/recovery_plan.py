@@ -1,0 +1,102 @@
+"""Which failed queries come back first where not all that failed has room: the plan by profit density.
+
+Source: MECHANISMS R6 (Su and Zhou 2017, algorithm 1). Choosing the queries of most priority that fit is a set-union
+knapsack, which is NP-hard; density is a good order and a fast one. Pure: which units failed and how many slots there
+are come in, queries in their order come out. With every worker that arrives, and every further failure, a new plan is
+made; slots that nothing fits into stay for the next one.
+
+A unit that several failed queries need counts for each of them with its share only. Once a query is chosen, its units
+cost the others nothing. The shares of all other units stay as they are, since whoever needs one of them is still
+failed. So only queries that share a unit with the chosen one change, and 1,000 queries over 10,000 units are planned
+within a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """units: all that it needs. priority: of the job file; a query with twice as much is worth twice as much."""
+
+    units: frozenset[str]
+    priority: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One step of a plan. units: those that come back for this query, in the order of the names, after those of the
+    steps before. cost: their slots. density: priority per slot, shares of common units counted, when it was chosen.
+    """
+
+    query: str
+    units: tuple[str, ...]
+    cost: int
+    density: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """chosen: in this order. waiting: the density of each failed query that has to wait. left: slots without a use."""
+
+    chosen: tuple[Choice, ...]
+    waiting: Mapping[str, float]
+    left: int
+
+
+def plan(queries: Mapping[str, Query], costs: Mapping[str, int], slots: int) -> Plan:
+    """The plan for the queries that need a failed unit; of equal density the one named first is first.
+
+    Args:
+        costs: slots that each failed unit takes, one or more; a unit that runs, or is about to, is not named.
+        slots: free ones of the workers that are there.
+
+    Raises ValueError if a cost is not positive.
+    """
+    if wrong := [unit for unit, cost in costs.items() if cost < 1]:
+        raise ValueError(f"cost of unit {wrong[0]}: {costs[wrong[0]]} slots; it must be one at least")
+    failed = {name: query.units & costs.keys() for name, query in queries.items() if query.units & costs.keys()}
+    needed: dict[str, list[int]] = {}
+    for index, units in enumerate(failed.values()):
+        for unit in units:
+            needed.setdefault(unit, []).append(index)
+    names, missing = list(failed), [set(units) for units in failed.values()]
+    shares = {unit: costs[unit] / len(users) for unit, users in needed.items()}
+    priorities = [queries[name].priority for name in names]
+    open_ = np.ones(len(names), dtype=bool)
+    price = np.array([_total(units, costs) for units in missing], dtype=np.int64)
+    density = np.array([_density(units, shares, worth) for units, worth in zip(missing, priorities, strict=True)])
+    chosen, left = list[Choice](), slots
+    while (fits := open_ & (price <= left)).any():
+        best = int(np.argmax(np.where(fits, density, -math.inf)))
+        back = tuple(sorted(missing[best]))
+        chosen.append(Choice(names[best], back, int(price[best]), float(density[best])))
+        left -= int(price[best])
+        for index in {index for unit in back for index in needed[unit]}:
+            missing[index].difference_update(back)
+            open_[index] = bool(missing[index])
+            price[index] = _total(missing[index], costs)
+            density[index] = _density(missing[index], shares, priorities[index])
+    waiting = {names[index]: float(density[index]) for index in np.flatnonzero(open_)}
+    return Plan(tuple(chosen), waiting, left)
+
+
+def recovered(plan: Plan, queries: Mapping[str, Query], costs: Mapping[str, int]) -> list[str]:
+    """The failed queries that have all they need once the plan is carried out; also those that nobody had to choose."""
+    back = {unit for choice in plan.chosen for unit in choice.units}
+    return [name for name, query in queries.items() if (failed := query.units & costs.keys()) and failed <= back]
+
+
+def _density(units: Collection[str], shares: Mapping[str, float], priority: float) -> float:
+    """Summed exactly, so that queries of equal density are equal, on every replica."""
+    shared = math.fsum(shares[unit] for unit in units)
+    return priority / shared if shared else math.inf
+
+
+def _total(units: Collection[str], costs: Mapping[str, int]) -> int:
+    return sum(costs[unit] for unit in units)
