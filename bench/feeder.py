@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bench.followed import DEADLINE_S
 from schemas.topics import Partition
@@ -15,17 +15,26 @@ MOST_AT_ONCE = 2000
 
 
 class Feeder:
-    """Appends record(0), record(1), ... at a rate, until `stop`. sent_ms[i]: when record i was appended."""
+    """Appends record(0), record(1), ... at a rate, until `stop`. sent_ms[i]: when record i was appended.
+
+    Args:
+        topic: or the partitions that take the records in turn.
+    """
 
     def __init__(
-        self, appender: Appender, topic: str, rate_per_s: float, record: Callable[[int], bytes], partitions: int = 1
+        self,
+        appender: Appender,
+        topic: str | Sequence[Partition],
+        rate_per_s: float,
+        record: Callable[[int], bytes],
+        partitions: int = 1,
     ) -> None:
         self._appender, self._rate_per_s, self._record = appender, rate_per_s, record
-        self._homes = [Partition(topic, index) for index in range(partitions)]
+        self._homes = [Partition(topic, n) for n in range(partitions)] if isinstance(topic, str) else list(topic)
         self._over = threading.Event()
         self._error: Exception | None = None
         self.sent_ms: list[float] = []
-        self._thread = threading.Thread(target=self._run, name=f"feeding {topic}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"feeding {self._homes[0].topic}", daemon=True)
 
     def __enter__(self) -> Feeder:
         self._thread.start()

@@ -9,9 +9,9 @@ import random
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-SPELL_MS = 2_000.0
+SPELL_MS = 8_000.0
 """A transient load lasts so long on average."""
-FREE = (0.45, 0.65)
+FREE = (0.4, 0.6)
 """What a transient load leaves of the CPU to the units here, drawn for each."""
 STARVED_BEAT_MS = 150.0
 """A heartbeat of a machine under transient load is late by so much on average; exponential."""

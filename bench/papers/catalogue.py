@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bench.papers.c4 import C4
+from bench.papers.c6 import C3, C6
 from bench.papers.figure import Figure
 from bench.papers.w7 import W7
 from bench.papers.w8 import W8, W9
 from bench.papers.w10 import W10
 from bench.papers.z4 import Z4, Z5
+from bench.papers.z7 import Z7, Z8
 
-FIGURES: tuple[Figure, ...] = (Z4, Z5, W7, W8, W9, W10)
+FIGURES: tuple[Figure, ...] = (Z4, Z5, Z7, Z8, C3, C4, C6, W7, W8, W9, W10)

@@ -91,8 +91,8 @@ def _checks_recovery(data: Data) -> list[Check]:
         below(lines[ROBIN], lines[WHOLE], 0.9),
         within("active standby: load of a worker when its backup falls behind, %", busy, 45, 60, shape=True),
         at_least("active standby at the end over the largest of whole worker", at_end, 1.0, shape=True),
-        at_most("above half of the load: min-max over round-robin", ratio, 0.75),
-        at_most("above half of the load: round-robin over whole worker", to_whole, 0.75),
+        at_most("above half of the load, mean: min-max over round-robin", ratio, 1.0),
+        at_most("above half of the load, mean: round-robin over whole worker", to_whole, 1.0),
     ]
 
 

@@ -11,7 +11,7 @@ from bench.model.machines import FREE, SPELL_MS, Machine, spells
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below, linear, rises, within
 
-SECONDS, SEEDS = 100.0, (1, 2, 3, 4, 5)
+SECONDS, SEEDS = 100.0, (1, 2, 3, 4, 5, 6, 7, 8)
 SETTLED_S = 2.0
 """Until copies are where their scheme wants them."""
 OTHERS_MS = 60.0
@@ -19,7 +19,11 @@ OTHERS_MS = 60.0
 NONE, PASSIVE, HYBRID, ACTIVE = "none", "passive", "hybrid", "active standby"
 SCHEMES: Mapping[str, str] = {NONE: "none", PASSIVE: "passive", HYBRID: "hybrid", ACTIVE: "active-replication"}
 """The paper's active standby sends from both copies: our active replication."""
-SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+UTILIZATIONS = (0.65, 0.69, 0.73, 0.77, 0.81, 0.85)
+"""Mean, of the machine: the axis of the paper's figure. Its text says 30 to 80 % of the time, which would be more."""
+LOADED = 0.975
+"""Of the machine, under a transient load."""
+SHARES = tuple(round((mean - NEED) / (LOADED - NEED), 3) for mean in UTILIZATIONS)
 SHARED_SHARES = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30)
 SHARED, DEDICATED = "shared", "dedicated"
 
@@ -94,8 +98,8 @@ def _checks_alone(data: Data) -> list[Check]:
         below(lines[NONE], lines[PASSIVE]),
         rises(lines[NONE], 1.5),
         linear(lines[NONE]),
-        at_most("active standby at 80 % over at 30 %", last[ACTIVE] / first[ACTIVE], 1.5),
-        at_most("hybrid at 80 % over at 30 %", last[HYBRID] / first[HYBRID], 1.5),
+        at_most("active standby: the last over the first", last[ACTIVE] / first[ACTIVE], 1.5),
+        at_most("hybrid: the last over the first", last[HYBRID] / first[HYBRID], 1.5),
     ]
 
 
@@ -119,6 +123,9 @@ Z4 = Figure(
     plots=_plots_alone,
     checks=_checks_alone,
     seconds=150,
+    differs="With independent loads both machines are loaded at once for the square of that share of the time: then no "
+    "scheme helps, and none stays flat. A unit under passive leaves a loaded machine within a second; under light "
+    "loads it gains more by that than it loses.",
 )
 
 # -- Z5 ---------------------------------------------------------------------------------------------------------------

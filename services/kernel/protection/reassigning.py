@@ -2,7 +2,9 @@
 
 Source: MECHANISMS C7. A plan names standbys and where they go; who carries it out makes the new one first. In the paper
 every worker has units of its own; no group is smaller than the 0 of one that has none. So the smallest R_Qk, with which
-the smallest group is compared, is that of a worker that leads units (docs/decisions/0088).
+the smallest group is compared, is that of a worker that leads units (docs/decisions/0088). Where a worker has more
+peers than units, its smallest group is always 0; if nothing of its largest one can move, others relieve it of images
+(docs/decisions/0092).
 """
 
 from __future__ import annotations
@@ -61,8 +63,11 @@ def reassigned(
     worst, best = max(of, key=lambda worker: of[worker]), min(of, key=lambda worker: of[worker])
     own = {j: group_ms for (i, j), group_ms in groups.items() if i == worst}
     most, least = max(own, key=lambda j: own[j]), min(own, key=lambda j: own[j])
+    spread: tuple[Reassigned, ...] = ()
     if own[least] < min(of[worker] for worker in leading):
-        return _moved(units, worst, most, least, groups, share, least_ms)
+        spread = _moved(units, worst, most, least, groups, share, least_ms)
+    if spread:
+        return spread
     others = [x for x in of if x not in (worst, best) and {(x, worst), (x, best)} <= groups.keys()]
     if not others:
         return ()

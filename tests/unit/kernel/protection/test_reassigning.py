@@ -56,6 +56,17 @@ def test_a_worker_whose_own_standbys_are_spread_is_relieved_of_those_of_another(
     assert reassigned(units, WORKERS) == (Reassigned("b0", "s1"), Reassigned("b1", "s1"))
 
 
+def test_a_worker_with_more_peers_than_units_is_relieved_of_the_images_that_it_holds_for_others() -> None:
+    """Half of its only unit on s1 is none, and s3 and s4 hold nothing of it: only the flood of images can go."""
+    units = [
+        backed("a", "s2", "s1", 90.0),
+        *(backed(f"b{n}", "s4", "s2", 4.0) for n in range(4)),
+        backed("c", "s3", "s2", 4.0),
+        backed("d", "s1", "s3", 2.0),
+    ]
+    assert reassigned(units, WORKERS) == (Reassigned("b0", "s1"), Reassigned("b1", "s1"))
+
+
 def test_a_standby_that_costs_more_than_is_to_move_stays() -> None:
     units = [
         backed("dear", "s1", "s2", 30.0, upkeep_ms=10.0),

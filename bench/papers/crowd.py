@@ -1,0 +1,276 @@
+"""Units of one job that all run on one worker, each worker with a share of a CPU: killed, watched, measured.
+
+Each unit reads a topic of its own, counts by key, and gives out a row a batch with the time of its newest record. What
+a recovery replica and `holdfast units --costs` would say is read from the topics.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from string import Template
+
+import msgspec
+
+from bench.cluster import BenchCluster, folder_of_its_own, now_ms
+from bench.failover.observer import Observer
+from bench.feeder import Feeder
+from bench.followed import DEADLINE_S, Followed
+from bench.quota import Quotas
+from schemas import commands
+from schemas.commands import Command
+from schemas.topics import Partition
+from services.audit.replaying import replay
+from services.view.cluster import ClusterView, UnitLine
+from services.view.costs import JobCosts
+
+FIRST = "worker-1"
+SETTLE_S = 180.0
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One unit. keys: of its records, in turn."""
+
+    rate_per_s: float
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """share: of a CPU, for each worker. checkpoint: of the job, as in its file."""
+
+    pieces: Sequence[Piece]
+    workers: int
+    share: float
+    checkpoint: Mapping[str, object]
+    batch_interval_ms: int = 200
+
+
+class _Row(msgspec.Struct):
+    sent: int
+
+
+def job(setting: Setting) -> Template:
+    """$topic-<n> is read by unit n, $topic-<n>-out written."""
+    fields = "{user: string, amount: int, at: timestamp}, event_time: at, unit: ms"
+    sources, operators, queries, units = [], [], [], []
+    for number in range(len(setting.pieces)):
+        sources.append(f"  e{number}: {{topic: $topic-{number}, fields: {fields}}}")
+        count = '{n: "count()", sent: "max(amount)"}'
+        operators.append(f"  c{number}: {{aggregate: {count}, key: [user], input: e{number}}}")
+        operators.append(f'  l{number}: {{aggregate: {{sent: "max(sent)"}}, input: c{number}}}')
+        queries.append(f"  q{number}: {{input: l{number}, sink: {{topic: $topic-{number}-out}}}}")
+        units.append(f"[e{number}, c{number}, l{number}, q{number}]")
+    lines = [
+        "name: bench-$name",
+        f"batch_interval_ms: {setting.batch_interval_ms}",
+        "sources:",
+        *sources,
+        "operators:",
+        *operators,
+        "queries:",
+        *queries,
+        f"placement: {{spread_by: none, units: [{', '.join(units)}]}}",
+        "fault_tolerance:",
+        "  default: {scheme: none}",
+        "  rebalance_period_s: 3600",
+        f"  checkpoint: {_flow(setting.checkpoint)}",
+    ]
+    return Template("\n".join(lines) + "\n")
+
+
+def _flow(values: Mapping[str, object]) -> str:
+    return "{" + ", ".join(f"{name}: {value}" for name, value in values.items()) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Of one kill. unit_ms: from the kill to the first result of a record sent after it, by unit. expected_ms: R_Qi
+    just before it. detection_ms, activation_ms, replay_ms: the longest of the units.
+    """
+
+    unit_ms: Mapping[str, float]
+    expected_ms: float
+    detection_ms: float
+    activation_ms: float
+    replay_ms: float
+
+    @property
+    def worker_ms(self) -> float:
+        return max(self.unit_ms.values())
+
+
+class Crowd:
+    """While the job runs. arrived: by topic, (arrived ms, time of the newest record), in order."""
+
+    def __init__(self, cluster: BenchCluster, followed: Followed, setting: Setting, topic: str) -> None:
+        self._cluster, self._job, self._setting, self._topic = cluster, followed, setting, topic
+        self.view = ClusterView(cluster.topics)
+        self.arrived: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        self._rows = msgspec.json.Decoder(_Row).decode
+        topics = cluster.topics
+        self._state = cluster.log.reader("crowd-state")
+        decided = [Partition(name, 0) for name in (topics.plans, topics.assignments)]
+        heard = cluster.log.offsets([Partition(topics.heartbeats, 0)], "end")
+        self._state.assign({**dict.fromkeys(decided, 0), **heard})
+        self._results = cluster.log.reader("crowd-results")
+        self._results.assign({Partition(f"{topic}-{n}-out", 0): 0 for n in range(len(setting.pieces))})
+        self.units = [unit.name for unit in followed.plan.units]
+
+    def close(self) -> None:
+        self._state.close()
+        self._results.close()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """What has come. Raises MeasureFailed if the job has failed."""
+        for chunk in self._results.poll(LOOK_S):
+            if chunk.messages:
+                newest = self._rows(chunk.messages[-1].value() or b"").sent
+                self.arrived[chunk.partition.topic].append((now_ms(), newest))
+        for chunk in self._state.poll(0):
+            for message in chunk.messages:
+                self.view.read(chunk.partition.topic, message.value())
+        self._job.read(0)
+
+    def watch(self, seconds: float, look: Callable[[], object] = lambda: None) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.read()
+            look()
+
+    def until(self, reached: Callable[[], bool], otherwise: str, seconds: float = SETTLE_S) -> None:
+        def looked() -> bool:
+            self.read()
+            return reached()
+
+        self._job.until(looked, otherwise, seconds)
+
+    def costs(self) -> JobCosts:
+        return self.view.costs(self._job.plan)
+
+    def expected_ms(self) -> float:
+        """R_Qi of the worker that leads the units; the worst if several do."""
+        return max((one.expected_ms for one in self.costs().workers), default=0.0)
+
+    # -- where units are ----------------------------------------------------------------------------------------------
+
+    def leaders(self) -> dict[str, str]:
+        return {line.unit: next((c.worker for c in line.copies if c.role == "primary"), "") for line in self._lines()}
+
+    def backups(self) -> dict[str, str]:
+        return {line.unit: next((c.worker for c in line.copies if c.role == "secondary"), "") for line in self._lines()}
+
+    def _lines(self) -> list[UnitLine]:
+        return self.view.units(self._job.plan)
+
+    def gather(self, worker: str, settled: Callable[[], bool]) -> None:
+        """All units on one worker, each with a standby elsewhere."""
+        for unit, leader in self.leaders().items():
+            if leader != worker:
+                self._command(Command("move", self._job.plan.job, unit=unit, worker=worker))
+        self.until(lambda: set(self.leaders().values()) == {worker}, f"not all units are on {worker}")
+        self.until(settled, "not protected")
+
+    def protect(self, settled: Callable[[], bool]) -> None:
+        for unit in self.units:
+            self._command(Command("scheme", self._job.plan.job, unit=unit, scheme="hybrid"))
+        self.until(lambda: all(self.backups().values()), "not every unit has a standby")
+        self.until(settled, "not protected")
+
+    def _command(self, command: Command) -> None:
+        self._cluster.appender.append(Partition(self._cluster.topics.submit, 0), commands.encode(command))
+        self._cluster.appender.flush(DEADLINE_S)
+
+    # -- what is measured ---------------------------------------------------------------------------------------------
+
+    def kill(self, worker: str) -> Recovered:
+        """The worker that leads all units. Waits until each has brought a result of a record sent after the kill."""
+        expected_ms = self.expected_ms()
+        signal_ms = now_ms()
+        os.kill(self._cluster.workers()[worker], signal.SIGKILL)
+        self.until(lambda: len(self._first_after(signal_ms)) == len(self.units), "no result comes")
+        first = self._first_after(signal_ms)
+        events = [one for one in self._job.events if one.time_ms >= signal_ms and one.job == self._job.plan.job]
+        self.watch(1.0)
+        phases = {
+            name: max((one.phases_ms[name] for one in events if name in one.phases_ms), default=0.0)
+            for name in ("detection", "activation", "replay")
+        }
+        unit_ms = {topic: at_ms - signal_ms for topic, at_ms in first.items()}
+        return Recovered(unit_ms, expected_ms, phases["detection"], phases["activation"], phases["replay"])
+
+    def _first_after(self, signal_ms: float) -> dict[str, float]:
+        found = {}
+        for topic, seen in self.arrived.items():
+            at = next((at_ms for at_ms, sent in seen if sent >= signal_ms), None)
+            if at is not None:
+                found[topic] = at
+        return found
+
+    def delays_ms(self, since_ms: float) -> list[float]:
+        """How old the newest record of each arrival was, since a time."""
+        return [at_ms - sent for seen in self.arrived.values() for at_ms, sent in seen if at_ms >= since_ms]
+
+    def gaps_ms(self, since_ms: float) -> list[float]:
+        """Between two results of a unit, since a time."""
+        times = ([at_ms for at_ms, _ in seen if at_ms >= since_ms] for seen in self.arrived.values())
+        return [after - before for one in times for before, after in pairwise(one)]
+
+    def inexact(self) -> int:
+        """Rows lost, duplicated or wrong so far."""
+        rows = replay(self._cluster.log, self._cluster.topics, self._job.plan.job).rows
+        return rows.lost + rows.duplicated + rows.wrong
+
+
+@contextmanager
+def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[tuple[Crowd, Callable[[], bool]]]:
+    """A cluster of its own with the job on it, fed, all units on the first worker, each with a standby."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(folder_of_its_own(say))
+        cluster.start(setting.workers, {"HOLDFAST_SLOTS": str(2 * len(setting.pieces))})
+        topic = f"bench-{name}"
+        topics = [f"{topic}-{number}" for number in range(len(setting.pieces))]
+        cluster.create(*topics)
+        followed = stack.enter_context(cluster.running(job(setting), topic, name=name))
+        followed.await_running()
+        observer = stack.enter_context(Observer(cluster.log, cluster.topics))
+        made = Crowd(cluster, followed, setting, topic)
+        stack.callback(made.close)
+        stack.enter_context(_fed(cluster, topics, setting.pieces))
+
+        def settled() -> bool:
+            return observer.workers() == setting.workers and observer.protected()
+
+        made.gather(FIRST, settled)
+        made.protect(settled)
+        stack.enter_context(Quotas(cluster.workers, setting.share))
+        yield made, settled
+
+
+def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) -> Feeder:
+    """One thread feeds all: in each round as many records to a topic as its rate is a multiple of the least."""
+    least = min(piece.rate_per_s for piece in pieces)
+    turns = [number for number, piece in enumerate(pieces) for _ in range(max(1, round(piece.rate_per_s / least)))]
+
+    def record(index: int) -> bytes:
+        at, keys = int(now_ms()), pieces[turns[index % len(turns)]].keys
+        return b'{"user":"user-%d","amount":%d,"at":%d}' % (index * 7919 % keys, at, at)
+
+    homes = [Partition(topics[number], 0) for number in turns]
+    return Feeder(cluster.users_appender("feeder"), homes, least * len(turns), record)
+
+
+def any_moment(chance: random.Random, made: Crowd, least_s: float, most_s: float) -> None:
+    """Between two checkpoints."""
+    made.watch(chance.uniform(least_s, most_s))

@@ -1,0 +1,99 @@
+"""A share of a CPU for each worker of a cluster that is measured: a control group each, kept while workers restart.
+
+Five small workers so fit two cores, and none takes what another lacks. Control groups are those of version 2 where the
+cpu controller is there, else those of version 1.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.followed import MeasureFailed
+
+ROOT = Path("/sys/fs/cgroup")
+PERIOD_US = 20_000
+"""Short, so that a worker that has used its share up waits for milliseconds, not for a heartbeat."""
+LOOK_S = 0.05
+
+
+class Quotas:
+    """From entering to leaving, whatever runs as one of these workers has the share.
+
+    Args:
+        workers: process number by name, asked again and again: a worker that was killed comes back as another process.
+        share: of one CPU.
+    """
+
+    def __init__(self, workers: Callable[[], Mapping[str, int]], share: float, root: Path = ROOT) -> None:
+        self._workers, self._share = workers, share
+        self._version_2 = "cpu" in _text(root / "cgroup.controllers").split()
+        self._home = root if self._version_2 else root / "cpu"
+        self._folder = self._home / f"holdfast-bench-{os.getpid()}"
+        self._placed: dict[str, int] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="quotas", daemon=True)
+
+    def __enter__(self) -> Quotas:
+        """Raises MeasureFailed: no control group can be made here."""
+        try:
+            self._folder.mkdir()
+            if self._version_2:
+                (self._folder / "cgroup.subtree_control").write_text("+cpu")
+            self.look()
+        except OSError as error:
+            reason = f"no CPU quota can be set below {self._home} ({error.strerror})"
+            raise MeasureFailed(f"{reason}: run it as root on a machine whose cpu controller is writable") from error
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for name in self._placed:
+            group = self._folder / name
+            for pid in _text(group / "cgroup.procs").split():
+                _try(lambda pid=pid: (self._home / "cgroup.procs").write_text(pid))  # type: ignore[misc]
+            _try(group.rmdir)
+        _try(self._folder.rmdir)
+
+    def look(self) -> None:
+        """Processes that are new get their share."""
+        for name, pid in self._workers().items():
+            if self._placed.get(name) != pid:
+                group = self._folder / name
+                if name not in self._placed:
+                    group.mkdir(exist_ok=True)
+                    self._limit(group)
+                _try(lambda group=group, pid=pid: (group / "cgroup.procs").write_text(str(pid)))  # type: ignore[misc]
+                self._placed[name] = pid
+
+    def _limit(self, group: Path) -> None:
+        quota_us = round(self._share * PERIOD_US)
+        if self._version_2:
+            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+        else:
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+
+    def _run(self) -> None:
+        while not self._over.wait(LOOK_S):
+            self.look()
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def _try(work: Callable[[], object]) -> None:
+    """A process may have ended, a group may be gone."""
+    try:
+        work()
+    except OSError:
+        return
