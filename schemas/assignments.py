@@ -1,4 +1,4 @@
-"""Which copies each unit has, with which flags, and the goal of each job: the records of `assignments`.
+"""Which copies each unit has, with which flags; goal and checkpoint policy of each job: what `assignments` holds.
 
 Source: PROTOCOL 1 and 8; the flags are MECHANISMS section 4.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from schemas.reading import Count, Strict, Whole
+from schemas.reading import Count, Positive, Strict, Whole
 from schemas.retired import Retired
 
 
@@ -158,20 +158,53 @@ class GoalStanding(msgspec.Struct, frozen=True):
     goal: Goal
 
 
-class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of every unit and every goal after all records below `upto`: a fact, so any process may append it.
+class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When the units of one generation of a job capture, from the moment at which a worker reads the record.
 
-    Units and goals of generations that are `retired` by then are no part of the state.
+    asked: offset in `jobs.submit` of the job, for what its plan says, or of the command that the record answers. Valid
+    iff that is above the last valid one's, so each command is answered once. refusal: why the command is refused; the
+    record then says again what was in force. The settings are those of schemas/job_settings.py, CheckpointSettings.
+    """
+
+    job: JobName
+    generation: Generation
+    asked: Count
+    policy: str
+    interval_ms: Positive
+    min_interval_ms: Count
+    max_interval_ms: Positive
+    every_batches: Positive
+    merge_ms: Annotated[float, msgspec.Meta(ge=0)] = 5.0
+    refusal: str = ""
+
+    @property
+    def job_key(self) -> str:
+        """`<job>@<generation>`, the first part of the key of each unit."""
+        return job_key(self.job, self.generation)
+
+
+class PolicyStanding(msgspec.Struct, frozen=True):
+    """The last valid checkpoint policy of a job, and the offset of its record."""
+
+    offset: Count
+    policy: CheckpointPolicy
+
+
+class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of every unit, goal and policy after all records below `upto`: a fact, so any process may append it.
+
+    What concerns generations that are `retired` by then is no part of the state.
     """
 
     upto: Count
     units: tuple[Standing, ...]
     goals: tuple[GoalStanding, ...] = ()
     retired: Retired = Retired()
+    policies: tuple[PolicyStanding, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One record: changes that are each valid or not on their own, or goals, or a snapshot, or what is retired.
+    """One record: changes that are each valid or not on their own, or goals, policies, a snapshot, or what is retired.
 
     retired: generations whose end is decided. Their units and goals leave the state, but for a generation of which a
     unit has a copy: that one is kept.
@@ -184,6 +217,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     snapshot: Snapshot | None = None
     goals: tuple[Goal, ...] = ()
     retired: Retired | None = None
+    policies: tuple[CheckpointPolicy, ...] = ()
 
 
 def job_key(job: str, generation: str) -> str:

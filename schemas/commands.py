@@ -11,7 +11,9 @@ import msgspec
 
 from schemas import reading
 
-COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move")
+COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "checkpoint")
+SETTINGS = ("interval_ms", "min_interval_ms", "max_interval_ms", "merge_ms", "every_batches")
+"""Of a command `checkpoint`, beside the policy: those of schemas/job_settings.py, CheckpointSettings."""
 STARTS = ("", "earliest", "latest")
 
 
@@ -19,7 +21,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of COMMANDS, on the job of that name.
 
     drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`. start:
-    for resume, where sources continue whose topics were created again: earliest or latest.
+    for resume, where sources continue whose topics were created again: earliest or latest. checkpoint needs `policy`;
+    of its other settings, the SETTINGS, those that are left out stay as they are.
     """
 
     command: str
@@ -28,6 +31,18 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: str = ""
     worker: str = ""
     start: str = ""
+    policy: str = ""
+    interval_ms: int | None = None
+    min_interval_ms: int | None = None
+    max_interval_ms: int | None = None
+    merge_ms: float | None = None
+    every_batches: int | None = None
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """Of a checkpoint policy, those that the command names."""
+        given = {name: getattr(self, name) for name in SETTINGS}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def decode(data: bytes) -> Command | dict[str, Any]:

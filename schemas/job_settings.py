@@ -24,6 +24,7 @@ Scheme = Literal[
 ]
 SCHEME_NAMES: tuple[str, ...] = get_args(Scheme)
 Policy = Literal["sweep", "synchronous", "individual", "aligned", "idle-minmax", "idle-roundrobin", "whole-worker"]
+POLICY_NAMES: tuple[str, ...] = get_args(Policy)
 Weight = Annotated[Number, Field(ge=0, le=1_000_000)]
 
 

@@ -15,6 +15,7 @@ _T = TypeVar("_T")
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 """A batch, an offset, an epoch, a number of things: no arithmetic on it runs over."""
+Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 """A count, or a number below zero that stands for none; a time of day in milliseconds."""
 Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

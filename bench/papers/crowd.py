@@ -28,8 +28,9 @@ from schemas import commands
 from schemas.commands import Command
 from schemas.topics import Partition
 from services.audit.replaying import replay
-from services.view.cluster import ClusterView, UnitLine
+from services.view.cluster import ClusterView
 from services.view.costs import JobCosts
+from services.view.lines import UnitLine
 
 FIRST = "worker-1"
 SETTLE_S = 180.0

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from services.cli import (
     acls,
+    checkpointing,
     cluster,
     dead_letters,
     faults,
@@ -103,7 +104,16 @@ def _assemble() -> None:
     app.command(rich_help_panel=CLUSTER)(faults.stall)
     if importlib.util.find_spec("services.cli.trying") is not None:
         app.command("try", rich_help_panel=JOBS)(importlib.import_module("services.cli.trying").command)
-    for command in (jobs.check, jobs.submit, jobs.cancel, jobs.pause, jobs.resume, jobs.scheme, jobs.move):
+    for command in (
+        jobs.check,
+        jobs.submit,
+        jobs.cancel,
+        jobs.pause,
+        jobs.resume,
+        jobs.scheme,
+        checkpointing.checkpoint,
+        jobs.move,
+    ):
         app.command(rich_help_panel=JOBS)(command)
     app.command(rich_help_panel=DATA)(sending.send)
     app.command(rich_help_panel=DATA)(results.results)

@@ -14,7 +14,7 @@ from services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from schemas.plans import Plan, Problem
-    from services.view.cluster import JobLine
+    from services.view.lines import JobLine
 
 File = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file, YAML or JSON.")]
 

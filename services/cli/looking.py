@@ -16,7 +16,7 @@ from services.view.losses import dropped_as_late
 
 if TYPE_CHECKING:
     from schemas.events import Event
-    from services.view.cluster import JobStatus, UnitLine
+    from services.view.lines import JobStatus, UnitLine
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes, until Ctrl-C.")]
 
@@ -82,6 +82,8 @@ def _draw_status(found: JobStatus) -> None:
     console().print(Text(f"job {found.job} ({found.generation}) is "), coloured(found.state), Text(since), sep="")
     if found.state == "failed":
         say(f"cause: {found.error}")
+    if found.checkpoint is not None:
+        say(f"checkpoints: {found.checkpoint}")
     columns = ("unit", "worker", "state", "processed", "acked", "watermark", "records", "late", "dead", "lost", "error")
     rows = [
         (
@@ -138,13 +140,13 @@ def units(
     elif as_json:
         print_json(found)
     else:
-        columns = ("unit", "tasks", "scheme", "epoch", "role", "worker", "state", "batch", "flags")
+        columns = ("unit", "tasks", "scheme", "checkpoints", "epoch", "role", "worker", "state", "batch", "flags")
         print_table(columns, _unit_rows(found))
 
 
 def _unit_rows(found: Sequence[UnitLine]) -> Iterator[Sequence[object]]:
     for unit in found:
-        own = (unit.unit, ", ".join(unit.tasks), unit.scheme, unit.epoch)
+        own = (unit.unit, ", ".join(unit.tasks), unit.scheme, unit.policy, unit.epoch)
         if not unit.copies:
             yield (*own, "-", "-", coloured("down"), None, "")
         for copy in unit.copies:

@@ -13,8 +13,9 @@ from schemas.commands import Command
 from schemas.events import Event
 from services.client.submitting import append
 from services.kernel.errors import USAGE, CommandFailed, Retriable
-from services.view.cluster import OVER, JobLine
+from services.view.cluster import OVER
 from services.view.door import Door
+from services.view.lines import JobLine
 from services.view.reading import Watch, named_job, read_all
 
 LOOK_S = 2.0

@@ -22,8 +22,8 @@ from schemas.jobs import JobSpec
 from schemas.plans import Counts, Ended, Problem, Rejection, Status
 from schemas.topics import Partition, generation
 from services.kernel.errors import CommandFailed, JobRejected, Retriable
-from services.view.cluster import JobLine
 from services.view.door import Door
+from services.view.lines import JobLine
 from services.view.reading import Watch, read_all, read_jobs
 
 ANSWER_S = 5.0
@@ -149,16 +149,18 @@ def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: f
     """Returns once a valid assignment of the unit says this scheme; copies that this asks for may be on their way.
 
     Raises:
-        CommandFailed: nothing has decided it in time.
+        CommandFailed: it is refused, or nothing has decided it in time.
     """
     key = unit_key(job.job, job.generation, unit)
-    _append(door, commands.encode(Command("scheme", job.job, unit, scheme)))
+    offset = append(door, commands.encode(Command("scheme", job.job, unit, scheme)))
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         with suppress(Retriable):  # a broker that is busy is asked again
             change = read_all(door).change(key)
             if change is not None and change.scheme == scheme:
                 return
+            if change is not None and change.asked == offset:
+                raise CommandFailed(f"refused: {change.reason}")
         time.sleep(LOOK_AGAIN_S)
     raise CommandFailed(
         f"{unit} is not under {scheme} after {timeout_s:g} s", "it changes once its copies allow it: `holdfast units`"

@@ -326,6 +326,7 @@ class Conductor:
         self,
         action: do.AppendDecision
         | do.AppendGoal
+        | do.AppendPolicy
         | do.AppendRetired
         | do.AppendRoot
         | do.ForgetStatus
@@ -338,6 +339,9 @@ class Conductor:
                 self._appending.append(action, Partition(self.cluster.plans, 0), plans.encode(decision))
             case do.AppendGoal(goal):
                 record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), goals=(goal,)))
+                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
+            case do.AppendPolicy(policy):
+                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), policies=(policy,)))
                 self._appending.append(action, Partition(self.cluster.assignments, 0), record)
             case do.AppendRetired(retired):
                 record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), retired=retired))

@@ -65,7 +65,8 @@ class Decisions:
                     changed |= self._admitted.read(decode_decision(message.value() or b""))
                 else:
                     self.decided = message.offset()
-                    changed |= bool(self.assigned.read(assignments.decode(message.value() or b"")))
+                    record = assignments.decode(message.value() or b"")
+                    changed |= bool(self.assigned.read(record) or record.policies)
             except msgspec.DecodeError as error:
                 self._refuse(chunk.partition, message.offset(), error)
         return changed

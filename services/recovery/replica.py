@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from schemas import assignments, commands, heartbeats, plans
-from schemas.assignments import Assignment, Change, Snapshot, split_unit_key, unit_key
+from schemas.assignments import Assignment, Change, Snapshot, job_key_of, split_unit_key, unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
 from schemas.events import decode as decode_event
@@ -36,6 +36,7 @@ from services.recovery.core.observed import (
     EchoRead,
     Event,
     MoveAsked,
+    PolicyAsked,
     SchemeAsked,
     Withdrawn,
 )
@@ -245,6 +246,8 @@ class Replica:
         key = unit_key(command.job, self._generations[command.job], command.unit)
         if command.command == "scheme":
             self._observe(SchemeAsked(key, command.scheme, offset))
+        elif command.command == "checkpoint":
+            self._observe(PolicyAsked(job_key_of(key), offset))
         elif command.command == "move":
             self._observe(MoveAsked(key, command.worker, offset))
 

@@ -9,14 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from schemas import assignments, heartbeats, plans
 from schemas import progress as progresses
-from schemas.assignments import Change, unit_key
+from schemas.assignments import Change, CheckpointPolicy, unit_key
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
 from schemas.plans import Counts, Plan, Status, UnitPlan
@@ -26,8 +25,10 @@ from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.counting import behind, counted, summed
+from services.kernel.logs.policies import READ, in_force
 from services.kernel.plans.layout import task_name
 from services.view.costs import CostsView, JobCosts
+from services.view.lines import CopyLine, JobLine, JobStatus, PolicyLine, UnitLine, UnitProgress, WorkerLine
 from services.view.losses import once_each
 from services.view.sharing import unserved
 
@@ -38,117 +39,6 @@ OVER = ("ended", "rejected")
 _GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]+")
 UP = ("running", "ended")
 """States of a copy that serves its unit; what it says of an error then is how its last attempt ended."""
-
-
-class JobLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast list`. available: units that run. since_ms: in this state, time of day; 0: not known."""
-
-    job: str
-    generation: str
-    state: str
-    units: int
-    available: int
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    problems: tuple[dict[str, str], ...] = ()
-    since_ms: int = 0
-
-
-class CopyLine(msgspec.Struct, frozen=True):
-    """role: primary is the copy that commits."""
-
-    worker: str
-    role: str
-    flags: dict[str, Any]
-    batch: int
-    state: str
-    incarnation: str
-    error: str = ""
-
-
-class UnitLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast units`."""
-
-    unit: str
-    tasks: tuple[str, ...]
-    scheme: str
-    epoch: int
-    copies: tuple[CopyLine, ...]
-
-
-class WorkerLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast workers`. state: live, leaving, stuck, silent or exited; copies: how many of `units`
-    it holds.
-
-    host: of its supervisor. address: machine and directory that it runs in. turn: where its loop hangs, and for how
-    long; empty if it turns.
-    """
-
-    worker: str
-    pid: int
-    zone: str
-    state: str
-    slots: int
-    copies: int
-    units: tuple[str, ...]
-    incarnation: str
-    cpu_s: float
-    rss_bytes: int
-    host: str = ""
-    address: str = ""
-    turn: str = ""
-
-
-class UnitProgress(msgspec.Struct, frozen=True):
-    """A line of `holdfast status`. watermark: ISO 8601, null before the first, `end` after the last record.
-
-    Of a table's own unit `loaded`, once it is.
-    """
-
-    unit: str
-    worker: str
-    state: str
-    processed: int
-    acked: int
-    watermark: str | None
-    records: int
-    late: int
-    dead: int
-    lost: int
-    ended: bool
-    error: str = ""
-    late_dropped: dict[str, int] = {}
-
-
-class JobStatus(msgspec.Struct, frozen=True):
-    """What `holdfast status` prints; records, late, dead, lost are sums over the units.
-
-    late: rows that operators took as late, counted by each of them. late_dropped: records that are gone because they
-    were late, by source, each once; late_by_stream: the counts that this is the sum of (services/view/losses.py).
-    refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
-    count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
-    since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
-    could take one holds as many as it may.
-    """
-
-    job: str
-    generation: str
-    state: str
-    available: int
-    error: str
-    warnings: tuple[str, ...]
-    problems: tuple[dict[str, str], ...]
-    records: int
-    late: int
-    dead: int
-    lost: int
-    units: tuple[UnitProgress, ...]
-    late_dropped: dict[str, int] = {}
-    late_by_stream: dict[str, int] = {}
-    refused: dict[str, int] = {}
-    skipped: int = 0
-    since_ms: int = 0
-    unserved: tuple[str, ...] = ()
 
 
 class Worker(msgspec.Struct):
@@ -306,6 +196,7 @@ class ClusterView:
             skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
             **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
             late_by_stream=counts.late_dropped,
+            checkpoint=None if plan is None else policy_line(self.policy(plan)),
         )
 
     def _unserved(self, plan: Plan, now_ms: int) -> tuple[str, ...]:
@@ -369,6 +260,10 @@ class ClusterView:
 
     # -- units and workers --------------------------------------------------------------------------------------------
 
+    def policy(self, plan: Plan) -> CheckpointPolicy:
+        """When the units of a job capture."""
+        return in_force(plan, self._assigned)
+
     def change(self, key: str) -> Change | None:
         """The last valid change of a unit."""
         return self._assigned.of(key)
@@ -391,6 +286,7 @@ class ClusterView:
             scheme=unit.scheme if change is None else change.scheme,
             epoch=0 if change is None else change.epoch,
             copies=self._copies(change, progress),
+            policy="" if unit.host else self.policy(plan).policy,
         )
 
     def _copies(self, change: Change | None, progress: Progress) -> tuple[CopyLine, ...]:
@@ -450,6 +346,11 @@ def natural(name: str) -> list[str | int]:
 
 def _sink_topics(plan: Plan) -> set[str]:
     return {one.params["topic"] for one in plan.operators if one.kind == "sink"}
+
+
+def policy_line(policy: CheckpointPolicy) -> PolicyLine:
+    """For people."""
+    return PolicyLine(policy.policy, {name: getattr(policy, name) for name in READ.get(policy.policy, ())})
 
 
 def _number(generation: str) -> int:

@@ -19,8 +19,9 @@ from services.log.assignments import read_standings
 from services.log.jobs import read_admitted
 from services.log.last_words import last_words
 from services.log.protocol import Log
-from services.view.cluster import ClusterView, JobLine
+from services.view.cluster import ClusterView
 from services.view.door import Door
+from services.view.lines import JobLine
 
 RECENT_MS = 60_000
 """Workers silent for longer are not shown."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schemas.assignments import CheckpointPolicy
 from services.worker.checkpoint.policies.idle_minmax import IdleMinMax
-from services.worker.host.job import CheckpointTerms
 from services.worker.process.loop import Worker
 from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.running import Running
@@ -22,7 +22,7 @@ class Seen:
     """One copy after a turn. encoding: pieces of its run are yet to be written. applied: runs of other copies."""
 
     of: Checkpoints
-    terms: CheckpointTerms
+    terms: CheckpointPolicy
     leads: bool
     ended: bool
     batch: int
@@ -86,6 +86,8 @@ class Captures:
     def _look(self, unit: str, was: Seen, one: Seen, before: dict[str, Seen], now: dict[str, Seen]) -> None:
         others = {name for name in before if name != unit and now[name].encoding and before[name].encoding}
         throughout = {name for name in others if not now[name].begun(before[name])}
+        if was.terms != one.terms:
+            return  # another policy is followed since, from some moment of the turn on
         if one.terms.policy in IDLE and one.begun(was):
             if throughout or (one.encoding and any(now[name].encoding for name in now if name != unit)):
                 self._note(f"captures: {unit} was captured while another capture of its worker was written")

@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from schemas import cuts
+from schemas import assignments, cuts
 from schemas.cuts import Raised
 from schemas.heartbeats import At
+from schemas.job_settings import POLICY_NAMES
 from schemas.topics import Partition
 from services.recovery.core.unit.schemes import SCHEMES
 from tests.simulation import losses, midway, renewals, strangers
 from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import HostProcess, WorkerProcess
 from tests.simulation.jobs import NAME, draw_growth
-from tests.simulation.names import kind_of
+from tests.simulation.names import TOPICS, kind_of
 from tests.simulation.processes import Process
 from tests.simulation.profiles import Profile
 
@@ -236,6 +237,23 @@ def _command(cluster: Cluster, fault: Fault) -> None:
         cluster.submit(record)
 
 
+def _policy(cluster: Cluster, fault: Fault) -> None:
+    """detail: a checkpoint policy, and settings as `name=value`. count: it is sent so often."""
+    policy, *settings = fault.detail.split(" ")
+    given = {name: int(value) for name, _, value in (one.partition("=") for one in settings)}
+    for _ in range(fault.count):
+        cluster.submit({"command": "checkpoint", "job": NAME, "policy": policy, **given})
+
+
+def _policy_again(cluster: Cluster, fault: Fault) -> None:
+    """The count-th last answer to a command for a checkpoint policy is there once more."""
+    there = [one for one in cluster.broker.written if one.partition.topic == TOPICS.assignments]
+    old = [one for one in there if assignments.decode(one.value).policies]
+    if len(old) > fault.count and cluster.broker.available:
+        cluster.broker.author = "stale"
+        cluster.broker.put(old[-1 - fault.count].partition, old[-1 - fault.count].value, None, None)
+
+
 def _move(cluster: Cluster, fault: Fault) -> None:
     """detail: a unit and a worker."""
     unit, worker = fault.detail.split(" ")
@@ -405,6 +423,8 @@ def _stranger(cluster: Cluster, fault: Fault) -> None:
 
 
 KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
+    "policy": _policy,
+    "policy-again": _policy_again,
     "crash": _crash,
     "crash-at": _crash_at,
     "strike": _strike,
@@ -556,6 +576,8 @@ def _aimed(
             lambda kind: of(kind, _one_of(random, roles), 1_500 + ms // 2, random.choice(list(midway.ASKED))),
         ),
         (0, "mind-changed", lambda kind: of(kind, (), random.randint(30, 300), _draw_minds(random, roles))),
+        (0, "policy-again", lambda kind: of(kind, (), 0, "", random.randint(1, 3))),
+        (0, "policy", lambda kind: of(kind, (), 0, _draw_policy(random), random.choice((1, 1, 2)))),
         (0, "move", lambda kind: of(kind, (), 0, _draw_move(random, roles), random.choice((1, 1, 2)))),
         (
             0,
@@ -604,6 +626,19 @@ def _draw_strike(random: Random, profile: Profile) -> str:
     if profile.strikes:
         return random.choice(profile.strikes)
     return f"{random.choice(STRUCK)} {random.choice(list(STRIKES))}"
+
+
+def _draw_policy(random: Random) -> str:
+    """Now and then one that there is not, or cannot be."""
+    settings = {
+        "interval_ms": random.choice((50, 100, 300)),
+        "min_interval_ms": random.choice((0, 20, 100)),
+        "max_interval_ms": random.choice((20, 200, 500)),
+        "every_batches": random.choice((0, 1, 2, 5, 10)),
+    }
+    given = random.sample(sorted(settings), random.randint(0, 2))
+    policy = random.choice((*POLICY_NAMES, *POLICY_NAMES, "none-of-ours"))
+    return " ".join([policy, *(f"{name}={settings[name]}" for name in given)])
 
 
 def _draw_scheme(random: Random, roles: Roles) -> str:

@@ -24,6 +24,7 @@ from schemas.topics import generation
 from services.controller import drafting
 from services.kernel.logs.admitted import Admitted
 from services.recovery import replica
+from tests.simulation import policies
 from tests.simulation.broker import decisions
 from tests.simulation.checks import check
 from tests.simulation.cluster import OTHERWISE, Cluster
@@ -40,6 +41,7 @@ PROTECTED_WITHIN_MS = 12_000
 RENEWED_WITHIN_MS = 25_000
 ENDED_WITHIN_MS = 20_000
 QUARANTINED_WITHIN_MS = 30_000
+FOLLOWED_WITHIN_MS = 5_000
 """A batch may have to come first, which a job at rest has every four seconds."""
 LOOK_MS = 100
 
@@ -72,6 +74,7 @@ class History:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
+        self.unfollowed: list[str] = []
         self.cluster = Cluster(
             scenario.seed, scenario.job, scenario.workers, scenario.replicas, scenario.controllers, scenario.calm_ms,
             scenario.drivers,
@@ -103,6 +106,9 @@ class History:
         elif not self._ended() and self._within(PROTECTED_WITHIN_MS, self._protected, "protected again"):
             if not self._within(RENEWED_WITHIN_MS, lambda: not cluster.held, "done with what its user replaces"):
                 return
+            changed = any(fault.kind == "policy" for fault in self.scenario.faults)
+            if changed and not self._within(FOLLOWED_WITHIN_MS, self._followed, "followed by all", "policy"):
+                return
             self._lose_sources()
             cluster.submit({"command": "drain", "job": NAME})
         if not cluster.wrong:
@@ -115,7 +121,7 @@ class History:
         away = random.sample(sources, random.randint(0, len(sources)))
         self.cluster.lose_leaders(away, random.randint(50, 1_500))
 
-    def _within(self, ms: int, reached: object, what: str) -> bool:
+    def _within(self, ms: int, reached: object, what: str, kind: str = "liveness") -> bool:
         timeline = self.cluster.timeline
         until_us = timeline.now_us + ms * 1000
         while timeline.now_us < until_us and not self.cluster.wrong:
@@ -123,7 +129,7 @@ class History:
             if reached():  # type: ignore[operator]
                 return True
         if not self.cluster.wrong:
-            self.cluster.wrong.append(f"liveness: not {what} {ms} ms after the last fault\n{self._stands()}")
+            self.cluster.wrong.append(f"{kind}: not {what} {ms} ms after the last fault\n{self._stands()}")
         return False
 
     def _stands(self) -> str:
@@ -137,7 +143,7 @@ class History:
         for process in self.cluster.replicas():
             if process.replica is not None:
                 lines.append(f"  {process.name} unprotected: {process.replica.core.unprotected()}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.unfollowed])
 
     def _feed(self, fed: Feed) -> None:
         self.cluster.feed(fed)
@@ -177,6 +183,16 @@ class History:
             if not wanted <= settled:
                 return False
         return True
+
+    def _followed(self) -> bool:
+        """Every copy follows the checkpoint policy that counts."""
+        admitted, made = self._admitted()
+        running = [plan for plan in made if admitted.ended(plan.generation) is None]
+        workers = (one.worker for one in self.cluster.workers() if one.alive and one.worker is not None)
+        copies = (copy.running for worker in workers for copy in worker._copies.here.values())
+        here = [one.checkpoints for one in copies if one is not None]
+        self.unfollowed = policies.unfollowed(self.cluster.broker.written, running, here)
+        return not self.unfollowed
 
     def _quarantined(self) -> bool:
         """The unit that ends its workers has no copies any more, whatever replica is asked."""

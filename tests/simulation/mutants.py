@@ -88,6 +88,9 @@ from tests.simulation.policy_mutants import (
     batches_during_a_whole_checkpoint,
     merged_across_backups,
     minimum_interval_ignored,
+    older_policy_counts,
+    policy_not_taken_up,
+    policy_of_no_scheme,
     two_captures_at_once,
 )
 from tests.simulation.raises import (
@@ -1087,6 +1090,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(merged_across_backups, "merged", 0, "merged"),
     Mutant(minimum_interval_ignored, "interval", 3, "idle-captures", run_ms=1_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
+    Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
+    Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
+    Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),
     Mutant(outputs_not_held, "unannounced", 19, "versions", run_ms=4_000),
     Mutant(any_record_of_code_that_raised_counts, "undecided", 6, "versions", run_ms=4_000),
     Mutant(batch_done_before_its_record_kept, "replay differs", 35, "versions", run_ms=4_000),

@@ -8,12 +8,16 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from schemas.assignments import CheckpointPolicy
+from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.expected import Protected
 from services.kernel.protection.merging import merged
+from services.planning import checkpoints
 from services.worker.checkpoint.policies import aligned, idle_minmax
 from services.worker.checkpoint.policies.aligned import Aligned
 from services.worker.checkpoint.policies.policy import Sight
 from services.worker.checkpoint.policies.whole_worker import WholeWorker
+from services.worker.host.job import JobView
 from services.worker.unit.checkpoints import Checkpoints
 
 
@@ -48,6 +52,25 @@ def merged_across_backups() -> AbstractContextManager[object]:
         return merged({name: replace(one, backup="") for name, one in units.items()}, most_ms)
 
     return mock.patch.object(idle_minmax, "merged", anywhere)
+
+
+def policy_not_taken_up() -> AbstractContextManager[object]:
+    """A worker captures as the plan says, whatever was decided since."""
+    return mock.patch.object(JobView, "checkpoint", property(lambda self: self.planned))
+
+
+def older_policy_counts() -> AbstractContextManager[object]:
+    """An answer that was given before counts again when it is there once more."""
+
+    def read(self: Assigned, policy: CheckpointPolicy) -> None:
+        self._policies[policy.job_key] = policy
+
+    return mock.patch.object(Assigned, "_read_policy", read)
+
+
+def policy_of_no_scheme() -> AbstractContextManager[object]:
+    """Nobody looks whether a policy works with the schemes of the units."""
+    return mock.patch.object(checkpoints, "unfit", return_value="")
 
 
 def batches_during_a_whole_checkpoint() -> AbstractContextManager[object]:

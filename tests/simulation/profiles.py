@@ -183,6 +183,12 @@ PROFILES: Mapping[str, Profile] = {
         versions=True,
     ),
     "policies": Profile({"strike": 2, "lag": 2}, ("totals", "windows", "join", "filter"), policies=_POLICIES),
+    "policy-changes": Profile(
+        {"policy": 40, "policy-again": 20, "command": 20, "lag": 2, "crash": 0.5},
+        ("totals", "windows", "join"),
+        policies=("sweep", *_POLICIES),
+        controllers=2,
+    ),
     "aligned": Profile({"lag": 4}, ("totals", "windows"), policies=("aligned",)),
     "idle-captures": Profile(
         {"lag": 2},

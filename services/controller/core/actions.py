@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas import events
-from schemas.assignments import Goal
+from schemas.assignments import CheckpointPolicy, Goal
 from schemas.decided import Id
 from schemas.plans import Decision, Plan, Retirement, Snapshot, Status
 from schemas.retired import Retired
@@ -41,6 +41,13 @@ class AppendGoal:
     """State on `assignments` what is wanted of a job."""
 
     goal: Goal
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPolicy:
+    """Answer on `assignments` a command that changes the checkpoint policy of a job."""
+
+    policy: CheckpointPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,8 @@ class PublishEvent:
 
 
 Action = (
-    Draft | AppendDecision | CreateTopics | AppendGoal | AppendRetired | AppendControl | FenceIds | FindRecords
-    | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot | TrimLogs | ForgetStatus
+    Draft | AppendDecision | CreateTopics | AppendGoal | AppendPolicy | AppendRetired | AppendControl | FenceIds
+    | FindRecords | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot | TrimLogs | ForgetStatus
 )  # fmt: skip
 
 
@@ -146,6 +153,8 @@ def generation_of(action: Action) -> str | None:
             return action.decision.generation
         case AppendGoal():
             return action.goal.generation
+        case AppendPolicy():
+            return action.policy.generation
         case CreateTopics() | AppendControl() | FenceIds() | FindRecords() | DeleteTopics():
             return action.plan.generation
         case PublishStatus():

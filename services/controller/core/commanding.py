@@ -42,10 +42,15 @@ def apply(asked: Asked, job: Job) -> str:
     if job.over:
         return f"{job.label} has {job.life.phase.value}"
     if kind == "scheme":
-        return _unit_unknown(asked.command, job) or _scheme_unknown(asked.command)
+        problem = _unit_unknown(asked.command, job) or _scheme_unknown(asked.command)
+        if not problem:
+            job.schemes[asked.command.unit] = asked.offset, asked.command.scheme
+        return problem
     if kind == "move":
         return _unit_unknown(asked.command, job)
-    if kind == "cancel":
+    if kind == "checkpoint":
+        job.policies[asked.offset] = asked.command
+    elif kind == "cancel":
         job.cancel_offset = asked.offset if job.cancel_offset is None else job.cancel_offset
     elif job.drain_offset is not None and kind != "drain":
         return f"{job.label} is draining"

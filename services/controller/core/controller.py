@@ -8,16 +8,17 @@ one stopped. The transition table of a job is in life.py.
 
 from __future__ import annotations
 
-from schemas.assignments import RUN, STOP, GoalKind
+from schemas.assignments import RUN, STOP, Assignment, GoalKind
 from schemas.commands import Command
 from schemas.events import Event as Happened
 from schemas.plans import Decision, Plan, Rejection, Retirement
 from schemas.topics import generation
-from services.controller.core import commanding, reports, status, steps
+from services.controller.core import capturing, commanding, reports, status, steps
 from services.controller.core.actions import (
     Action,
     AppendControl,
     AppendGoal,
+    AppendPolicy,
     AppendRetired,
     FindRecords,
     ForgetStatus,
@@ -117,6 +118,7 @@ class Controller:
                 self.goals.standings = event.standings
             case AssignmentRead():
                 self.goals.read(event.record, event.offset)
+                self._answered(event.record, now_ms)
             case ProgressRead():
                 return self._progressed(event)
             case CaughtUp():
@@ -258,6 +260,8 @@ class Controller:
             job.failed = action
         elif isinstance(action, AppendControl):
             job.control_asked = -1
+        elif isinstance(action, AppendPolicy):
+            job.policy_asked = -1
         elif isinstance(action, FindRecords):
             del job.records[action.unit]
 
@@ -301,6 +305,7 @@ class Controller:
         """What a phase asks for over and over, until the logs have it."""
         if job.life.phase in PLACED:
             self._control(job)
+            self._answer(job)
             self._find_records(job)
             self._drain_again(job, now_ms)
             self._state(job, RUN)
@@ -320,6 +325,18 @@ class Controller:
             assert job.plan is not None, f"{job.label}: controlled without a plan"
             job.control_asked = job.control.offset
             self._actions.append(AppendControl(job.plan, job.control.kind, job.control.offset, job.control.start))
+
+    def _answer(self, job: Job) -> None:
+        """Answers the next command for another checkpoint policy."""
+        policy = capturing.due(job, self.goals.standings)
+        if policy is not None:
+            self._actions.append(AppendPolicy(policy))
+
+    def _answered(self, record: Assignment, now_ms: int) -> None:
+        """Publishes our answers that count."""
+        for policy in record.policies:
+            if self.acting and record.author == self.name and self.goals.standings.policy(policy.job_key) is policy:
+                self._publish_event(reports.answered(policy, now_ms))
 
     def _find_records(self, job: Job) -> None:
         """Of each unit that is in quarantine, once."""

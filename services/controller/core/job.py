@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schemas.assignments import unit_key
+from schemas.commands import Command
 from schemas.decided import Id
 from schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
 from services.controller.core.actions import Action
@@ -35,7 +36,10 @@ class Job:
     proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
     was_up: all units served at some time. stood: its last state, and since when; 0: not known. formerly_ms: until then
     a state is one from before this controller started. ran_out: units that have processed their end. counts: of its
-    records, once no copy is left. records: of the batch of each unit in quarantine, None until it is known.
+    records, once no copy is left. records: of the batch of each unit in quarantine, None until it is known. schemes:
+    the last one that a command asked for, by unit, and the offset of the command. policies: commands for another
+    checkpoint policy that may not be answered yet, by offset. policy_asked: the last one to which an answer was
+    proposed.
     """
 
     generation: str
@@ -51,7 +55,10 @@ class Job:
     cancel_offset: int | None = None
     drain_offset: int | None = None
     control: Control | None = None
+    schemes: dict[str, tuple[int, str]] = field(default_factory=dict)
+    policies: dict[int, Command] = field(default_factory=dict)
     # What is under way.
+    policy_asked: int = -1
     control_asked: int = -1
     control_done: int = -1
     drained_ms: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schemas.assignments import CheckpointPolicy
 from schemas.commands import Command
 from schemas.events import Event
 from schemas.plans import Decision, Plan, Rejection
@@ -13,6 +14,13 @@ def decided(decision: Decision, now_ms: int) -> Event:
     if isinstance(decision, Rejection):
         return Event(now_ms, "job-rejected", job=decision.job, detail="; ".join(map(str, decision.problems)))
     return Event(now_ms, "job-ended", job=decision.job, detail=decision.reason)
+
+
+def answered(policy: CheckpointPolicy, now_ms: int) -> Event:
+    """To a command for another checkpoint policy."""
+    if policy.refusal:
+        return Event(now_ms, "command-refused", job=policy.job, detail=f"checkpoint: {policy.refusal}")
+    return Event(now_ms, "checkpoint-policy", job=policy.job, detail=policy.policy)
 
 
 def refused(command: Command, cause: str, now_ms: int) -> Event:

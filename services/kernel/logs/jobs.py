@@ -14,7 +14,7 @@ import msgspec
 
 from schemas import commands
 from schemas.commands import Command
-from schemas.job_settings import SCHEME_NAMES
+from schemas.job_settings import POLICY_NAMES, SCHEME_NAMES
 from schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snapshot
 from schemas.retired import Retired, submitted
 from schemas.topics import generation
@@ -180,7 +180,8 @@ class Submissions:
         """The commands below `upto` that still concern a job which runs; every job below is decided.
 
         Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
-        drain, the last pause or resume before that, the last command for each scheme, and the last move, of a unit.
+        drain, the last pause or resume before that, the last command for each scheme, and the last move, of a unit, and
+        the last for each checkpoint policy.
         """
         slots: dict[tuple[str, ...], Kept] = {}
         for kept, command in self._commands:
@@ -193,7 +194,9 @@ class Submissions:
             elif command.command in ("pause", "resume"):
                 if (g, "drain") not in slots:
                     slots[slot] = kept
-            elif command.unit in known[g].units and (command.command == "move" or command.scheme in SCHEME_NAMES):
+            elif command.command == "checkpoint" or (
+                command.unit in known[g].units and (command.command == "move" or command.scheme in SCHEME_NAMES)
+            ):
                 slots[slot] = kept
         return tuple(sorted(slots.values(), key=attrgetter("offset")))
 
@@ -263,6 +266,8 @@ def _slot(command: Command) -> tuple[str, ...]:
             return (command.command,)
         case "pause" | "resume":
             return ("control",)
+        case "checkpoint":
+            return ("checkpoint", command.policy if command.policy in POLICY_NAMES else "")
         case "scheme":
             return ("scheme", command.unit, command.scheme)
     return ("move", command.unit)

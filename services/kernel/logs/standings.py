@@ -1,4 +1,4 @@
-"""The state of every unit and every goal, folded so that a snapshot can be written, checked and started from.
+"""The state of every unit, goal and policy, folded so that a snapshot can be written, checked and started from.
 
 Source: PROTOCOL 1 and 8. Reading, writing and trimming to snapshots: services/kernel/logs/snapshots.py.
 """
@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from schemas.assignments import STOP, Assignment, Change, Goal, GoalStanding, Snapshot, Standing, generation_of
+from schemas.assignments import (
+    STOP,
+    Assignment,
+    Change,
+    CheckpointPolicy,
+    Goal,
+    GoalStanding,
+    PolicyStanding,
+    Snapshot,
+    Standing,
+    generation_of,
+)
 from schemas.retired import Retired
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.past import Past
@@ -16,14 +27,14 @@ from services.kernel.logs.past import Past
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
 
-State = Standing | GoalStanding | Retired
+State = Standing | GoalStanding | PolicyStanding | Retired
 _RETIRED = ""
 """The key, beside those of units and jobs, of what is retired."""
 
 
 @dataclass(slots=True)
 class Standings:
-    """The last valid change of each unit, the goal of each job, and their offsets.
+    """The last valid change of each unit, the goal and the checkpoint policy of each job, and their offsets.
 
     next: the first offset that is not folded. since: the fold began there, with a snapshot; below it nothing is known.
     snapshotted: `upto` of the newest snapshot that agrees.
@@ -38,9 +49,11 @@ class Standings:
     @classmethod
     def of(cls, snapshot: Snapshot) -> Standings:
         """The state in a snapshot."""
-        assigned = Assigned((one.change for one in snapshot.units), snapshot.retired)
+        policies = (one.policy for one in snapshot.policies)
+        assigned = Assigned((one.change for one in snapshot.units), snapshot.retired, policies)
         states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
         states |= {one.goal.job_key: one for one in snapshot.goals}
+        states |= {_policy_key(one.policy.job_key): one for one in snapshot.policies}
         past = Past({**states, _RETIRED: snapshot.retired}, snapshot.upto)
         return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
 
@@ -57,6 +70,9 @@ class Standings:
         valid = self.assigned.read(record)
         for change in valid:
             self._past.put(offset, change.unit, Standing(offset, change))
+        for policy in record.policies:
+            if self.assigned.policy(policy.job_key) is policy:
+                self._past.put(offset, _policy_key(policy.job_key), PolicyStanding(offset, policy))
         if record.retired is not None:
             self._forget(offset)
         return valid
@@ -88,6 +104,10 @@ class Standings:
         found = self._past.get(job_key)
         return found if isinstance(found, GoalStanding) else None
 
+    def policy(self, job_key: str) -> CheckpointPolicy | None:
+        """Of `<job>@<generation>`; None: what its plan says."""
+        return self.assigned.policy(job_key)
+
     def of_unit(self, unit: str) -> Standing | None:
         found = self._past.get(unit)
         return found if isinstance(found, Standing) else None
@@ -114,6 +134,7 @@ class Standings:
 def plausible(snapshot: Snapshot, offset: int) -> bool:
     """Whether a snapshot found at an offset may be true, as far as can be seen without the records below it."""
     keys = [one.change.unit for one in snapshot.units] + [one.goal.job_key for one in snapshot.goals]
+    keys += [_policy_key(one.policy.job_key) for one in snapshot.policies]
     return (
         0 <= snapshot.upto <= offset
         and len(keys) == len(set(keys))
@@ -121,6 +142,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
         and all(0 <= one.offset < snapshot.upto for one in snapshot.units)
         and all(one.change.epoch > 0 and one.change.well_formed for one in snapshot.units)
         and all(0 <= one.offset < snapshot.upto and one.goal.well_formed for one in snapshot.goals)
+        and all(one.offset < snapshot.upto for one in snapshot.policies)
     )
 
 
@@ -128,5 +150,11 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
     known = list(states)
     units = sorted((one for one in known if isinstance(one, Standing)), key=lambda one: one.change.unit)
     goals = sorted((one for one in known if isinstance(one, GoalStanding)), key=lambda one: one.goal.job_key)
+    policies = sorted((one for one in known if isinstance(one, PolicyStanding)), key=lambda one: one.policy.job_key)
     retired = next((one for one in known if isinstance(one, Retired)), Retired())
-    return Snapshot(upto, tuple(units), tuple(goals), retired)
+    return Snapshot(upto, tuple(units), tuple(goals), retired, tuple(policies))
+
+
+def _policy_key(job_key: str) -> str:
+    """Beside those of its units and of its goal."""
+    return f"{job_key}/"

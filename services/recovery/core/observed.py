@@ -54,6 +54,14 @@ class SchemeAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyAsked:
+    """A user wants another checkpoint policy for `<job>@<generation>`. offset: of the command in `jobs.submit`."""
+
+    job: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class MoveAsked:
     """A user wants a unit to run on another worker. offset: of the command in `jobs.submit`."""
 
@@ -74,4 +82,7 @@ class Withdrawn:
     changes: tuple[Change, ...]
 
 
-Event = Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | MoveAsked | CaughtUp | Withdrawn
+Event = (
+    Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked | CaughtUp
+    | Withdrawn
+)  # fmt: skip

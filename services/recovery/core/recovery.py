@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from schemas.assignments import Assignment, Change, Copy, Standing
+from schemas.assignments import Assignment, Change, Copy, Standing, job_key, job_key_of
 from schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Ended, Plan, Retirement
 from services.kernel.liveness.attention import LOOP_US, Attention
@@ -20,6 +20,7 @@ from services.kernel.logs.standings import Standings
 from services.kernel.protection.reassigning import Backed
 from services.recovery.core import survey
 from services.recovery.core.instability import Instability, Period
+from services.recovery.core.job.policies import OpenPolicies
 from services.recovery.core.job.wants import Wants
 from services.recovery.core.observed import (
     AssignmentRead,
@@ -30,6 +31,7 @@ from services.recovery.core.observed import (
     EchoRead,
     Event,
     MoveAsked,
+    PolicyAsked,
     SchemeAsked,
     Withdrawn,
 )
@@ -85,6 +87,7 @@ class Recovery:
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
         self._asked: dict[str, Asked] = {}
+        self._policies = OpenPolicies()
         self._changed_us: dict[str, int] = {}
         self._moves: dict[str, AskedMove] = {}
         self._relieving, self.reassignment = Relieving(calm_us), reassignment or Reassignment()
@@ -114,6 +117,9 @@ class Recovery:
                 return self._propose(self._decided(decision))
             case SchemeAsked(unit, scheme, offset):
                 return self._propose(self._ask(unit, Asked(scheme, offset)))
+            case PolicyAsked(job, offset):
+                self._policies.ask(job, offset)
+                return []
             case MoveAsked(unit, worker, offset):
                 return self._propose(self._ask_move(unit, AskedMove(worker, offset, now_us)))
             case CaughtUp():
@@ -222,8 +228,8 @@ class Recovery:
             for copy in change.copies:
                 self.detector.expect(copy.worker, copy.incarnation)
         self._due_us = min(self._due_us, self._now_us)
-        concerned = (unit for goal in record.goals for unit in self._wants.units(goal.job_key))
-        return [*(change.unit for change in valid), *concerned]
+        jobs = [goal.job_key for goal in record.goals] + [policy.job_key for policy in record.policies]
+        return [*(change.unit for change in valid), *(unit for job in jobs for unit in self._wants.units(job))]
 
     def _note_relief(self, change: Change) -> None:
         if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
@@ -253,6 +259,7 @@ class Recovery:
             if plan is None:
                 return []
             self._wants.end(plan)
+            self._policies.forget(job_key(plan.job, plan.generation))
             for unit in terms(plan):
                 self._crashes.forget(unit)
                 for known in (self._terms, self._asked, self._changed_us, self._proposed, self._moves):
@@ -318,12 +325,13 @@ class Recovery:
             return None
         standing = self.standings.of_unit(unit) or Standing(-1, Change(unit, 0))
         move, crash = self._moves.get(unit), self._crashes.of(unit)
+        policy, asked = self.standings.policy(job_key_of(unit)), self._asked[unit]
         return Situation(
             standing.change,
             offset=standing.offset,
             age_us=self._now_us - self._changed_us.get(unit, self._now_us),
             terms=known,
-            asked=self._asked[unit],
+            asked=asked,
             detector=self.detector,
             covering=self._covering,
             asked_move=move,
@@ -335,6 +343,8 @@ class Recovery:
             crash_age_us=0 if crash is None else self._now_us - crash.since_us,
             others_safe=partial(self._others_safe, unit),
             outranked=self.sharing.outranked(unit),
+            policy=known.policy if policy is None else policy.policy,
+            policy_open=self._policies.before(job_key_of(unit), asked.offset, -1 if policy is None else policy.asked),
         )
 
     def _others_safe(self, suspect: str) -> bool:

@@ -22,6 +22,7 @@ class Scheduler:
         self._instead = tuple(policies)
         self._made: dict[str, tuple[Policy, ...]] = {}
         self._units: dict[str, Sight] = {}
+        self._followed: dict[str, str] = {}
 
     def join(self, unit: str, sight: Sight) -> None:
         """A copy here has its state."""
@@ -30,6 +31,10 @@ class Scheduler:
     def leave(self, unit: str) -> None:
         """The copy is closed, or is about to be rebuilt."""
         self._units.pop(unit, None)
+        self._followed.pop(unit, None)
+        self._forget(unit)
+
+    def _forget(self, unit: str) -> None:
         for policies in (self._instead, *self._made.values()):
             for policy in policies:
                 policy.forget(unit)
@@ -57,10 +62,16 @@ class Scheduler:
             policy.captured(unit, keys, kind)
 
     def _of(self, unit: str) -> tuple[Policy, ...]:
-        """A policy that this release does not know, of a plan by a later one, is the default."""
+        """A policy that this release does not know, of a plan by a later one, is the default.
+
+        Policies change while a job runs: what another one remembers of the unit, it would take for what is so now.
+        """
         if self._instead:
             return self._instead
         name = self._units[unit].policy
+        if self._followed.get(unit) != name:
+            self._followed[unit] = name
+            self._forget(unit)
         if name not in self._made:
             self._made[name] = POLICIES.get(name, POLICIES[DEFAULT])()
         return self._made[name]

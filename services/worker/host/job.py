@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from schemas.assignments import Copy, unit_key
-from schemas.job_settings import CheckpointSettings
+from schemas.assignments import CheckpointPolicy, Copy, job_key, unit_key
 from schemas.plans import Plan, SourcePlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
 from services.kernel.errors import TooManyDeadLetters
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.policies import planned
 from services.kernel.logs.raises import may_raise
 from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, unit_layouts
 from services.log.protocol import Chunk
@@ -35,31 +35,6 @@ FIRST_RECORDS = 1_000
 """A share of dead letters is judged by at least so many records, so that a few early ones do not end a job."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointTerms:
-    """When the units of a job capture, as its file says: schemas/job_settings.py."""
-
-    policy: str
-    interval_ms: int
-    min_interval_ms: int
-    max_interval_ms: int
-    merge_ms: float
-    every_batches: int
-
-    @classmethod
-    def of(cls, plan: Plan) -> CheckpointTerms:
-        written: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
-        every = {**CheckpointSettings().model_dump(), **written}
-        return cls(
-            policy=every["policy"],
-            interval_ms=every["interval_ms"],
-            min_interval_ms=every["min_interval_ms"],
-            max_interval_ms=every["max_interval_ms"],
-            merge_ms=every["merge_ms"],
-            every_batches=every["every_batches"],
-        )
-
-
 @dataclass(slots=True)
 class JobView:
     """One generation of a job. progress: the newest known of each unit, by unit name. assigned: who runs what.
@@ -67,7 +42,7 @@ class JobView:
     skipped: records of its own topics that somebody has decided to pass over. counting: whose progress holds its
     sources back.
 
-    number: of the generation, in its frames. rhythm, checkpoint, bound: as the plan says. spans: of its batches; None:
+    number: of the generation, in its frames. rhythm, planned, bound: as the plan says. spans: of its batches; None:
     nobody wants any.
     """
 
@@ -78,7 +53,8 @@ class JobView:
     assigned: Assigned
     number: int
     rhythm: Rhythm
-    checkpoint: CheckpointTerms
+    planned: CheckpointPolicy
+    job_key: str
     progress: dict[str, Progress] = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
     counting: Counting = field(default_factory=lambda: Counting({}))
@@ -97,13 +73,19 @@ class JobView:
             assigned,
             generation_number(plan.generation),
             _rhythm(plan),
-            CheckpointTerms.of(plan),
+            planned(plan),
+            job_key(plan.job, plan.generation),
             counting=Counting(below(layouts)),
             bound=Bound(plan.spec.get("retain_bytes")),
         )
 
     def key(self, unit: str) -> str:
         return unit_key(self.plan.job, self.plan.generation, unit)
+
+    @property
+    def checkpoint(self) -> CheckpointPolicy:
+        """When its units capture, as far as `assignments` was read."""
+        return self.assigned.policy(self.job_key) or self.planned
 
     def spans_of(self, unit: str) -> UnitSpans | None:
         """Of the batches that a copy of the unit does."""

@@ -261,6 +261,9 @@ class Worker:
         """Makes the copies here those that the assignments name."""
         self._copies.reconcile()
         self._forget_jobs()
+        for copy in self._copies.here.values():
+            if copy.running is not None:
+                copy.running.turns.stir()  # the checkpoint policy of its job may be another one
 
     def _skip(self, generation: str, skipped: Skipped) -> None:
         """Copies of a job that a person has repaired begin again, without the records that are to be skipped."""

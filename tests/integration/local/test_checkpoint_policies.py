@@ -1,4 +1,7 @@
-"""Each checkpoint policy on real processes and a real Kafka: a worker dies, and every row is exact."""
+"""Each checkpoint policy on real processes and a real Kafka: a worker dies, and every row is exact.
+
+Then all of them one after the other in one job, by `holdfast checkpoint`.
+"""
 
 from __future__ import annotations
 
@@ -77,5 +80,36 @@ def test_a_job_stays_exact_under_every_policy_though_a_worker_is_killed(cluster:
     if policy == "aligned":
         found = [marker for some in markers(cluster, name).values() for marker in some if not marker.ended]
         assert {marker.b % 10 for marker in found} == {0}
+    cluster.drain(name)
+    assert newest(cluster.rows(f"{name}-out")) == counted(fed)
+
+
+def test_a_running_job_is_taken_through_all_policies_and_stays_exact_though_a_worker_is_killed(
+    cluster: LocalCluster,
+) -> None:
+    name = "through-all"
+    cluster.log.create([TopicSpec(f"{name}-in", 2), TopicSpec(f"{name}-out", 1)])
+    cluster.submit(commands.encode(load(JOB.format(name=name, policy=DEFAULT), "job.yaml").as_plain()))
+    cluster.await_state(name, "running")
+    fed = orders(len(POLICIES) * STEP)
+    for number, policy in enumerate(POLICIES):
+        done = cluster.asked("checkpoint", name, policy, "--every-batches", "5", "--interval-ms", "200")
+        assert done["checkpoint"]["policy"] == policy
+        assert cluster.asked("status", name)["checkpoint"] == done["checkpoint"]
+        assert {unit["policy"] for unit in cluster.asked("units", name)} == {policy}
+        before = {unit: len(some) for unit, some in markers(cluster, name).items()}
+        cluster.feed(f"{name}-in", fed[number * STEP : (number + 1) * STEP])
+        if number == len(POLICIES) // 2:
+            cluster.kill("worker-1")
+        cluster.until(
+            lambda before=before: all(len(some) > before[unit] for unit, some in markers(cluster, name).items()),  # type: ignore[misc]
+            f"every unit is captured under {policy}",
+        )
+    cluster.await_taken_in(name, len(fed))
+    units = [unit["unit"] for unit in cluster.asked("units", name)]
+    cluster.asked("scheme", name, units[0], "active-standby")
+    assert "under active-standby" in cluster.told("checkpoint", name, "idle-minmax", status=1)
+    assert "alinged" in cluster.told("checkpoint", name, "alinged", status=2)
+    assert replay(cluster.log, cluster.topics, name).exact
     cluster.drain(name)
     assert newest(cluster.rows(f"{name}-out")) == counted(fed)

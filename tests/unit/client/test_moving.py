@@ -17,8 +17,8 @@ from services.client import moving
 from services.client.moving import Moved, move_unit
 from services.kernel.errors import CommandFailed
 from services.log.memory import MemoryLog
-from services.view.cluster import JobLine
 from services.view.door import Door
+from services.view.lines import JobLine
 from services.view.reading import Watch
 
 TOPICS = ClusterTopics("c")

@@ -16,8 +16,8 @@ from services.kernel.errors import CommandFailed
 from services.log.memory import MemoryLog
 from services.log.protocol import Message
 from services.planning.loading import interpret
-from services.view.cluster import JobLine
 from services.view.door import Door
+from services.view.lines import JobLine
 from services.view.reading import Watch
 
 TOPICS = ClusterTopics("c")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schemas.job_settings import CheckpointSettings
+from services.kernel.logs.policies import READ
 from services.planning.checking import check
-from services.planning.checkpoints import _READ
 from services.planning.loading import interpret
 from services.worker.checkpoint.policies.catalogue import POLICIES
 from tests.unit.planning.jobs import job, problems
@@ -26,7 +26,7 @@ def warnings(raw: dict[str, Any]) -> list[str]:
 
 def test_workers_have_every_policy_that_a_job_file_may_name() -> None:
     named = set(CheckpointSettings.model_json_schema()["properties"]["policy"]["enum"])
-    assert named == POLICIES.keys() == _READ.keys()
+    assert named == POLICIES.keys() == READ.keys()
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -151,6 +151,11 @@ def ask(scheme: str) -> Callable[[World], None]:
     return lambda world: world.ask(scheme)
 
 
+def under(policy: str, scheme: str = "hybrid") -> World:
+    """The job has this checkpoint policy."""
+    return cluster(scheme, checkpoint={"policy": policy})
+
+
 def unplaced() -> World:
     """No unit has ever had a place."""
     workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
@@ -200,6 +205,7 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.ALONE, S.MOVE_ASKED): after(lambda: cluster("none"), move("w2")),
     (T.ALONE, S.OVERFULL): after(lambda: loaded("none"), seconds=3),
     (T.ALONE, S.ANOTHER_SCHEME): cluster,
+    (T.ALONE, S.UNFIT_ASKED): after(lambda: under("idle-minmax", "none"), ask("active-standby")),
     (T.ALONE, S.UNPROTECTED): cluster,
     (T.NORMAL, S.BOTH_GONE): after(cluster, kill_unseen("w1", "w2")),
     (T.NORMAL, S.PRIMARY_GONE): after(cluster, kill("w1")),
@@ -207,6 +213,7 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.NORMAL, S.PRIMARY_SILENT): after(cluster, stall("w1")),
     (T.NORMAL, S.PRIMARY_GIVEN_UP): after(lambda: cluster("active-standby"), stall("w1")),
     (T.NORMAL, S.ANOTHER_SCHEME): after(cluster, ask("passive-cold")),
+    (T.NORMAL, S.UNFIT_ASKED): after(lambda: under("idle-minmax"), ask("active-replication")),
     (T.NORMAL, S.PRIMARY_LEAVING): after(cluster, leave("w1")),
     (T.NORMAL, S.MOVE_REFUSED): after(cluster, move("w9"), seconds=3),
     (T.NORMAL, S.MOVE_ASKED): after(cluster, move("w2")),

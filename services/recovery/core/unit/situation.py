@@ -9,6 +9,7 @@ from enum import Enum
 from schemas.assignments import PRIMARY, Change, Copy, Flags
 from schemas.heartbeats import CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
+from services.kernel.protection.fitting import unfit
 from services.recovery.core.placement.domains import Domains
 from services.recovery.core.placement.sharing import Outranked
 from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
@@ -109,6 +110,8 @@ class Situation:
     wants the unit moved. backup_to: the worker to which the unit's standby is to go. want: what its job wants of it.
     crash: what its workers ended at, unless it has come further since; crash_age_us: since the last of these.
     others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
+    policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
+    answered.
     """
 
     change: Change
@@ -127,6 +130,8 @@ class Situation:
     crash_age_us: int = 0
     others_safe: Callable[[], bool] = lambda: True
     outranked: Outranked | None = None
+    policy: str = ""
+    policy_open: bool = False
 
     @property
     def stance(self) -> Stance:
@@ -342,7 +347,22 @@ class Situation:
 
     @property
     def another_asked(self) -> bool:
-        return self.asked.offset > self.change.asked and self.asked.scheme != self.change.scheme
+        return self._scheme_due and not self.unfit
+
+    @property
+    def unfit_asked(self) -> bool:
+        """A scheme was asked for that does not work with the checkpoint policy."""
+        return self._scheme_due and bool(self.unfit)
+
+    @property
+    def unfit(self) -> str:
+        """Why the scheme that was asked for last does not work with the checkpoint policy; empty if it does."""
+        return unfit(self.policy, self.asked.scheme)
+
+    @property
+    def _scheme_due(self) -> bool:
+        wanted = self.asked.offset > self.change.asked and self.asked.scheme != self.change.scheme
+        return wanted and not self.policy_open
 
     @property
     def protected(self) -> bool:

@@ -40,6 +40,7 @@ class Sign(Enum):
     SECONDARY_SILENT = "the secondary is silent and the primary is not"
     PRIMARY_LEAVING = "the worker of the primary is leaving"
     ANOTHER_SCHEME = "another scheme was asked for"
+    UNFIT_ASKED = "a scheme was asked for that does not work"
     PRIMARY_ANSWERS = "the primary answers again"
     PRIMARY_CAUGHT_UP = "the primary has caught up"
     MOVE_REFUSED = "a move was asked for that cannot be made"
@@ -92,6 +93,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.SECONDARY_SILENT: lambda s: s.silent(s.secondary) and s.answers(s.primary),
     Sign.PRIMARY_LEAVING: lambda s: s.leaving(s.primary),
     Sign.ANOTHER_SCHEME: lambda s: s.another_asked,
+    Sign.UNFIT_ASKED: lambda s: s.unfit_asked,
     Sign.PRIMARY_ANSWERS: lambda s: s.answers(s.primary),
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
     Sign.MOVE_REFUSED: lambda s: bool(s.refusal),
@@ -126,6 +128,7 @@ class Move(Enum):
     ADD = "a new secondary"
     PLACE = "placed again from the checkpoint log"
     ADOPT = "the change begins"
+    KEEP_SCHEME = "the scheme stays"
     SETTLE = "the two change places and the change begins"
     STEP = "its flags change"
     BEGIN = "a new copy catches up"
@@ -150,6 +153,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     **{(each, _S.DEADLY): (_T.UNPLACED, _M.QUARANTINE) for each in Stance if each is not _T.UNPLACED},
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
+    (_T.ALONE, _S.UNFIT_ASKED): (_T.ALONE, _M.KEEP_SCHEME),
     (_T.ALONE, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
     (_T.ALONE, _S.MOVE_REFUSED): (_T.ALONE, _M.REFUSE),
     (_T.ALONE, _S.MOVE_ASKED): (_T.MOVING, _M.BEGIN),
@@ -160,6 +164,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.NORMAL, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE),
     (_T.NORMAL, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.ADOPT),
+    (_T.NORMAL, _S.UNFIT_ASKED): (_T.NORMAL, _M.KEEP_SCHEME),
     (_T.NORMAL, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH),
     (_T.NORMAL, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES),
     (_T.NORMAL, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
@@ -289,6 +294,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.ADD: _add,
     _M.PLACE: _place,
     _M.ADOPT: _adopt,
+    _M.KEEP_SCHEME: _adopt,
     _M.SETTLE: _settle,
     _M.STEP: _step,
     _M.BEGIN: moving.begin,
@@ -400,6 +406,8 @@ def _why(s: Situation, move: Move) -> str:
         return s.refusal
     if move is _M.LET_GO:
         return str(s.outranked or "")
+    if move is _M.KEEP_SCHEME:
+        return s.unfit
     return s.loss if move is _M.PLACE else ""
 
 
@@ -412,6 +420,8 @@ def _asked(s: Situation, move: Move) -> tuple[str, int]:
     """The scheme of the next record, and who asked for it; one that ends a unit names the command that ends its job."""
     if move is _M.REMOVE:
         return s.change.scheme, -1 if s.want is None else s.want.asked
+    if move is _M.KEEP_SCHEME:
+        return s.change.scheme, s.asked.offset
     newest = move in (_M.ADOPT, _M.SETTLE) or s.stance is _T.UNPLACED
     return (s.asked.scheme, s.asked.offset) if newest else (s.change.scheme, s.change.asked)
 

@@ -64,7 +64,7 @@ class Terms:
     misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
     versions: a worker that takes a copy has them. host: the kind of process that takes one.
     rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
-    priority: of the most important query that needs it.
+    priority: of the most important query that needs it. policy: the checkpoint policy of the plan.
     """
 
     asked: Asked
@@ -76,6 +76,7 @@ class Terms:
     rebalance_us: int = int(REBALANCE_S * 1_000_000)
     spread: str = ZONE
     priority: int = LEAST
+    policy: str = ""
 
     def target(self, scheme: str) -> Rung:
         """Where the secondary is to stand while all is well."""
@@ -109,6 +110,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
             rebalance_us=int(float(tolerance.get("rebalance_period_s") or REBALANCE_S) * 1_000_000),
             spread=placement.get("spread_by") or ZONE,
             priority=important[unit.name],
+            policy=(tolerance.get("checkpoint") or {}).get("policy", ""),
         )
         for unit in plan.units
     }

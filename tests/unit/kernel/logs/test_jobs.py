@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -44,8 +46,8 @@ class Logs:
         self.submissions.read(offset, 7, value)
         return offset
 
-    def ask(self, command: str, **more: str) -> int:
-        return self.submit(commands.encode(Command(command, more.pop("job", "job"), **more)))
+    def ask(self, command: str, job: str = "job", **more: Any) -> int:
+        return self.submit(commands.encode(Command(command, job, **more)))
 
     def decide(self, record: Record) -> int:
         value = plans.encode(record)
@@ -109,6 +111,13 @@ def test_of_commands_that_replace_each_other_the_last_is_kept(logs: Logs) -> Non
     for control in ("pause", "resume", "pause"):
         last = logs.ask(control)
     assert [one.offset for one in logs.snapshot().commands] == [moved, moved + 2, moved + 3, last]
+
+
+def test_of_commands_for_a_checkpoint_policy_the_last_for_each_is_kept(logs: Logs) -> None:
+    logs.runs()
+    for policy in ("nor this", "sweep", "aligned", "sweep", "none of ours"):
+        last = logs.ask("checkpoint", policy=policy)
+    assert [one.offset for one in logs.snapshot().commands] == [last - 2, last - 1, last]
 
 
 def test_a_job_that_is_not_decided_is_not_left_behind(logs: Logs) -> None:

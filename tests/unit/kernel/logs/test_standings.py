@@ -16,6 +16,7 @@ from schemas.assignments import (
     STOP,
     Assignment,
     Change,
+    CheckpointPolicy,
     Copy,
     Flags,
     Goal,
@@ -48,8 +49,13 @@ goals = st.builds(
 retirements = st.builds(
     Retired, st.integers(0, 3), st.lists(st.sampled_from(["0-a", "1-b", "0-aaaaaa"]), unique=True).map(tuple)
 )
-entries = st.one_of(changes, changes, goals, retirements)
-Entry = Change | Goal | Retired
+policies = st.builds(
+    CheckpointPolicy, st.sampled_from("jk"), st.sampled_from(["0-aaaaaa", "1-bbbbbb"]), st.integers(0, 9),
+    st.sampled_from(["sweep", "aligned"]), st.just(500), st.just(100), st.just(900), st.integers(1, 3),
+)  # fmt: skip
+"""Some answer a command that was answered before."""
+entries = st.one_of(changes, changes, goals, retirements, policies)
+Entry = Change | Goal | Retired | CheckpointPolicy
 histories = st.lists(st.lists(entries, min_size=1, max_size=3), max_size=40)
 
 
@@ -68,6 +74,7 @@ def recorded(history: Sequence[Sequence[Entry]]) -> list[Assignment]:
             tuple(one for one in each if isinstance(one, Change)),
             goals=tuple(one for one in each if isinstance(one, Goal)),
             retired=next((one for one in each if isinstance(one, Retired)), None),
+            policies=tuple(one for one in each if isinstance(one, CheckpointPolicy)),
         )
         for each in history
     ]
@@ -116,6 +123,9 @@ def test_a_true_snapshot_of_any_moment_agrees_and_a_changed_one_differs(
     for number in range(len(snapshot.goals)):
         none = snapshot.goals[:number] + snapshot.goals[number + 1 :]
         assert standings.check(len(records), Snapshot(upto, snapshot.units, none)) is False
+    for number in range(len(snapshot.policies)):
+        none_of = snapshot.policies[:number] + snapshot.policies[number + 1 :]
+        assert standings.check(len(records), msgspec.structs.replace(snapshot, policies=none_of)) is False
 
 
 def test_records_below_the_snapshot_change_nothing() -> None:

@@ -1,0 +1,59 @@
+"""Answers to commands that change when a job's units capture: a record of `assignments`, which says yes or why not.
+
+Source: PROTOCOL 1 and 6; docs/decisions/0084. Commands are answered one after the other, in the order of `jobs.submit`:
+each is judged by what the answer before it has left in force, and by the schemes that were asked for before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from schemas.assignments import CheckpointPolicy, unit_key
+from schemas.commands import SETTINGS, Command
+from schemas.plans import Plan
+from services.controller.core.job import Job
+from services.kernel.errors import JobRejected
+from services.kernel.logs.policies import in_force
+from services.kernel.logs.standings import Standings
+
+
+def due(job: Job, standings: Standings) -> CheckpointPolicy | None:
+    """The answer to propose now; None: every command is answered, or an answer is on its way."""
+    if not job.policies or job.plan is None:
+        return None
+    now = in_force(job.plan, standings.assigned)
+    job.policies = {offset: command for offset, command in job.policies.items() if offset > now.asked}
+    offset = min(job.policies, default=-1)
+    if offset <= job.policy_asked:
+        return None
+    job.policy_asked = offset
+    return answer(job.policies[offset], offset, now, job.plan, schemes(job, job.plan, standings, offset))
+
+
+def answer(
+    command: Command, offset: int, now: CheckpointPolicy, plan: Plan, under: Mapping[str, str]
+) -> CheckpointPolicy:
+    """What the command at this offset makes of what is in force now. under: the scheme of each unit."""
+    # The planner takes half a second to load, for which a controller that starts does not wait.
+    from services.planning.checkpoints import changed
+
+    settings = {name: getattr(now, name) for name in SETTINGS} | command.settings
+    try:
+        asked = changed(plan.spec, command.policy, settings, under)
+    except JobRejected as rejected:
+        return replace(now, asked=offset, refusal="; ".join(map(str, rejected.problems)))
+    return replace(now, asked=offset, refusal="", **asked.model_dump())
+
+
+def schemes(job: Job, plan: Plan, standings: Standings, offset: int) -> dict[str, str]:
+    """By unit: one that was asked for before this offset of `jobs.submit`, unless that is answered; else its own."""
+    found = {}
+    for unit in plan.units:
+        change = standings.assigned.of(unit_key(plan.job, plan.generation, unit.name))
+        found[unit.name] = unit.scheme if change is None else change.scheme
+        asked, scheme = job.schemes.get(unit.name, (-1, ""))
+        if (-1 if change is None else change.asked) < asked < offset:
+            found[unit.name] = scheme
+    return found

@@ -1,0 +1,47 @@
+"""Under which checkpoint policy the units of a job capture: as its plan says, or as `assignments` says since.
+
+Source: JOBS "fault_tolerance", PROTOCOL 1 and 6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.assignments import CheckpointPolicy, job_key
+from schemas.job_settings import CheckpointSettings
+from schemas.plans import Plan
+from schemas.retired import submitted
+from services.kernel.logs.assigned import Assigned
+
+READ = {
+    "sweep": ("interval_ms",),
+    "synchronous": ("interval_ms",),
+    "individual": ("interval_ms",),
+    "whole-worker": ("interval_ms",),
+    "aligned": ("every_batches",),
+    "idle-minmax": ("min_interval_ms", "max_interval_ms", "merge_ms"),
+    "idle-roundrobin": ("min_interval_ms", "max_interval_ms"),
+}
+"""By policy, the settings that it reads."""
+
+
+def planned(plan: Plan) -> CheckpointPolicy:
+    """As the job file says, with defaults where it says nothing."""
+    written: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
+    every = {**CheckpointSettings().model_dump(), **written}
+    return CheckpointPolicy(
+        job=plan.job,
+        generation=plan.generation,
+        asked=submitted(plan.generation) or 0,
+        policy=every["policy"],
+        interval_ms=every["interval_ms"],
+        min_interval_ms=every["min_interval_ms"],
+        max_interval_ms=every["max_interval_ms"],
+        merge_ms=float(every["merge_ms"]),
+        every_batches=every["every_batches"],
+    )
+
+
+def in_force(plan: Plan, assigned: Assigned) -> CheckpointPolicy:
+    """As far as `assignments` was read."""
+    return assigned.policy(job_key(plan.job, plan.generation)) or planned(plan)

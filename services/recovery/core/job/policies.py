@@ -1,0 +1,27 @@
+"""Commands for another checkpoint policy that no controller has answered yet: schemes asked for behind them wait.
+
+Source: docs/decisions/0084. So a scheme is judged by the policy that was asked for before it.
+"""
+
+from __future__ import annotations
+
+
+class OpenPolicies:
+    """By job, `<job>@<generation>`: offsets of the commands in `jobs.submit`."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, list[int]] = {}
+
+    def ask(self, job: str, offset: int) -> None:
+        self._asked.setdefault(job, []).append(offset)
+
+    def forget(self, job: str) -> None:
+        """It has ended."""
+        self._asked.pop(job, None)
+
+    def before(self, job: str, offset: int, answered: int) -> bool:
+        """Whether one was asked for before this offset that is not answered. answered: the last one that is."""
+        if job not in self._asked:
+            return False
+        waiting = self._asked[job] = [one for one in self._asked[job] if one > answered]
+        return any(one < offset for one in waiting)

@@ -1,0 +1,130 @@
+"""The lines that commands print of a cluster, as `--json` prints them. Source: JOBS "Details that scripts rely on"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class JobLine(msgspec.Struct, frozen=True):
+    """A line of `holdfast list`. available: units that run. since_ms: in this state, time of day; 0: not known."""
+
+    job: str
+    generation: str
+    state: str
+    units: int
+    available: int
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    problems: tuple[dict[str, str], ...] = ()
+    since_ms: int = 0
+
+
+class CopyLine(msgspec.Struct, frozen=True):
+    """role: primary is the copy that commits."""
+
+    worker: str
+    role: str
+    flags: dict[str, Any]
+    batch: int
+    state: str
+    incarnation: str
+    error: str = ""
+
+
+class UnitLine(msgspec.Struct, frozen=True):
+    """A line of `holdfast units`. policy: the checkpoint policy that its copies follow; empty: Spark has its own."""
+
+    unit: str
+    tasks: tuple[str, ...]
+    scheme: str
+    epoch: int
+    copies: tuple[CopyLine, ...]
+    policy: str = ""
+
+
+class WorkerLine(msgspec.Struct, frozen=True):
+    """A line of `holdfast workers`. state: live, leaving, stuck, silent or exited; copies: how many of `units`
+    it holds.
+
+    host: of its supervisor. address: machine and directory that it runs in. turn: where its loop hangs, and for how
+    long; empty if it turns.
+    """
+
+    worker: str
+    pid: int
+    zone: str
+    state: str
+    slots: int
+    copies: int
+    units: tuple[str, ...]
+    incarnation: str
+    cpu_s: float
+    rss_bytes: int
+    host: str = ""
+    address: str = ""
+    turn: str = ""
+
+
+class PolicyLine(msgspec.Struct, frozen=True):
+    """When the units of a job capture. settings: those that the policy reads."""
+
+    policy: str
+    settings: dict[str, float]
+
+    def __str__(self) -> str:
+        return " ".join([self.policy, *(f"{name}={value}" for name, value in self.settings.items())])
+
+
+class UnitProgress(msgspec.Struct, frozen=True):
+    """A line of `holdfast status`. watermark: ISO 8601, null before the first, `end` after the last record.
+
+    Of a table's own unit `loaded`, once it is.
+    """
+
+    unit: str
+    worker: str
+    state: str
+    processed: int
+    acked: int
+    watermark: str | None
+    records: int
+    late: int
+    dead: int
+    lost: int
+    ended: bool
+    error: str = ""
+    late_dropped: dict[str, int] = {}
+
+
+class JobStatus(msgspec.Struct, frozen=True):
+    """What `holdfast status` prints; records, late, dead, lost are sums over the units.
+
+    late: rows that operators took as late, counted by each of them. late_dropped: records that are gone because they
+    were late, by source, each once; late_by_stream: the counts that this is the sum of (services/view/losses.py).
+    refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
+    count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
+    since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
+    could take one holds as many as it may. checkpoint: the policy in force; null: the job has no plan.
+    """
+
+    job: str
+    generation: str
+    state: str
+    available: int
+    error: str
+    warnings: tuple[str, ...]
+    problems: tuple[dict[str, str], ...]
+    records: int
+    late: int
+    dead: int
+    lost: int
+    units: tuple[UnitProgress, ...]
+    late_dropped: dict[str, int] = {}
+    late_by_stream: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    skipped: int = 0
+    since_ms: int = 0
+    unserved: tuple[str, ...] = ()
+    checkpoint: PolicyLine | None = None
