@@ -66,6 +66,9 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     moving: the worker to which the unit is being handed over; the copy there gets `commit` once it has caught up.
     moved: offset in `jobs.submit` of the last command `move` that was answered; -1: there was none.
     backing: the worker on which a new standby is made; the former one goes once the new one holds the unit's state.
+    line: how often the unit was rolled back, together with others of its job: the highest line of them is the job's.
+    back: the global checkpoint with which that line begins; every copy that finds its checkpoint log on an earlier line
+    begins there. rolled: the last command `rollback` that was answered, as in moved.
     deadly: the unit is in quarantine until its job ends: it has no copies, and gets none.
     """
 
@@ -79,6 +82,9 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     moved: Whole = -1
     deadly: Deadly | None = None
     backing: str = ""
+    line: Count = 0
+    back: Count = 0
+    rolled: Whole = -1
 
     @property
     def committer(self) -> Copy | None:
@@ -163,7 +169,8 @@ class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     asked: offset in `jobs.submit` of the job, for what its plan says, or of the command that the record answers. Valid
     iff that is above the last valid one's, so each command is answered once. refusal: why the command is refused; the
-    record then says again what was in force. The settings are those of schemas/job_settings.py, CheckpointSettings.
+    record then says again what was in force. since: the command that put it in force; at most asked. The settings are
+    those of schemas/job_settings.py, CheckpointSettings.
     """
 
     job: JobName
@@ -174,6 +181,7 @@ class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     min_interval_ms: Count
     max_interval_ms: Positive
     every_batches: Positive
+    since: Count
     merge_ms: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     refusal: str = ""
 
@@ -181,6 +189,33 @@ class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     def job_key(self) -> str:
         """`<job>@<generation>`, the first part of the key of each unit."""
         return job_key(self.job, self.generation)
+
+
+class GlobalCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every unit of one generation of a job has a valid marker for this batch: all of them can be gone back to.
+
+    since: of the checkpoint policy under which they were written. line: of the job, when the author looked at the
+    markers. Valid iff the two are those of the job where the record lies, and the batch is above the last valid one's
+    under that policy: what was complete under another one may be trimmed by now.
+    """
+
+    job: JobName
+    generation: Generation
+    batch: Positive
+    since: Count
+    line: Count = 0
+
+    @property
+    def job_key(self) -> str:
+        """`<job>@<generation>`, the first part of the key of each unit."""
+        return job_key(self.job, self.generation)
+
+
+class CheckpointStanding(msgspec.Struct, frozen=True):
+    """The newest global checkpoint of a job, and the offset of its record."""
+
+    offset: Count
+    checkpoint: GlobalCheckpoint
 
 
 class PolicyStanding(msgspec.Struct, frozen=True):
@@ -201,6 +236,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     goals: tuple[GoalStanding, ...] = ()
     retired: Retired = Retired()
     policies: tuple[PolicyStanding, ...] = ()
+    checkpoints: tuple[CheckpointStanding, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -218,6 +254,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     goals: tuple[Goal, ...] = ()
     retired: Retired | None = None
     policies: tuple[CheckpointPolicy, ...] = ()
+    checkpoints: tuple[GlobalCheckpoint, ...] = ()
 
 
 def job_key(job: str, generation: str) -> str:

@@ -1,4 +1,4 @@
-"""Records of a unit's checkpoint log: parts of a run, the marker that ends it, and trim anchors.
+"""Records of a unit's checkpoint log: parts of a run, the marker that ends it, trim anchors, and rollbacks.
 
 Source: PROTOCOL 6. Which runs count is decided by services/kernel/checkpoints.
 """
@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.cuts import CutsSnapshot
 from schemas.decided import Id
-from schemas.reading import Count, Micros, Strict
+from schemas.reading import Count, Micros, Strict, Whole
 
 Entry = tuple[bytes, bytes | None]
 """A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""
@@ -46,6 +46,9 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     position: the batch of the delivered position that was committed then, or a later one: no later reader finds less.
     raised: the last batch up to b in which the unit's code raised, as the cut log says (schemas/cuts.py, Raised).
     kept: bytes of frames up to b that a reader had not acknowledged then, by readers, of a job that bounds them.
+    line: how often the unit was rolled back before. aligned: every unit of the job captures after batch b, so that the
+    marker may be part of a global checkpoint. held: the newest complete one, as far as the author knew: what a restore
+    there needs is kept; -1: none was complete, 0: the start of the job is one; None: nothing is held.
     """
 
     id: Id
@@ -64,6 +67,9 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     position: Count = 0
     raised: Count = 0
     kept: dict[str, Count] = {}
+    line: Count = 0
+    aligned: bool = False
+    held: Whole | None = None
 
 
 KEYS = "keys"
@@ -73,15 +79,24 @@ KEYS = "keys"
 class Anchor(msgspec.Struct, frozen=True, tag="anchor", tag_field="type"):
     """Appended and read back before a trim: the log below `upto` is no longer needed.
 
-    id and b are those of the last valid marker below upto.
+    id and b are those of the last valid marker below upto. line: on which the log is there.
     """
 
     upto: Count
     id: Id | None
     b: Count
+    line: Count = 0
 
 
-CheckpointRecord = Part | Marker | Anchor
+class Rollback(msgspec.Struct, frozen=True, tag="rollback", tag_field="type"):
+    """The log continues behind the marker `id` of batch b, on line `line`: what other lines wrote since is void."""
+
+    line: Count
+    id: Id | None
+    b: Count
+
+
+CheckpointRecord = Part | Marker | Anchor | Rollback
 
 _decoder: Strict[CheckpointRecord] = Strict(msgspec.msgpack.Decoder(CheckpointRecord).decode)
 _encoder = msgspec.msgpack.Encoder()

@@ -8,12 +8,16 @@ from __future__ import annotations
 import msgspec
 
 from schemas.checkpoints import Position
-from schemas.reading import Count, Micros, Strict
+from schemas.reading import Count, Micros, Strict, Whole
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """processed: last batch done. acked: last batch under a valid marker; positions: that marker's input positions and,
-    of a unit with source tasks, where a restart reads the cut log on.
+    """processed: last batch done. acked: batch of the valid marker up to which the unit's inputs may be trimmed: the
+    newest one, or that of the newest global checkpoint where such are held; positions: that marker's input positions
+    and, of a unit with source tasks, where a restart reads the cut log on. marked: batch of the newest valid marker, if
+    that is another one. marks: batches above `acked` of valid markers that may be part of a global checkpoint, the
+    first MOST_MARKS; since: of the checkpoint policy under which they can be that; -1: of none. line: on which the unit
+    is; what was said on an earlier one counts no more.
 
     late, dead and lost count records since the start of the generation; records counts those cut.
     late_dropped: of the late ones those that are gone, and not in the dead-letter topic, each counted by one operator
@@ -39,7 +43,19 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: bool = False
     late_dropped: dict[str, int] = {}
     retained: Count = 0
+    line: Count = 0
+    marked: Count = 0
+    marks: tuple[Count, ...] = ()
+    since: Whole = -1
 
+    @property
+    def durable(self) -> int:
+        """The last batch under a valid marker."""
+        return max(self.acked, self.marked)
+
+
+MOST_MARKS = 64
+"""While a unit without a place keeps global checkpoints from being complete, the others remember no more."""
 
 _decoder = Strict(msgspec.json.Decoder(Progress).decode)
 

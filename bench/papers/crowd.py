@@ -7,6 +7,7 @@ a recovery replica and `holdfast units --costs` would say is read from the topic
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections import defaultdict
@@ -234,23 +235,11 @@ class Crowd:
 
 
 @contextmanager
-def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[Crowd]:
-    """A cluster of its own with one job on it: see `crowded`."""
-    with folder_of_its_own(say) as cluster:
-        begin(cluster, setting)
-        with crowded(cluster, setting, name) as made:
-            yield made
-
-
-def begin(cluster: BenchCluster, setting: Setting) -> None:
-    """Its workers have room for all units, and as many standbys."""
-    cluster.start(setting.workers, {"HOLDFAST_SLOTS": str(2 * len(setting.pieces))})
-
-
-@contextmanager
-def crowded(cluster: BenchCluster, setting: Setting, name: str) -> Iterator[Crowd]:
-    """A job, fed, all its units on the first worker, each with a standby; then each worker gets its share of a CPU."""
+def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[tuple[Crowd, Callable[[], bool]]]:
+    """A cluster of its own with the job on it, fed, all units on the first worker, each with a standby."""
     with ExitStack() as stack:
+        cluster = stack.enter_context(folder_of_its_own(say))
+        cluster.start(setting.workers, {"HOLDFAST_SLOTS": str(2 * len(setting.pieces))})
         topic = f"bench-{name}"
         topics = [f"{topic}-{number}" for number in range(len(setting.pieces))]
         cluster.create(*topics)
@@ -266,8 +255,8 @@ def crowded(cluster: BenchCluster, setting: Setting, name: str) -> Iterator[Crow
 
         made.gather(FIRST, settled)
         made.protect(settled)
-        with Quotas(cluster.workers, setting.share):
-            yield made
+        stack.enter_context(Quotas(cluster.workers, setting.share))
+        yield made, settled
 
 
 def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) -> Feeder:
@@ -281,3 +270,8 @@ def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) 
 
     homes = [Partition(topics[number], 0) for number in turns]
     return Feeder(cluster.users_appender("feeder"), homes, least * len(turns), record)
+
+
+def any_moment(chance: random.Random, made: Crowd, least_s: float, most_s: float) -> None:
+    """Between two checkpoints."""
+    made.watch(chance.uniform(least_s, most_s))

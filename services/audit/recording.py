@@ -117,8 +117,8 @@ def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
     for message in log.scan(Partition(own.progress, 0)):
         with suppress(msgspec.DecodeError):  # nobody has taken it for progress
             known = decode_progress(message.value() or b"")
-            if known.unit in found and known.acked <= newest:
-                found[known.unit] = max(found[known.unit], known.acked)
+            if known.unit in found and known.durable <= newest:
+                found[known.unit] = max(found[known.unit], known.durable)
     for name, partition in units.items():
         for message in log.scan(Partition(own.delivered, partition)):
             with suppress(msgspec.DecodeError):  # nor this for a position

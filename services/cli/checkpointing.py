@@ -1,4 +1,4 @@
-"""The command that changes when the units of a job capture."""
+"""Commands about the checkpoints of a job: when its units capture, and where they begin again."""
 
 from __future__ import annotations
 
@@ -64,3 +64,38 @@ def checkpoint(
         print_json({"job": line.job, "generation": line.generation, "checkpoint": done})
     else:
         say(f"job {line.job}: checkpoints by {done}")
+
+
+def rollback(
+    job: JobName,
+    unit: Annotated[str, typer.Argument(metavar="[UNIT]", help="One unit; default: all units of the job.")] = "",
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait.")] = 60.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Take units of a job back to its newest global checkpoint, from which they compute again.
+
+    There are global checkpoints under the policy `aligned`. What units compute again is the same: units that read it
+    drop it, and no sink delivers it twice. Returns once it is decided.
+    """
+    from services.cli.whereabouts import connected
+    from services.client.rolling_back import roll_back
+    from services.view.cluster import OVER
+    from services.view.reading import named_job, read_jobs
+
+    with connected(data_dir, kafka) as door, waiting(f"rolling back {unit or job} ...", quiet=as_json):
+        view = read_jobs(door)
+        line = named_job(view, job)
+        plan = view.plan(line.generation)
+        names = [] if plan is None else [one.name for one in plan.units]
+        if line.state in OVER:
+            raise CommandFailed(f"job {line.job} is {line.state}: it has no units")
+        if unit and unit not in names:
+            raise typer.BadParameter(f"job {job} has no unit '{unit}': one of {', '.join(names)}")
+        done = roll_back(door, line, unit, timeout)
+    if as_json:
+        print_json({"job": line.job, "generation": line.generation, "units": done})
+    else:
+        for one in done:
+            say(f"{one.unit} begins again behind batch {one.batch}, on line {one.line}")

@@ -112,6 +112,7 @@ def _assemble() -> None:
         jobs.resume,
         jobs.scheme,
         checkpointing.checkpoint,
+        checkpointing.rollback,
         jobs.move,
     ):
         app.command(rich_help_panel=JOBS)(command)

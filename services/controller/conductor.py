@@ -128,7 +128,7 @@ class Conductor:
 
     def progress_topics(self) -> dict[Partition, str]:
         """The progress topics that the core wants to be fed from, with their generation."""
-        return {Partition(self._names(plan).progress, 0): plan.generation for plan in self.core.draining}
+        return {Partition(self._names(plan).progress, 0): plan.generation for plan in self.core.watched}
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
@@ -327,6 +327,7 @@ class Conductor:
         action: do.AppendDecision
         | do.AppendGoal
         | do.AppendPolicy
+        | do.AppendCheckpoint
         | do.AppendRetired
         | do.AppendRoot
         | do.ForgetStatus
@@ -342,6 +343,9 @@ class Conductor:
                 self._appending.append(action, Partition(self.cluster.assignments, 0), record)
             case do.AppendPolicy(policy):
                 record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), policies=(policy,)))
+                self._appending.append(action, Partition(self.cluster.assignments, 0), record)
+            case do.AppendCheckpoint(one):
+                record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), checkpoints=(one,)))
                 self._appending.append(action, Partition(self.cluster.assignments, 0), record)
             case do.AppendRetired(retired):
                 record = assignments.encode(Assignment(self.core.name, self._time_ms(), (), retired=retired))

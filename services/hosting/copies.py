@@ -45,6 +45,7 @@ class Copies(Generic[C]):
     ) -> None:
         self._decisions, self._begin, self._skip = decisions, begin, skip
         self.here: dict[str, C] = {}
+        self._lines: dict[str, int] = {}
 
     def reconcile(self) -> None:
         """Makes the copies here those that the decisions name."""
@@ -67,6 +68,10 @@ class Copies(Generic[C]):
         return list(dict.fromkeys(split_unit_key(key)[1] for key in self.here))
 
     def _place(self, key: str, named: Named) -> None:
+        """A copy of a unit that was rolled back since begins again, with nothing that it held."""
+        if key in self.here and self._lines.get(key, 0) < named.line:
+            self.here.pop(key).unplace()
+        self._lines[key] = named.line
         if key not in self.here:
             copy = self._begin(named.plan, named.unit)
             if copy is None:

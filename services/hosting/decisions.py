@@ -33,6 +33,7 @@ class Named:
     unit: str
     epoch: int
     flags: Flags
+    line: int
 
 
 class Decisions:
@@ -66,7 +67,7 @@ class Decisions:
                 else:
                     self.decided = message.offset()
                     record = assignments.decode(message.value() or b"")
-                    changed |= bool(self.assigned.read(record) or record.policies)
+                    changed |= bool(self.assigned.read(record) or record.policies or record.checkpoints)
             except msgspec.DecodeError as error:
                 self._refuse(chunk.partition, message.offset(), error)
         return changed
@@ -94,5 +95,5 @@ class Decisions:
             if plan is None or plan.job != job or self._admitted.ended(generation) is not None:
                 continue
             flags = next(copy.flags for copy in change.copies if (copy.worker, copy.incarnation) == mine)
-            found[key] = Named(plan, unit, change.epoch, flags)
+            found[key] = Named(plan, unit, change.epoch, flags, change.line)
         return found

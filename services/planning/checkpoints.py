@@ -12,7 +12,7 @@ from schemas.job_settings import CheckpointSettings
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
 from services.kernel.errors import JobRejected
-from services.kernel.logs.policies import READ
+from services.kernel.logs.policies import ALIGNED, READ
 from services.kernel.protection.fitting import unfit
 from services.planning.loading import interpret
 from services.planning.spark_inputs import operators as spark_operators
@@ -52,10 +52,16 @@ def _problems(spec: JobSpec, schemes: Mapping[str, str]) -> Iterator[Problem]:
     if "max_interval_ms" in READ[asked.policy] and asked.max_interval_ms < asked.min_interval_ms:
         message = f"{asked.max_interval_ms} is less than min_interval_ms, {asked.min_interval_ms}: both cannot be kept"
         yield Problem(f"{_AT}.max_interval_ms", message, "raise it, or lower min_interval_ms")
-    if asked.policy == "aligned":
+    if asked.policy == ALIGNED:
         for name in spark_operators(spec):
             message = f"aligned does not work with operators.{name}: Spark checkpoints by its own micro-batches"
             yield Problem(f"{_AT}.policy", message, "take sweep, or take the operator out of the job")
+    if asked.policy == ALIGNED and spec.retain_bytes is not None:
+        message = (
+            f"{ALIGNED} keeps what is sent until a global checkpoint is complete, and no batch begins while "
+            "retain_bytes is kept: none might ever be complete"
+        )
+        yield Problem(f"{_AT}.policy", message, "take another policy, or leave retain_bytes out")
     for where, scheme in schemes.items():
         if message := unfit(asked.policy, scheme, where):
             yield Problem(f"{_AT}.policy", message, "take sweep or idle-roundrobin, or a passive scheme or hybrid")

@@ -37,6 +37,7 @@ from services.recovery.core.observed import (
     Event,
     MoveAsked,
     PolicyAsked,
+    RollbackAsked,
     SchemeAsked,
     Withdrawn,
 )
@@ -248,6 +249,8 @@ class Replica:
             self._observe(SchemeAsked(key, command.scheme, offset))
         elif command.command == "checkpoint":
             self._observe(PolicyAsked(job_key_of(key), offset))
+        elif command.command == "rollback":
+            self._observe(RollbackAsked(job_key_of(key), key if command.unit else "", offset))
         elif command.command == "move":
             self._observe(MoveAsked(key, command.worker, offset))
 

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from schemas import assignments, heartbeats, plans
 from schemas import progress as progresses
-from schemas.assignments import Change, CheckpointPolicy, unit_key
+from schemas.assignments import Change, CheckpointPolicy, job_key, unit_key
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
 from schemas.plans import Counts, Plan, Status, UnitPlan
@@ -25,7 +25,7 @@ from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.counting import behind, counted, summed
-from services.kernel.logs.policies import READ, in_force
+from services.kernel.logs.policies import ALIGNED, READ, in_force
 from services.kernel.plans.layout import task_name
 from services.view.costs import CostsView, JobCosts
 from services.view.lines import CopyLine, JobLine, JobStatus, PolicyLine, UnitLine, UnitProgress, WorkerLine
@@ -196,7 +196,7 @@ class ClusterView:
             skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
             **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
             late_by_stream=counts.late_dropped,
-            checkpoint=None if plan is None else policy_line(self.policy(plan)),
+            checkpoint=None if plan is None else policy_line(self.policy(plan), self.complete(plan)),
         )
 
     def _unserved(self, plan: Plan, now_ms: int) -> tuple[str, ...]:
@@ -263,6 +263,15 @@ class ClusterView:
     def policy(self, plan: Plan) -> CheckpointPolicy:
         """When the units of a job capture."""
         return in_force(plan, self._assigned)
+
+    def complete(self, plan: Plan) -> int:
+        """The newest global checkpoint: services/kernel/logs/assigned.py."""
+        return self._assigned.complete(job_key(plan.job, plan.generation))
+
+    def ended(self, key: str) -> bool:
+        """A copy of the unit says so."""
+        copies = (copy for worker in self._workers.values() for copy in worker.beat.copies)
+        return any(copy.unit == key and copy.state == "ended" for copy in copies)
 
     def change(self, key: str) -> Change | None:
         """The last valid change of a unit."""
@@ -348,9 +357,10 @@ def _sink_topics(plan: Plan) -> set[str]:
     return {one.params["topic"] for one in plan.operators if one.kind == "sink"}
 
 
-def policy_line(policy: CheckpointPolicy) -> PolicyLine:
+def policy_line(policy: CheckpointPolicy, complete: int = -1) -> PolicyLine:
     """For people."""
-    return PolicyLine(policy.policy, {name: getattr(policy, name) for name in READ.get(policy.policy, ())})
+    settings = {name: getattr(policy, name) for name in READ.get(policy.policy, ())}
+    return PolicyLine(policy.policy, settings, complete if policy.policy == ALIGNED and complete >= 0 else None)
 
 
 def _number(generation: str) -> int:

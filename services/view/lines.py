@@ -68,13 +68,17 @@ class WorkerLine(msgspec.Struct, frozen=True):
 
 
 class PolicyLine(msgspec.Struct, frozen=True):
-    """When the units of a job capture. settings: those that the policy reads."""
+    """When the units of a job capture. settings: those that the policy reads. complete: batch of the newest global
+    checkpoint, if there are such.
+    """
 
     policy: str
     settings: dict[str, float]
+    complete: int | None = None
 
     def __str__(self) -> str:
-        return " ".join([self.policy, *(f"{name}={value}" for name, value in self.settings.items())])
+        newest = [] if self.complete is None else [f"complete={self.complete}"]
+        return " ".join([self.policy, *(f"{name}={value}" for name, value in self.settings.items()), *newest])
 
 
 class UnitProgress(msgspec.Struct, frozen=True):

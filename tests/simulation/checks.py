@@ -39,6 +39,7 @@ from services.worker.unit import outputs
 from tests.simulation import bounded, commits, health, raises, renewals, roots, standbys
 from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
+from tests.simulation.global_checkpoints import GlobalCheckpoints, trimmed_too_far
 from tests.simulation.images import State, named
 from tests.simulation.jobs import NAME, event_time_us
 from tests.simulation.names import TOPICS, profile_of
@@ -566,6 +567,7 @@ class _CheckpointCheck:
             for name, layout in unit_layouts(generation.plan, generation.topics).items()
         }
         self.states: dict[tuple[str, int], State] = {}
+        self.globals = GlobalCheckpoints(generation.plan)
         self._cuts = of_plan(generation.plan)
         self._snapshots: dict[int, CutsSnapshot] = {}
 
@@ -579,6 +581,9 @@ class _CheckpointCheck:
             yield from self._trim(trim)
         for one in written[done:]:
             yield from self._record(one)
+        if self._generation.ended == "drained":
+            folds = ((self._generation.unit_of(at), fold) for at, fold in self._generation.folds.items())
+            yield from self.globals.left_behind({unit: fold.line for unit, fold in folds})
 
     def _record(self, one: Written) -> Iterator[str]:
         if one.partition.topic.startswith(f"{self._generation.topics.root}.data."):
@@ -586,6 +591,8 @@ class _CheckpointCheck:
             self._arrivals[one.partition, header.writer].add(header)
         if one.partition.topic == self._generation.topics.cuts:
             self._cut(one)
+        if one.partition.topic == TOPICS.assignments:
+            yield from self.globals.decide(one.value)
         if one.partition not in self._records:
             return
         try:
@@ -593,9 +600,18 @@ class _CheckpointCheck:
         except msgspec.DecodeError:
             return
         self._records[one.partition].append((one.offset, record))
-        run = self._generation.folds[one.partition].read(one.offset, record)
+        fold = self._generation.folds[one.partition]
+        line = fold.line
+        run = fold.read(one.offset, record)
         if run is not None:
             yield from self._valid(one.partition, run)
+        elif fold.line != line:
+            self._rolled_back(one.partition, fold)
+
+    def _rolled_back(self, partition: Partition, fold: CheckpointLog) -> None:
+        unit = self._generation.unit_of(partition)
+        self._images[partition] = self.globals.roll_back(unit, fold.last_b, fold.line)
+        self._acked = {key: offset for key, offset in self._acked.items() if key[0] != unit}
 
     def _cut(self, one: Written) -> None:
         """Notes the valid snapshots of the cut log by where they stand."""
@@ -610,7 +626,10 @@ class _CheckpointCheck:
         for part in run.parts:
             self._images[partition].apply(checkpoints.unpack(part.entries))
         unit = self._generation.unit_of(partition)
-        self.states[unit, run.marker.b] = named(self._images[partition], run.marker.tables)
+        state = named(self._images[partition], run.marker.tables)
+        if self.states.setdefault((unit, run.marker.b), state) != state:
+            yield f"again: {unit} has gone back, and has another state at batch {run.marker.b} than before"
+        self.globals.mark(unit, run.marker, self._images[partition])
         for target, writer in self._outputs[unit]:
             if self._arrivals[target, writer].upto < run.marker.b:
                 yield f"marker: {unit} marks batch {run.marker.b}, of which not all frames are on {target}"
@@ -636,6 +655,8 @@ class _CheckpointCheck:
                 needed = _needed(self._generation.fold(unit).last, trim.partition)
                 if trim.upto > needed:
                     yield f"trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} needs {needed}"
+                back = _needed(self.globals.needed(unit), trim.partition)
+                yield from trimmed_too_far(self.globals, unit, trim, back)
 
     def _cut_trim(self, trim: Trimmed) -> Iterator[str]:
         """The log begins with a state that a valid snapshot says, and no unit restarts before it."""
@@ -647,6 +668,10 @@ class _CheckpointCheck:
             needed = 0 if last is None or last.cuts is None else last.cuts.upto
             if (tasks or unit in raising) and trim.upto > needed:
                 yield f"cut trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} restarts at {needed}"
+            if tasks or unit in raising:
+                back = self.globals.needed(unit)
+                at = 0 if back is None or back.cuts is None else back.cuts.upto
+                yield from trimmed_too_far(self.globals, unit, trim, at)
 
     def _commit_trim(self, trim: Trimmed, operator: str) -> Iterator[str]:
         """The commit log begins with a commit that a snapshot of the cut log names, and that no cut still needs."""
@@ -678,6 +703,7 @@ class _CheckpointCheck:
             yield f"restore: {trim.partition} trimmed to {trim.upto} restores another image"
         if folded.last_id != self._generation.folds[trim.partition].last_id:
             yield f"restore: {trim.partition} trimmed to {trim.upto} ends at another marker"
+        yield from self.globals.restored(self._generation.unit_of(trim.partition), trim.partition, left)
 
 
 def _every_partition_is_read(cluster: Cluster, generation: Generation, log: CutLog) -> Iterator[str]:

@@ -254,6 +254,12 @@ def _policy_again(cluster: Cluster, fault: Fault) -> None:
         cluster.broker.put(old[-1 - fault.count].partition, old[-1 - fault.count].value, None, None)
 
 
+def _rollback(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit, or nothing for all of them."""
+    for _ in range(fault.count):
+        cluster.submit({"command": "rollback", "job": NAME, "unit": fault.detail})
+
+
 def _move(cluster: Cluster, fault: Fault) -> None:
     """detail: a unit and a worker."""
     unit, worker = fault.detail.split(" ")
@@ -425,6 +431,7 @@ def _stranger(cluster: Cluster, fault: Fault) -> None:
 KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "policy": _policy,
     "policy-again": _policy_again,
+    "rollback": _rollback,
     "crash": _crash,
     "crash-at": _crash_at,
     "strike": _strike,
@@ -577,6 +584,7 @@ def _aimed(
         ),
         (0, "mind-changed", lambda kind: of(kind, (), random.randint(30, 300), _draw_minds(random, roles))),
         (0, "policy-again", lambda kind: of(kind, (), 0, "", random.randint(1, 3))),
+        (0, "rollback", lambda kind: of(kind, (), 0, random.choice((*roles.units, "", "")), random.choice((1, 1, 2)))),
         (0, "policy", lambda kind: of(kind, (), 0, _draw_policy(random), random.choice((1, 1, 2)))),
         (0, "move", lambda kind: of(kind, (), 0, _draw_move(random, roles), random.choice((1, 1, 2)))),
         (

@@ -81,6 +81,11 @@ from tests.simulation.cut_mutants import (
     read_on_after_a_gap,
     rows_trimmed_too_far,
 )
+from tests.simulation.global_mutants import (
+    acked_one_too_far,
+    newest_marker_restored,
+    runs_of_the_newest_marker_kept,
+)
 from tests.simulation.names import kind_of
 from tests.simulation.policy_mutants import (
     aligned_elsewhere,
@@ -1090,6 +1095,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(merged_across_backups, "merged", 0, "merged"),
     Mutant(minimum_interval_ignored, "interval", 3, "idle-captures", run_ms=1_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 0, "whole-worker", run_ms=3_500),
+    Mutant(acked_one_too_far, "global trim", 0, "rollbacks", run_ms=2_500),
+    Mutant(runs_of_the_newest_marker_kept, "global restore", 1, "rollbacks", run_ms=2_500),
+    Mutant(newest_marker_restored, "rollback", 2, "rollbacks", run_ms=2_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
     Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),

@@ -189,6 +189,15 @@ PROFILES: Mapping[str, Profile] = {
         policies=("sweep", *_POLICIES),
         controllers=2,
     ),
+    "rollbacks": Profile(
+        {"rollback": 30, "policy": 3, "stale": 4, "strike": 4, "lag": 4, "crash": 0.5},
+        ("totals", "windows", "join"),
+        strikes=("checkpoints dies", "checkpoints stalls", "checkpoints again", "assignments dies", "data dies"),
+        lags=("assignments in", "checkpoints in", "checkpoints out", "progress in", "data out"),
+        policies=("aligned",),
+        controllers=2,
+        trims=True,
+    ),
     "aligned": Profile({"lag": 4}, ("totals", "windows"), policies=("aligned",)),
     "idle-captures": Profile(
         {"lag": 2},

@@ -106,6 +106,7 @@ class MemoryCluster:
         self._append(Partition(self.cluster.plans, 0), plans.encode(self.plan))
         self.workers: dict[str, Worker] = {}
         self._epochs: dict[str, int] = {}
+        self._lines: dict[str, tuple[int, int]] = {}
         self._controls = 0
 
     # -- what a user does ---------------------------------------------------------------------------------------------
@@ -211,10 +212,15 @@ class MemoryCluster:
             self._epochs[unit] = self._epochs.get(unit, 0) + 1
             flagged = [(one, PRIMARY) if isinstance(one, Worker) else one for one in workers]
             copies = tuple(Copy(w.identity.worker, w.identity.incarnation, flags) for w, flags in flagged)
-            changes.append(Change(key, self._epochs[unit], copies, reason="test"))
+            line, back = self._lines.get(unit, (0, 0))
+            changes.append(Change(key, self._epochs[unit], copies, reason="test", line=line, back=back))
             assert changes[-1].well_formed, changes[-1]
         record = Assignment("test", self.now_ms, tuple(changes))
         self._append(Partition(self.cluster.assignments, 0), assignments.encode(record))
+
+    def begin_line(self, units: Iterable[str], line: int, back: int) -> None:
+        """From their next placement on these units are on this line, which begins at that global checkpoint."""
+        self._lines.update(dict.fromkeys(units, (line, back)))
 
     @property
     def units(self) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas import events
-from schemas.assignments import CheckpointPolicy, Goal
+from schemas.assignments import CheckpointPolicy, GlobalCheckpoint, Goal
 from schemas.decided import Id
 from schemas.plans import Decision, Plan, Retirement, Snapshot, Status
 from schemas.retired import Retired
@@ -48,6 +48,13 @@ class AppendPolicy:
     """Answer on `assignments` a command that changes the checkpoint policy of a job."""
 
     policy: CheckpointPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class AppendCheckpoint:
+    """State on `assignments` that a global checkpoint is complete."""
+
+    checkpoint: GlobalCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +146,9 @@ class PublishEvent:
 
 
 Action = (
-    Draft | AppendDecision | CreateTopics | AppendGoal | AppendPolicy | AppendRetired | AppendControl | FenceIds
-    | FindRecords | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot | TrimLogs | ForgetStatus
+    Draft | AppendDecision | CreateTopics | AppendGoal | AppendPolicy | AppendCheckpoint | AppendRetired | AppendControl
+    | FenceIds | FindRecords | DeleteTopics | DeleteKept | PublishStatus | PublishEvent | AppendRoot | TrimLogs
+    | ForgetStatus
 )  # fmt: skip
 
 
@@ -155,6 +163,8 @@ def generation_of(action: Action) -> str | None:
             return action.goal.generation
         case AppendPolicy():
             return action.policy.generation
+        case AppendCheckpoint():
+            return action.checkpoint.generation
         case CreateTopics() | AppendControl() | FenceIds() | FindRecords() | DeleteTopics():
             return action.plan.generation
         case PublishStatus():

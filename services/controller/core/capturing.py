@@ -44,7 +44,7 @@ def answer(
         asked = changed(plan.spec, command.policy, settings, under)
     except JobRejected as rejected:
         return replace(now, asked=offset, refusal="; ".join(map(str, rejected.problems)))
-    return replace(now, asked=offset, refusal="", **asked.model_dump())
+    return replace(now, asked=offset, since=offset, refusal="", **asked.model_dump())
 
 
 def schemes(job: Job, plan: Plan, standings: Standings, offset: int) -> dict[str, str]:

@@ -46,8 +46,10 @@ def apply(asked: Asked, job: Job) -> str:
         if not problem:
             job.schemes[asked.command.unit] = asked.offset, asked.command.scheme
         return problem
-    if kind == "move":
+    if kind == "move" or (kind == "rollback" and asked.command.unit):
         return _unit_unknown(asked.command, job)
+    if kind == "rollback":
+        return ""
     if kind == "checkpoint":
         job.policies[asked.offset] = asked.command
     elif kind == "cancel":

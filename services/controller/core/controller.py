@@ -13,9 +13,10 @@ from schemas.commands import Command
 from schemas.events import Event as Happened
 from schemas.plans import Decision, Plan, Rejection, Retirement
 from schemas.topics import generation
-from services.controller.core import capturing, commanding, reports, status, steps
+from services.controller.core import capturing, commanding, completing, reports, status, steps
 from services.controller.core.actions import (
     Action,
+    AppendCheckpoint,
     AppendControl,
     AppendGoal,
     AppendPolicy,
@@ -94,9 +95,13 @@ class Controller:
         return actions
 
     @property
-    def draining(self) -> list[Plan]:
+    def watched(self) -> list[Plan]:
         """Jobs whose progress the core wants to read."""
-        return [job.plan for job in self.jobs.values() if job.life.phase is Phase.DRAINING and job.plan is not None]
+        wanted = (job for job in self.jobs.values() if self._watches(job))
+        return [job.plan for job in wanted if job.plan is not None]
+
+    def _watches(self, job: Job) -> bool:
+        return job.life.phase is Phase.DRAINING or completing.wanted(job, self.goals.standings)
 
     @property
     def story(self) -> list[str]:
@@ -182,8 +187,10 @@ class Controller:
                 self._actions.append(ForgetStatus(job.label))
 
     def _progressed(self, event: ProgressRead) -> bool:
-        """Only ends matter: a job that drains publishes its progress many times a second."""
+        """Only ends matter at once: a job publishes its progress many times a second."""
         job, unit = self.jobs.get(event.generation), event.progress.unit
+        if job is not None and unit in job.units.values():
+            completing.read(job, event.progress)
         if job is None or not event.progress.ended or unit in job.ran_out:
             return False
         job.ran_out.add(unit)
@@ -306,6 +313,7 @@ class Controller:
         if job.life.phase in PLACED:
             self._control(job)
             self._answer(job)
+            self._complete(job, now_ms)
             self._find_records(job)
             self._drain_again(job, now_ms)
             self._state(job, RUN)
@@ -331,6 +339,12 @@ class Controller:
         policy = capturing.due(job, self.goals.standings)
         if policy is not None:
             self._actions.append(AppendPolicy(policy))
+
+    def _complete(self, job: Job, now_ms: int) -> None:
+        """States which global checkpoint is complete."""
+        checkpoint = completing.due(job, self.goals.standings, now_ms)
+        if checkpoint is not None:
+            self._actions.append(AppendCheckpoint(checkpoint))
 
     def _answered(self, record: Assignment, now_ms: int) -> None:
         """Publishes our answers that count."""

@@ -9,6 +9,7 @@ from schemas.assignments import unit_key
 from schemas.commands import Command
 from schemas.decided import Id
 from schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
+from schemas.progress import Progress
 from services.controller.core.actions import Action
 from services.controller.core.life import OVER, UNDECIDED, Life
 
@@ -39,7 +40,7 @@ class Job:
     records, once no copy is left. records: of the batch of each unit in quarantine, None until it is known. schemes:
     the last one that a command asked for, by unit, and the offset of the command. policies: commands for another
     checkpoint policy that may not be answered yet, by offset. policy_asked: the last one to which an answer was
-    proposed.
+    proposed. progress: the newest that each unit has published; complete_ms: when a global checkpoint was stated last.
     """
 
     generation: str
@@ -59,6 +60,8 @@ class Job:
     policies: dict[int, Command] = field(default_factory=dict)
     # What is under way.
     policy_asked: int = -1
+    progress: dict[str, Progress] = field(default_factory=dict)
+    complete_ms: int = 0
     control_asked: int = -1
     control_done: int = -1
     drained_ms: int = 0

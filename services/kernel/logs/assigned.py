@@ -1,55 +1,89 @@
-"""Which copies each unit has, and which checkpoint policy each job, as every reader of `assignments` folds it.
+"""Which copies each unit has, which checkpoint policy and global checkpoint each job, as `assignments` is folded.
 
 Source: PROTOCOL 8: a change is valid iff its epoch is the unit's last + 1 and it is well formed, so that whatever
 anybody appends, `commit` is on at exactly one copy of every placed unit. Of a retired generation none is valid: its
 units are forgotten, and without that rule an old placement would count as a first one (PROTOCOL 1). A policy is valid
-iff its command comes after that of the last one.
+iff its command comes after that of the last one. A change that rolls a unit back is valid iff it names the newest
+global checkpoint of its job, and a line that is new to the unit: the one that other units of the job have just begun,
+or the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from schemas.assignments import Assignment, Change, CheckpointPolicy, generation_of
-from schemas.retired import Retired
+from schemas.assignments import Assignment, Change, CheckpointPolicy, GlobalCheckpoint, generation_of, job_key_of
+from schemas.retired import Retired, submitted
 
 
 class Assigned:
-    """The last valid change of each unit and policy of each job. units, retired, policies: with which it begins."""
+    """The last valid change of each unit; policy and global checkpoint of each job. Arguments: with which it begins."""
 
     def __init__(
         self,
         units: Iterable[Change] = (),
         retired: Retired = Retired(),  # noqa: B008
         policies: Iterable[CheckpointPolicy] = (),
+        checkpoints: Iterable[GlobalCheckpoint] = (),
     ) -> None:
         self._units = {change.unit: change for change in units}
         self._policies = {policy.job_key: policy for policy in policies}
+        self._checkpoints = {one.job_key: one for one in checkpoints}
+        self._lines: dict[str, int] = {}
+        for change in self._units.values():
+            self._begin_line(change)
         self.retired = retired
 
     def become(self, other: Assigned) -> None:
         """Takes the state of another fold, for those who hold this one."""
         self._units, self.retired, self._policies = other.units(), other.retired, dict(other._policies)
+        self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
 
     def read(self, record: Assignment) -> list[Change]:
         """Takes one record; returns the changes in it that are valid."""
         valid = []
         for change in record.changes:
             follows = change.epoch == self.epoch(change.unit) + 1 and change.well_formed
-            if follows and not self.retired.has(generation_of(change.unit)):
+            if follows and self._line_fits(change) and not self.retired.has(generation_of(change.unit)):
                 self._units[change.unit] = change
+                self._begin_line(change)
                 valid.append(change)
         for policy in record.policies:
             self._read_policy(policy)
+        for checkpoint in record.checkpoints:
+            self._read_checkpoint(checkpoint)
         if record.retired is not None:
             self._retire(record.retired)
         return valid
 
+    def _line_fits(self, change: Change) -> bool:
+        last = self._units.get(change.unit)
+        line, back = (0, 0) if last is None else (last.line, last.back)
+        if change.line == line:
+            return change.back == back
+        job = job_key_of(change.unit)
+        newest = self._lines.get(job, 0)
+        return line < change.line and change.line in (newest, newest + 1) and change.back == self.complete(job)
+
+    def _begin_line(self, change: Change) -> None:
+        job = job_key_of(change.unit)
+        self._lines[job] = max(change.line, self._lines.get(job, 0))
+
     def _read_policy(self, policy: CheckpointPolicy) -> None:
         last = self._policies.get(policy.job_key)
-        after = int(policy.generation.partition("-")[0]) if last is None else last.asked
-        if policy.asked > after and not self.retired.has(policy.generation):
+        asked, since = (_submitted(policy.generation),) * 2 if last is None else (last.asked, last.since)
+        if policy.asked > asked and not self.retired.has(policy.generation):
             self._policies[policy.job_key] = policy
+            if policy.since != since:
+                self._checkpoints.pop(policy.job_key, None)
+
+    def _read_checkpoint(self, one: GlobalCheckpoint) -> None:
+        policy, last = self._policies.get(one.job_key), self._checkpoints.get(one.job_key)
+        since = _submitted(one.generation) if policy is None else policy.since
+        now = (one.since, one.line) == (since, self.line(one.job_key))
+        if now and one.batch > (0 if last is None else last.batch) and not self.retired.has(one.generation):
+            self._checkpoints[one.job_key] = one
 
     def _retire(self, retired: Retired) -> None:
         held = {generation_of(unit) for unit, change in self._units.items() if change.copies}
@@ -57,8 +91,10 @@ class Assigned:
         gone = [unit for unit in self._units if self.retired.has(generation_of(unit))]
         for unit in gone:
             del self._units[unit]
-        for job in [job for job in self._policies if self.retired.has(generation_of(job))]:
-            del self._policies[job]
+        by_job: tuple[dict[str, Any], ...] = (self._policies, self._checkpoints, self._lines)
+        for known in by_job:
+            for job in [job for job in known if self.retired.has(generation_of(job))]:
+                del known[job]
 
     def epoch(self, unit: str) -> int:
         """The unit's last epoch, 0 before the first."""
@@ -72,6 +108,21 @@ class Assigned:
         """Of `<job>@<generation>`; None: what its plan says."""
         return self._policies.get(job_key)
 
+    def checkpoint(self, job_key: str) -> GlobalCheckpoint | None:
+        """The newest global checkpoint of `<job>@<generation>` under its present policy."""
+        return self._checkpoints.get(job_key)
+
+    def complete(self, job_key: str) -> int:
+        """Its batch; 0: none was decided, and the start of the job is as good if `aligned` is what its plan says;
+        -1: none was since the policy changed.
+        """
+        one = self._checkpoints.get(job_key)
+        return one.batch if one is not None else -1 if job_key in self._policies else 0
+
+    def line(self, job_key: str) -> int:
+        """The highest line of the job's units."""
+        return self._lines.get(job_key, 0)
+
     def units(self) -> dict[str, Change]:
         return dict(self._units)
 
@@ -82,3 +133,8 @@ class Assigned:
             for unit, change in self._units.items()
             if any(copy.worker == worker and copy.incarnation == incarnation for copy in change.copies)
         }
+
+
+def _submitted(generation: str) -> int:
+    """Offset of the job in `jobs.submit`."""
+    return submitted(generation) or 0

@@ -24,7 +24,7 @@ def furthest(records: Iterable[Progress]) -> dict[str, Progress]:
 
 def behind(record: Progress, known: Progress) -> bool:
     """A copy that lags says what another one has said before."""
-    return (record.processed, record.acked) < (known.processed, known.acked)
+    return (record.line, record.processed, record.durable) < (known.line, known.processed, known.durable)
 
 
 def summed(units: Iterable[Progress]) -> Counts:

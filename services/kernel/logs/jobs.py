@@ -6,7 +6,7 @@ are, with their offsets and timestamps: whoever begins with one is fed them, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -180,8 +180,8 @@ class Submissions:
         """The commands below `upto` that still concern a job which runs; every job below is decided.
 
         Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
-        drain, the last pause or resume before that, the last command for each scheme, and the last move, of a unit, and
-        the last for each checkpoint policy.
+        drain, the last pause or resume before that, the last command for each scheme, the last move and rollback, of a
+        unit, and the last for each checkpoint policy.
         """
         slots: dict[tuple[str, ...], Kept] = {}
         for kept, command in self._commands:
@@ -194,9 +194,7 @@ class Submissions:
             elif command.command in ("pause", "resume"):
                 if (g, "drain") not in slots:
                     slots[slot] = kept
-            elif command.command == "checkpoint" or (
-                command.unit in known[g].units and (command.command == "move" or command.scheme in SCHEME_NAMES)
-            ):
+            elif _counts(command, known[g].units):
                 slots[slot] = kept
         return tuple(sorted(slots.values(), key=attrgetter("offset")))
 
@@ -260,6 +258,16 @@ def _concerned(offset: int, command: Command, known: Mapping[str, Known]) -> str
     return None if g is None or known[g].over else g
 
 
+def _counts(command: Command, units: Collection[str]) -> bool:
+    """Whether a command that changes how a job runs can be answered with more than a refusal."""
+    match command.command:
+        case "checkpoint":
+            return True
+        case "rollback":
+            return not command.unit or command.unit in units
+    return command.unit in units and (command.command == "move" or command.scheme in SCHEME_NAMES)
+
+
 def _slot(command: Command) -> tuple[str, ...]:
     match command.command:
         case "cancel" | "drain":
@@ -270,7 +278,7 @@ def _slot(command: Command) -> tuple[str, ...]:
             return ("checkpoint", command.policy if command.policy in POLICY_NAMES else "")
         case "scheme":
             return ("scheme", command.unit, command.scheme)
-    return ("move", command.unit)
+    return (command.command, command.unit)
 
 
 def _names_a_command(value: bytes) -> bool:

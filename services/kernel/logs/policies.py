@@ -13,26 +13,30 @@ from schemas.plans import Plan
 from schemas.retired import submitted
 from services.kernel.logs.assigned import Assigned
 
+ALIGNED = "aligned"
+"""The policy under which there are global checkpoints."""
 READ = {
     "sweep": ("interval_ms",),
     "synchronous": ("interval_ms",),
     "individual": ("interval_ms",),
     "whole-worker": ("interval_ms",),
-    "aligned": ("every_batches",),
+    ALIGNED: ("every_batches",),
     "idle-minmax": ("min_interval_ms", "max_interval_ms", "merge_ms"),
     "idle-roundrobin": ("min_interval_ms", "max_interval_ms"),
 }
 """By policy, the settings that it reads."""
+_DEFAULTS = CheckpointSettings().model_dump()
 
 
 def planned(plan: Plan) -> CheckpointPolicy:
     """As the job file says, with defaults where it says nothing."""
     written: dict[str, Any] = (plan.spec.get("fault_tolerance") or {}).get("checkpoint") or {}
-    every = {**CheckpointSettings().model_dump(), **written}
+    every = {**_DEFAULTS, **written}
     return CheckpointPolicy(
         job=plan.job,
         generation=plan.generation,
         asked=submitted(plan.generation) or 0,
+        since=submitted(plan.generation) or 0,
         policy=every["policy"],
         interval_ms=every["interval_ms"],
         min_interval_ms=every["min_interval_ms"],

@@ -13,6 +13,7 @@ from schemas.assignments import (
     Assignment,
     Change,
     CheckpointPolicy,
+    CheckpointStanding,
     Goal,
     GoalStanding,
     PolicyStanding,
@@ -27,14 +28,14 @@ from services.kernel.logs.past import Past
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
 
-State = Standing | GoalStanding | PolicyStanding | Retired
+State = Standing | GoalStanding | PolicyStanding | CheckpointStanding | Retired
 _RETIRED = ""
 """The key, beside those of units and jobs, of what is retired."""
 
 
 @dataclass(slots=True)
 class Standings:
-    """The last valid change of each unit, the goal and the checkpoint policy of each job, and their offsets.
+    """The last valid change of each unit, the goal, policy and global checkpoint of each job, and their offsets.
 
     next: the first offset that is not folded. since: the fold began there, with a snapshot; below it nothing is known.
     snapshotted: `upto` of the newest snapshot that agrees.
@@ -50,10 +51,12 @@ class Standings:
     def of(cls, snapshot: Snapshot) -> Standings:
         """The state in a snapshot."""
         policies = (one.policy for one in snapshot.policies)
-        assigned = Assigned((one.change for one in snapshot.units), snapshot.retired, policies)
+        checkpoints = (one.checkpoint for one in snapshot.checkpoints)
+        assigned = Assigned((one.change for one in snapshot.units), snapshot.retired, policies, checkpoints)
         states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
         states |= {one.goal.job_key: one for one in snapshot.goals}
         states |= {_policy_key(one.policy.job_key): one for one in snapshot.policies}
+        states |= {_checkpoint_key(one.checkpoint.job_key): one for one in snapshot.checkpoints}
         past = Past({**states, _RETIRED: snapshot.retired}, snapshot.upto)
         return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
 
@@ -73,9 +76,20 @@ class Standings:
         for policy in record.policies:
             if self.assigned.policy(policy.job_key) is policy:
                 self._past.put(offset, _policy_key(policy.job_key), PolicyStanding(offset, policy))
+        self._note_checkpoints(offset, record)
         if record.retired is not None:
             self._forget(offset)
         return valid
+
+    def _note_checkpoints(self, offset: int, record: Assignment) -> None:
+        """Those that count from this record on, and those that another policy has made void."""
+        for job in {one.job_key for one in record.policies} | {one.job_key for one in record.checkpoints}:
+            key, now = _checkpoint_key(job), self.assigned.checkpoint(job)
+            before = self._past.get(key)
+            if now is None and before is not None:
+                self._past.put(offset, key, None)
+            elif now is not None and (not isinstance(before, CheckpointStanding) or before.checkpoint != now):
+                self._past.put(offset, key, CheckpointStanding(offset, now))
 
     def _read_goal(self, offset: int, goal: Goal) -> None:
         """The first goal of a job counts until the first stop, which is final; none does of a retired generation."""
@@ -135,6 +149,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
     """Whether a snapshot found at an offset may be true, as far as can be seen without the records below it."""
     keys = [one.change.unit for one in snapshot.units] + [one.goal.job_key for one in snapshot.goals]
     keys += [_policy_key(one.policy.job_key) for one in snapshot.policies]
+    keys += [_checkpoint_key(one.checkpoint.job_key) for one in snapshot.checkpoints]
     return (
         0 <= snapshot.upto <= offset
         and len(keys) == len(set(keys))
@@ -143,6 +158,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
         and all(one.change.epoch > 0 and one.change.well_formed for one in snapshot.units)
         and all(0 <= one.offset < snapshot.upto and one.goal.well_formed for one in snapshot.goals)
         and all(one.offset < snapshot.upto for one in snapshot.policies)
+        and all(one.offset < snapshot.upto for one in snapshot.checkpoints)
     )
 
 
@@ -151,10 +167,17 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
     units = sorted((one for one in known if isinstance(one, Standing)), key=lambda one: one.change.unit)
     goals = sorted((one for one in known if isinstance(one, GoalStanding)), key=lambda one: one.goal.job_key)
     policies = sorted((one for one in known if isinstance(one, PolicyStanding)), key=lambda one: one.policy.job_key)
+    checkpoints = sorted(
+        (one for one in known if isinstance(one, CheckpointStanding)), key=lambda one: one.checkpoint.job_key
+    )
     retired = next((one for one in known if isinstance(one, Retired)), Retired())
-    return Snapshot(upto, tuple(units), tuple(goals), retired, tuple(policies))
+    return Snapshot(upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints))
 
 
 def _policy_key(job_key: str) -> str:
     """Beside those of its units and of its goal."""
     return f"{job_key}/"
+
+
+def _checkpoint_key(job_key: str) -> str:
+    return f"{job_key}//"

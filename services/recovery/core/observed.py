@@ -71,6 +71,15 @@ class MoveAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RollbackAsked:
+    """A user wants a unit, or all of a job, back at its newest global checkpoint. offset: of the command."""
+
+    job: str
+    unit: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class CaughtUp:
     """All that the logs held at the start was read: from now on the replica proposes."""
 
@@ -83,6 +92,6 @@ class Withdrawn:
 
 
 Event = (
-    Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked | CaughtUp
-    | Withdrawn
+    Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked | RollbackAsked
+    | CaughtUp | Withdrawn
 )  # fmt: skip

@@ -21,6 +21,7 @@ from services.kernel.protection.reassigning import Backed
 from services.recovery.core import survey
 from services.recovery.core.instability import Instability, Period
 from services.recovery.core.job.policies import OpenPolicies
+from services.recovery.core.job.rollbacks import Rollbacks
 from services.recovery.core.job.wants import Wants
 from services.recovery.core.observed import (
     AssignmentRead,
@@ -32,6 +33,7 @@ from services.recovery.core.observed import (
     Event,
     MoveAsked,
     PolicyAsked,
+    RollbackAsked,
     SchemeAsked,
     Withdrawn,
 )
@@ -87,7 +89,7 @@ class Recovery:
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
         self._asked: dict[str, Asked] = {}
-        self._policies = OpenPolicies()
+        self._policies, self._rollbacks = OpenPolicies(), Rollbacks()
         self._changed_us: dict[str, int] = {}
         self._moves: dict[str, AskedMove] = {}
         self._relieving, self.reassignment = Relieving(calm_us), reassignment or Reassignment()
@@ -122,6 +124,8 @@ class Recovery:
                 return []
             case MoveAsked(unit, worker, offset):
                 return self._propose(self._ask_move(unit, AskedMove(worker, offset, now_us)))
+            case RollbackAsked(job, unit, offset):
+                return self._propose(self._rollbacks.ask([unit] if unit else self._wants.units(job), offset))
             case CaughtUp():
                 self.detector.begin()
                 self.acting, self._stirred_us = True, self._attention.attentive_us
@@ -222,14 +226,13 @@ class Recovery:
             self._note_relief(change)
             self.reassignment.decided(change, self._now_us)
             self._covering.forget(change.unit)
-            mine = self._proposed.get(change.unit)
-            if mine is not None and mine.epoch <= change.epoch:
+            if (mine := self._proposed.get(change.unit)) is not None and mine.epoch <= change.epoch:
                 del self._proposed[change.unit]
             for copy in change.copies:
                 self.detector.expect(copy.worker, copy.incarnation)
+        self._withdraw(record.changes)  # also what is invalid: a rollback to what is not the newest any more
         self._due_us = min(self._due_us, self._now_us)
-        jobs = [goal.job_key for goal in record.goals] + [policy.job_key for policy in record.policies]
-        return [*(change.unit for change in valid), *(unit for job in jobs for unit in self._wants.units(job))]
+        return [*(change.unit for change in valid), *self._wants.concerned(record)]
 
     def _note_relief(self, change: Change) -> None:
         if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
@@ -264,6 +267,7 @@ class Recovery:
                 self._crashes.forget(unit)
                 for known in (self._terms, self._asked, self._changed_us, self._proposed, self._moves):
                     known.pop(unit, None)
+                self._rollbacks.forget(unit)
                 self._relieving.forget(unit)
                 self.reassignment.forget(unit)
         return []
@@ -344,6 +348,7 @@ class Recovery:
             others_safe=partial(self._others_safe, unit),
             outranked=self.sharing.outranked(unit),
             policy=known.policy if policy is None else policy.policy,
+            rollback=self._rollbacks.of(unit, self.assigned),
             policy_open=self._policies.before(job_key_of(unit), asked.offset, -1 if policy is None else policy.asked),
         )
 
@@ -473,9 +478,8 @@ class Recovery:
         return sorted(unit for unit, change in self.assigned.units().items() if change.copies)
 
     def _units_on(self, worker: str) -> list[str]:
-        placed = self.assigned.units().items()
-        on = sorted(unit for unit, change in placed if any(copy.worker == worker for copy in change.copies))
-        return sorted(on, key=self._rank)
+        on = (u for u, change in self.assigned.units().items() if any(c.worker == worker for c in change.copies))
+        return sorted(sorted(on), key=self._rank)
 
     def _units_of(self, worker: str, incarnation: str) -> list[str]:
         """Those that have a copy in this incarnation."""

@@ -11,6 +11,7 @@ import msgspec
 
 from schemas.checkpoints import Marker, decode
 from schemas.topics import Partition
+from services.kernel.errors import StateCorrupted
 from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.decided import Author
 from services.kernel.state.keyed import StateStore
@@ -65,7 +66,10 @@ class Checkpointer:
         except msgspec.DecodeError as error:
             self._refuse(offset, error)
             return
+        line = self.log.line
         run = self.log.read(offset, record)
+        if self.log.line != line:
+            raise StateCorrupted(f"the unit was rolled back to batch {self.log.last_b}, and this copy was not")
         if isinstance(record, Marker) and self.writer.awaits(record):
             self.writer.read_back(valid=run is not None)
         elif run is not None:

@@ -23,7 +23,8 @@ from services.log.protocol import Log
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log.
+    """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log. line: on
+    which the unit is to be.
 
     entries, bytes: that were applied. cpu_ms: CPU time that it took. cuts_base: with which the cut log begins, if it is
     to be read from there.
@@ -38,6 +39,7 @@ class Rebuilt:
     bytes: int = 0
     cpu_ms: float = 0.0
     cuts_base: CutsSnapshot | None = None
+    line: int = 0
 
     @property
     def tables(self) -> Sequence[str]:
@@ -65,6 +67,8 @@ def rebuild(
     cuts: Partition | None = None,
     cpu_ms: Callable[[], float] = lambda: 0.0,
     cuts_base: CutsSnapshot | None = None,
+    line: int = 0,
+    back: int = 0,
 ) -> Rebuilt:
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
@@ -77,24 +81,28 @@ def rebuild(
         exists: whether a batch was ever cut: a forged record may claim to have acknowledged another.
         cuts: the cut log of a unit that reads sources. cuts_base: see Rebuilt.
         cpu_ms: CPU time of the thread that asks.
+        line: on which the unit is to be. back: the global checkpoint with which that line begins.
 
     Raises:
-        StateCorrupted: the log was trimmed under the scan, or lacks that marker: try again.
+        StateCorrupted: the log was trimmed or rolled back under the scan, or lacks that marker: try again.
     """
     began_ms, reading = cpu_ms(), _Reading(log, partition, skipped)
-    folded, runs = restore(reading.records())
+    folded, runs = restore(reading.records(), line, back)
     if folded.last_b < acked and exists(acked):
         raise StateCorrupted(f"{partition} ends at batch {folded.last_b}, but batch {acked} was acknowledged")
     applied = _Applied(image)
     applied.add(part for run in runs for part in run.parts)
+    on = folded.line
     for _ in range(MAX_LOOKS):
         newer = [run for at, record in reading.records() if (run := folded.read(at, record)) is not None]
+        if folded.line != on:
+            raise StateCorrupted(f"{partition} was rolled back to batch {folded.last_b} under the scan")
         applied.add(part for run in newer for part in run.parts if not part.sweep)
         if len(newer) <= FEW_RUNS:
             break
     cuts_end = 0 if cuts is None else log.offsets([cuts], "end")[cuts]
     at, took_ms = reading.next_offset, cpu_ms() - began_ms
-    return Rebuilt(folded, image, folded.last, at, applied.entries, cuts_end, applied.bytes, took_ms, cuts_base)
+    return Rebuilt(folded, image, folded.last, at, applied.entries, cuts_end, applied.bytes, took_ms, cuts_base, line)
 
 
 class _Reading:

@@ -36,7 +36,7 @@ from services.worker.core.spent import Spent
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a marker says of the unit as of the captured batch."""
+    """What a marker says of the unit as of the captured batch. holds: its fields aligned and held."""
 
     batch: int
     watermarks: dict[str, int]
@@ -47,6 +47,7 @@ class Moment:
     position: int = 0
     raised: int = 0
     kept: dict[str, int] = field(default_factory=dict)
+    holds: tuple[bool, int | None] = (False, None)
 
 
 class LogWriter:
@@ -113,7 +114,9 @@ class LogWriter:
     # -- what happens to a run ----------------------------------------------------------------------------------------
 
     def begin(self, moment: Moment, kind: Kind) -> None:
-        """Captures the state as of moment.batch."""
+        """Captures the state as of moment.batch. On a new line the log first says where the line begins."""
+        if self._log.unrecorded is not None:
+            self._append(encode(self._log.unrecorded))
         self._moment, self.kind, self.capture_ms = moment, kind, 0.0
         self._handle(Due(moment.batch))
 
@@ -179,19 +182,22 @@ class LogWriter:
             position=moment.position,
             raised=moment.raised,
             kept=moment.kept,
+            line=self._log.line,
+            aligned=moment.holds[0],
+            held=moment.holds[1],
         )
         record = encode(marker)
         self._spent.appended(len(record))
         self._append(record)
 
-    def _append(self, marker: bytes) -> None:
+    def _append(self, record: bytes) -> None:
         """Again if Kafka may have lost it: of two the log counts one."""
 
         def appended(error: Exception | None, _: int) -> None:
             if error is not None:
-                self._append(marker)
+                self._append(record)
 
-        self._appender.append(self._partition, marker, done=appended)
+        self._appender.append(self._partition, record, done=appended)
 
     def _ack(self) -> None:
         assert self._log.last is not None

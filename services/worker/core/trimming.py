@@ -33,7 +33,11 @@ def _position(partition: Partition, progress: Progress | None, batch: int) -> in
 
 
 def later(a: Progress, b: Progress) -> Progress:
-    """The maximum of two readings of one unit's progress, of which b is the newer one."""
+    """The maximum of two readings of one unit's progress, of which b is the newer one; of the later line, if there are
+    two.
+    """
+    if a.line != b.line:
+        return max(a, b, key=lambda one: one.line)
     acked = a if a.acked >= b.acked else b
     done = a if a.processed >= b.processed else b
     return Progress(
@@ -49,4 +53,8 @@ def later(a: Progress, b: Progress) -> Progress:
         ended=a.ended or b.ended,
         late_dropped=done.late_dropped,
         retained=b.retained if b.processed >= a.processed else a.retained,
+        line=a.line,
+        marked=max(a.marked, b.marked),
+        marks=b.marks if b.durable >= a.durable else a.marks,
+        since=b.since if b.durable >= a.durable else a.since,
     )

@@ -14,7 +14,7 @@ from schemas.topics import ClusterTopics, JobTopics, Partition, generation_numbe
 from services.kernel.errors import TooManyDeadLetters
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.policies import planned
+from services.kernel.logs.policies import ALIGNED, planned
 from services.kernel.logs.raises import may_raise
 from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, unit_layouts
 from services.log.protocol import Chunk
@@ -87,6 +87,16 @@ class JobView:
         """When its units capture, as far as `assignments` was read."""
         return self.assigned.policy(self.job_key) or self.planned
 
+    def line(self, unit: str) -> tuple[int, int]:
+        """On which the unit is to be, and the global checkpoint with which that line begins."""
+        change = self.assigned.of(self.key(unit))
+        return (0, 0) if change is None else (change.line, change.back)
+
+    @property
+    def held(self) -> int | None:
+        """The newest global checkpoint, of which everything is kept: see schemas/checkpoints.py, Marker."""
+        return self.assigned.complete(self.job_key) if self.checkpoint.policy == ALIGNED else None
+
     def spans_of(self, unit: str) -> UnitSpans | None:
         """Of the batches that a copy of the unit does."""
         if self.spans is None:
@@ -136,9 +146,10 @@ class JobView:
         known = self.progress.get(record.unit)
         if record.unit not in self.layouts and record.unit not in {unit.name for unit in self.plan.units}:
             raise msgspec.ValidationError(f"the job has no unit {record.unit!r}")
-        if record.acked > record.processed:
-            raise msgspec.ValidationError(f"{record.unit}: batch {record.acked} acked, {record.processed} processed")
-        if known is not None and record.processed + TAKEN_BACK_BATCHES < known.processed:
+        if record.durable > record.processed:
+            raise msgspec.ValidationError(f"{record.unit}: batch {record.durable} saved, {record.processed} processed")
+        same = known is not None and known.line == record.line
+        if same and known is not None and record.processed + TAKEN_BACK_BATCHES < known.processed:
             self.progress[record.unit] = record
         else:
             self.read_progress(record)

@@ -32,7 +32,9 @@ def restoring(
     """A call that rebuilds the image, once the copy's code runs."""
     name = layout.unit.name
     partition = Partition(job.topics.checkpoints, layout.unit.partition)
-    acked = 0 if (known := job.progress.get(name)) is None else known.acked
+    line, back = job.line(name)
+    known = job.progress.get(name)
+    acked = 0 if known is None or known.line != line else known.durable
     log, cut_log = around.log, Partition(job.topics.cuts, 0)
     cuts, skipped = cut_log if name in job.reading_units else None, job.skipped.get(partition, ())
 
@@ -42,7 +44,7 @@ def restoring(
     def restore() -> Rebuilt:
         code.start()
         base = cuts_base(log, job.plan, cuts) if cuts and cuts in job.skipped else None
-        return rebuild(log, partition, image, acked, skipped, exists, cuts, around.cpu_ms, base)
+        return rebuild(log, partition, image, acked, skipped, exists, cuts, around.cpu_ms, base, line, back)
 
     return restore
 

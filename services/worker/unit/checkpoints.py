@@ -22,6 +22,7 @@ from services.worker.core.checkpointing import Phase
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
+from services.worker.unit.holding import Holding
 from services.worker.unit.protection import Protection
 from services.worker.unit.trimmer import Trimmer
 
@@ -72,7 +73,7 @@ class Checkpointed(Protocol):
 class Checkpoints:
     """Of one copy. Implements Sight: what each value means stands there.
 
-    marker: the last valid one that the copy has reached.
+    marker: the last valid one that the copy has reached. holding: what is kept for global checkpoints.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Checkpoints:
             spent,
         )
         self.partition, self.next_offset = partition, rebuilt.next_offset
-        self.marker = rebuilt.marker
+        self.marker, self.holding = rebuilt.marker, Holding(job, rebuilt.log, rebuilt.line)
         spent.marked_ms = None if rebuilt.marker is None else now_ms
         self._protection = Protection(job, self._name, spent, around, now_ms)
         self.sinkmost = not any(task.outputs for task in layout.tasks)

@@ -62,12 +62,13 @@ class ProgressPublisher:
 
     def progress(self) -> Progress:
         """As of the last batch done."""
-        done, marker = self._processing, self._checkpoints.marker
+        done, marker, holding = self._processing, self._checkpoints.marker, self._checkpoints.holding
+        acked = holding.acked(marker)
         return Progress(
             unit=self._unit,
             processed=done.batch,
-            acked=0 if marker is None else marker.b,
-            positions=() if marker is None else self._needed(marker),
+            acked=0 if acked is None else acked.b,
+            positions=() if acked is None else self._needed(acked),
             watermark=done.watermark,
             records=done.counts["records"],
             late=done.counts["late"],
@@ -78,6 +79,10 @@ class ProgressPublisher:
             ended=self._checkpoints.finished,
             late_dropped=done.late_dropped,
             retained=sum(self._outputs.retained.values()),
+            line=holding.line,
+            marked=0 if marker is None or marker is acked else marker.b,
+            marks=holding.marks(marker),
+            since=holding.since,
         )
 
     def _needed(self, marker: Marker) -> tuple[Position, ...]:

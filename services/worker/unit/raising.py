@@ -164,8 +164,8 @@ class Raising:
     @property
     def _out(self) -> int:
         """The last batch of which rows were delivered, or frames are in a reader's checkpoint."""
-        acked = (self._job.progress[reader].acked for reader in self._readers if reader in self._job.progress)
-        return max(self._outputs.position, *acked, 0)
+        durable = (self._job.progress[reader].durable for reader in self._readers if reader in self._job.progress)
+        return max(self._outputs.position, *durable, 0)
 
     def _take(self) -> None:
         """What was read of the cut log."""

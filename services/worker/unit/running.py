@@ -302,6 +302,7 @@ class Running:
             position=self.outputs.position,
             raised=self.raising.followed,
             kept=self.outputs.retained,
+            holds=self.checkpoints.holding.at(self.batch),
         )
 
     def _trim_due(self, now_ms: float) -> float:

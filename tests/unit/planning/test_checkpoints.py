@@ -55,6 +55,12 @@ def test_min_max_is_refused_where_a_standby_repeats_nothing(scheme: str) -> None
     assert problems(asking(asked, default={"scheme": "hybrid"})) == []
 
 
+def test_aligned_is_refused_where_what_is_kept_is_bounded() -> None:
+    (found,) = problems(job({"o": KEEP}, retain_bytes=1 << 20, fault_tolerance={"checkpoint": {"policy": "aligned"}}))
+    assert found.path == "fault_tolerance.checkpoint.policy"
+    assert "none might ever be complete" in found.message
+
+
 def test_aligned_is_refused_with_an_operator_on_spark() -> None:
     raw = job({"o": {"spark": {"sql": "SELECT * FROM input"}, "input": "s"}})
     raw["fault_tolerance"] = {"checkpoint": {"policy": "aligned"}}

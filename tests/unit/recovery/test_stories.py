@@ -151,6 +151,10 @@ def ask(scheme: str) -> Callable[[World], None]:
     return lambda world: world.ask(scheme)
 
 
+def go_back(world: World) -> None:
+    world.go_back()
+
+
 def under(policy: str, scheme: str = "hybrid") -> World:
     """The job has this checkpoint policy."""
     return cluster(scheme, checkpoint={"policy": policy})
@@ -205,6 +209,10 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.ALONE, S.MOVE_ASKED): after(lambda: cluster("none"), move("w2")),
     (T.ALONE, S.OVERFULL): after(lambda: loaded("none"), seconds=3),
     (T.ALONE, S.ANOTHER_SCHEME): cluster,
+    (T.ALONE, S.ROLLBACK_REFUSED): after(lambda: cluster("none"), go_back),
+    (T.ALONE, S.ROLLBACK_ASKED): after(lambda: under("aligned", "none"), go_back),
+    (T.NORMAL, S.ROLLBACK_REFUSED): after(cluster, go_back),
+    (T.NORMAL, S.ROLLBACK_ASKED): after(lambda: under("aligned"), go_back),
     (T.ALONE, S.UNFIT_ASKED): after(lambda: under("idle-minmax", "none"), ask("active-standby")),
     (T.ALONE, S.UNPROTECTED): cluster,
     (T.NORMAL, S.BOTH_GONE): after(cluster, kill_unseen("w1", "w2")),

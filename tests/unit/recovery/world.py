@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, unit_key
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, job_key_of, unit_key
 from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
@@ -23,6 +23,7 @@ from services.recovery.core.observed import (
     EchoRead,
     Event,
     MoveAsked,
+    RollbackAsked,
     SchemeAsked,
 )
 from services.recovery.core.placement.reassignment import Reassignment
@@ -224,7 +225,7 @@ class World:
             worker.phase_us = number * 30_000 % BEAT_US
         self.log: list[Assignment] = []
         self.beats: list[HeartbeatRecord] = []
-        self.asked: list[SchemeAsked | MoveAsked] = []
+        self.asked: list[SchemeAsked | MoveAsked | RollbackAsked] = []
         self.shared = {unit: Shared() for unit in self.units}
         self.broker_up = True
         self.checked = Assigned()
@@ -331,7 +332,11 @@ class World:
         """The worker is asked to stop; its next heartbeat says so."""
         self.workers[name].leaving = True
 
-    def _ask(self, asked: SchemeAsked | MoveAsked) -> None:
+    def go_back(self, unit: str = UNIT) -> None:
+        """A user wants the unit, or all of the job, back at the newest global checkpoint."""
+        self._ask(RollbackAsked(job_key_of(UNIT), unit, 10 + len(self.asked)))
+
+    def _ask(self, asked: SchemeAsked | MoveAsked | RollbackAsked) -> None:
         self.asked.append(asked)
         for replica in self.replicas:
             self._observe(replica, asked)

@@ -6,7 +6,7 @@ there is the matter of its own table (unit/switching.py). A goal of a generation
 
 from __future__ import annotations
 
-from schemas.assignments import RUN, job_key, job_key_of, unit_key
+from schemas.assignments import RUN, Assignment, job_key, job_key_of, unit_key
 from schemas.plans import Plan
 from services.kernel.logs.standings import Standings
 from services.recovery.core.unit.terms import Want
@@ -28,6 +28,11 @@ class Wants:
     def units(self, job: str) -> tuple[str, ...]:
         """Of `<job>@<generation>`, in order."""
         return self._units.get(job, ())
+
+    def concerned(self, record: Assignment) -> list[str]:
+        """The units of jobs for which a record states a goal or a checkpoint policy."""
+        jobs = [goal.job_key for goal in record.goals] + [policy.job_key for policy in record.policies]
+        return [unit for job in jobs for unit in self.units(job)]
 
     def of(self, unit: str, standings: Standings) -> Want | None:
         """None: nobody wants anything of the unit."""

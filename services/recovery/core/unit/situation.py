@@ -9,7 +9,9 @@ from enum import Enum
 from schemas.assignments import PRIMARY, Change, Copy, Flags
 from schemas.heartbeats import CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
+from services.kernel.logs.policies import ALIGNED
 from services.kernel.protection.fitting import unfit
+from services.recovery.core.job.rollbacks import NOWHERE, Back
 from services.recovery.core.placement.domains import Domains
 from services.recovery.core.placement.sharing import Outranked
 from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
@@ -111,7 +113,7 @@ class Situation:
     crash: what its workers ended at, unless it has come further since; crash_age_us: since the last of these.
     others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
     policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
-    answered.
+    answered. rollback: asked for, and to where.
     """
 
     change: Change
@@ -132,6 +134,7 @@ class Situation:
     outranked: Outranked | None = None
     policy: str = ""
     policy_open: bool = False
+    rollback: Back = NOWHERE
 
     @property
     def stance(self) -> Stance:
@@ -363,6 +366,20 @@ class Situation:
     def _scheme_due(self) -> bool:
         wanted = self.asked.offset > self.change.asked and self.asked.scheme != self.change.scheme
         return wanted and not self.policy_open
+
+    @property
+    def rollback_due(self) -> bool:
+        """A rollback was asked for that no record has answered."""
+        return self.rollback.asked > self.change.rolled
+
+    @property
+    def rollback_refusal(self) -> str:
+        """Why the unit cannot go back; empty if it can."""
+        if self.terms.host:
+            return "Spark has checkpoints of its own"
+        if self.policy != ALIGNED:
+            return f"there are no global checkpoints under the policy {self.policy or 'sweep'}, only under {ALIGNED}"
+        return "no global checkpoint is complete yet" if self.rollback.complete < 0 else ""
 
     @property
     def protected(self) -> bool:

@@ -41,6 +41,8 @@ class Sign(Enum):
     PRIMARY_LEAVING = "the worker of the primary is leaving"
     ANOTHER_SCHEME = "another scheme was asked for"
     UNFIT_ASKED = "a scheme was asked for that does not work"
+    ROLLBACK_REFUSED = "a rollback was asked for that cannot be done"
+    ROLLBACK_ASKED = "a rollback was asked for"
     PRIMARY_ANSWERS = "the primary answers again"
     PRIMARY_CAUGHT_UP = "the primary has caught up"
     MOVE_REFUSED = "a move was asked for that cannot be made"
@@ -94,6 +96,8 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.PRIMARY_LEAVING: lambda s: s.leaving(s.primary),
     Sign.ANOTHER_SCHEME: lambda s: s.another_asked,
     Sign.UNFIT_ASKED: lambda s: s.unfit_asked,
+    Sign.ROLLBACK_REFUSED: lambda s: s.rollback_due and bool(s.rollback_refusal),
+    Sign.ROLLBACK_ASKED: lambda s: s.rollback_due,
     Sign.PRIMARY_ANSWERS: lambda s: s.answers(s.primary),
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
     Sign.MOVE_REFUSED: lambda s: bool(s.refusal),
@@ -129,6 +133,8 @@ class Move(Enum):
     PLACE = "placed again from the checkpoint log"
     ADOPT = "the change begins"
     KEEP_SCHEME = "the scheme stays"
+    GO_BACK = "every copy begins again at a global checkpoint"
+    STAY = "no copy goes back"
     SETTLE = "the two change places and the change begins"
     STEP = "its flags change"
     BEGIN = "a new copy catches up"
@@ -154,6 +160,8 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
     (_T.ALONE, _S.UNFIT_ASKED): (_T.ALONE, _M.KEEP_SCHEME),
+    (_T.ALONE, _S.ROLLBACK_REFUSED): (_T.ALONE, _M.STAY),
+    (_T.ALONE, _S.ROLLBACK_ASKED): (_T.ALONE, _M.GO_BACK),
     (_T.ALONE, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
     (_T.ALONE, _S.MOVE_REFUSED): (_T.ALONE, _M.REFUSE),
     (_T.ALONE, _S.MOVE_ASKED): (_T.MOVING, _M.BEGIN),
@@ -165,6 +173,8 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.NORMAL, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.ADOPT),
     (_T.NORMAL, _S.UNFIT_ASKED): (_T.NORMAL, _M.KEEP_SCHEME),
+    (_T.NORMAL, _S.ROLLBACK_REFUSED): (_T.NORMAL, _M.STAY),
+    (_T.NORMAL, _S.ROLLBACK_ASKED): (_T.NORMAL, _M.GO_BACK),
     (_T.NORMAL, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH),
     (_T.NORMAL, _S.PRIMARY_GIVEN_UP): (_T.NORMAL, _M.CHANGE_PLACES),
     (_T.NORMAL, _S.PRIMARY_LEAVING): (_T.MOVING, _M.BEGIN),
@@ -295,6 +305,8 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.PLACE: _place,
     _M.ADOPT: _adopt,
     _M.KEEP_SCHEME: _adopt,
+    _M.GO_BACK: _adopt,
+    _M.STAY: _adopt,
     _M.SETTLE: _settle,
     _M.STEP: _step,
     _M.BEGIN: moving.begin,
@@ -390,6 +402,9 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
         backing=copies[-1].worker if after is _T.REASSIGNING else "",
         moved=_answered(situation, sign),
         deadly=_deadly(situation, move),
+        line=situation.rollback.line if move is _M.GO_BACK else situation.change.line,
+        back=situation.rollback.complete if move is _M.GO_BACK else situation.change.back,
+        rolled=situation.rollback.asked if move in (_M.GO_BACK, _M.STAY) else situation.change.rolled,
     )
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
@@ -408,6 +423,10 @@ def _why(s: Situation, move: Move) -> str:
         return str(s.outranked or "")
     if move is _M.KEEP_SCHEME:
         return s.unfit
+    if move is _M.GO_BACK:
+        return f"that of batch {s.rollback.complete}"
+    if move is _M.STAY:
+        return s.rollback_refusal
     return s.loss if move is _M.PLACE else ""
 
 

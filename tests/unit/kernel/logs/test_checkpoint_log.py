@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, decode, encode, pack, unpack
+from schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback, decode, encode, pack, unpack
 from schemas.decided import Id
 from services.kernel.errors import StateCorrupted
 from services.kernel.logs.checkpoint_log import CheckpointLog, restore
@@ -85,7 +85,9 @@ def test_a_sweep_with_a_hole_does_not_count() -> None:
 
 
 def test_records_survive_encoding() -> None:
-    records: list[CheckpointRecord] = [part(A1, 0, {b"k": b"v", b"d": None}), marker(A1, None, 1, 1), Anchor(7, A1, 1)]
+    records: list[CheckpointRecord] = [
+        part(A1, 0, {b"k": b"v", b"d": None}), marker(A1, None, 1, 1), Anchor(7, A1, 1), Rollback(2, A1, 1),
+    ]  # fmt: skip
     assert [decode(encode(record)) for record in records] == records
     assert unpack(pack([(b"k", None)])) == [(b"k", None)]
 

@@ -16,7 +16,7 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.policies import READ, in_force, planned
 
 G = "4-abcdef"
-FIRST = CheckpointPolicy("job", G, 7, "aligned", 500, 100, 10_000, 5)
+FIRST = CheckpointPolicy("job", G, 7, "aligned", 500, 100, 10_000, 5, since=7)
 
 
 def plan(**checkpoint: object) -> Plan:

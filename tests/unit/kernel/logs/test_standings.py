@@ -19,6 +19,7 @@ from schemas.assignments import (
     CheckpointPolicy,
     Copy,
     Flags,
+    GlobalCheckpoint,
     Goal,
     GoalStanding,
     Snapshot,
@@ -37,10 +38,13 @@ WHERE = Partition(ClusterTopics().assignments, 0)
 SUSPENDED = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)
 COPIES = [(), (Copy("w1", "1", PRIMARY),), (Copy("w2", "1", PRIMARY), Copy("w1", "1", SUSPENDED))]
 BAD = [(Copy("w1", "1", SUSPENDED),), (Copy("w1", "1", PRIMARY), Copy("w1", "2", SUSPENDED))]
-UNITS = ["j@0-a/s-0", "j@0-a/t-0", "k@1-b/s-0"]
+UNITS = ["j@0-a/s-0", "j@0-a/t-0", "k@1-b/s-0", "j@0-aaaaaa/s-0", "j@0-aaaaaa/t-0"]
 
-changes = st.builds(Change, st.sampled_from(UNITS), st.integers(0, 6), st.sampled_from([*COPIES, *BAD]))
-"""Many are invalid: epochs that do not follow, copies that nobody could carry out."""
+changes = st.builds(
+    Change, st.sampled_from(UNITS), st.integers(0, 6), st.sampled_from([*COPIES, *BAD]),
+    line=st.sampled_from([0, 0, 0, 1, 2]), back=st.sampled_from([0, 0, 10]),
+)  # fmt: skip
+"""Many are invalid: epochs that do not follow, copies that nobody could carry out, lines that begin nowhere."""
 goals = st.builds(
     Goal, st.sampled_from("jk"), st.sampled_from(["0-aaaaaa", "1-bbbbbb"]), st.sampled_from([RUN, STOP]),
     asked=st.integers(-1, 4),
@@ -52,10 +56,16 @@ retirements = st.builds(
 policies = st.builds(
     CheckpointPolicy, st.sampled_from("jk"), st.sampled_from(["0-aaaaaa", "1-bbbbbb"]), st.integers(0, 9),
     st.sampled_from(["sweep", "aligned"]), st.just(500), st.just(100), st.just(900), st.integers(1, 3),
+    st.integers(0, 3),
 )  # fmt: skip
 """Some answer a command that was answered before."""
-entries = st.one_of(changes, changes, goals, retirements, policies)
-Entry = Change | Goal | Retired | CheckpointPolicy
+checkpoints = st.builds(
+    GlobalCheckpoint, st.sampled_from("jk"), st.sampled_from(["0-aaaaaa", "1-bbbbbb"]), st.sampled_from([10, 20]),
+    st.integers(0, 3), st.sampled_from([0, 0, 1]),
+)  # fmt: skip
+"""Some are of another policy, or of another line."""
+entries = st.one_of(changes, changes, goals, retirements, policies, checkpoints)
+Entry = Change | Goal | Retired | CheckpointPolicy | GlobalCheckpoint
 histories = st.lists(st.lists(entries, min_size=1, max_size=3), max_size=40)
 
 
@@ -75,6 +85,7 @@ def recorded(history: Sequence[Sequence[Entry]]) -> list[Assignment]:
             goals=tuple(one for one in each if isinstance(one, Goal)),
             retired=next((one for one in each if isinstance(one, Retired)), None),
             policies=tuple(one for one in each if isinstance(one, CheckpointPolicy)),
+            checkpoints=tuple(one for one in each if isinstance(one, GlobalCheckpoint)),
         )
         for each in history
     ]
@@ -126,6 +137,8 @@ def test_a_true_snapshot_of_any_moment_agrees_and_a_changed_one_differs(
     for number in range(len(snapshot.policies)):
         none_of = snapshot.policies[:number] + snapshot.policies[number + 1 :]
         assert standings.check(len(records), msgspec.structs.replace(snapshot, policies=none_of)) is False
+    if snapshot.checkpoints:
+        assert standings.check(len(records), msgspec.structs.replace(snapshot, checkpoints=())) is False
 
 
 def test_records_below_the_snapshot_change_nothing() -> None:

@@ -1,0 +1,49 @@
+"""When a global checkpoint of a job is stated to be complete: a record of `assignments`, which its units go by.
+
+Source: MECHANISMS R1, PROTOCOL 7; docs/decisions/0085. What units publish shows that one is complete
+(kernel/logs/global_checkpoints.py); the record gives it a place among rollbacks and policies. No controller keeps more
+than it can read again.
+"""
+
+from __future__ import annotations
+
+from schemas.assignments import GlobalCheckpoint, unit_key
+from schemas.progress import Progress
+from services.controller.core.job import Job
+from services.controller.core.life import PLACED
+from services.kernel.logs.counting import behind
+from services.kernel.logs.global_checkpoints import newest
+from services.kernel.logs.policies import ALIGNED, in_force
+from services.kernel.logs.standings import Standings
+
+EVERY_MS = 500
+"""Between two records: inputs are trimmed to the newest one, so each one in between would only be another record."""
+
+
+def wanted(job: Job, standings: Standings) -> bool:
+    """Whether what the units of a job publish is to be read."""
+    return (
+        job.plan is not None and job.life.phase in PLACED and in_force(job.plan, standings.assigned).policy == ALIGNED
+    )
+
+
+def read(job: Job, record: Progress) -> None:
+    """Takes what a unit has published."""
+    known = job.progress.get(record.unit)
+    if known is None or not behind(record, known):
+        job.progress[record.unit] = record
+
+
+def due(job: Job, standings: Standings, now_ms: int) -> GlobalCheckpoint | None:
+    """What to state now; None: nothing new is complete, or a record is too fresh."""
+    if job.plan is None or not job.progress or now_ms - job.complete_ms < EVERY_MS or not wanted(job, standings):
+        return None
+    assigned, plan = standings.assigned, job.plan
+    policy = in_force(plan, assigned)
+    changes = {unit.name: assigned.of(unit_key(plan.job, plan.generation, unit.name)) for unit in plan.units}
+    lines = {unit: 0 if change is None else change.line for unit, change in changes.items()}
+    batch = newest(job.progress, lines, policy.since, max(0, assigned.complete(job.label)))
+    if batch is None:
+        return None
+    job.complete_ms = now_ms
+    return GlobalCheckpoint(job.name, job.generation, batch, policy.since, assigned.line(job.label))

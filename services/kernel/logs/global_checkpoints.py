@@ -1,0 +1,33 @@
+"""Which global checkpoint of a job is complete, as what its units have published says.
+
+Source: MECHANISMS R1: every unit has a checkpoint for the same batch. A unit that has ended stays as it is, so its last
+marker stands for every later batch. What a unit says of its markers is void if it was rolled back since, or if the
+checkpoint policy is another one since: under that the unit may have let them go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schemas.progress import Progress
+
+
+def newest(progress: Mapping[str, Progress], lines: Mapping[str, int], since: int, above: int) -> int | None:
+    """The highest batch above `above` for which every unit has a valid marker; None: there is none.
+
+    Args:
+        progress: the newest known, by unit. lines: on which each unit of the job is to be. since: of the policy.
+    """
+    units = [_unit(progress.get(unit), line, since) for unit, line in lines.items()]
+    live = [one for one in units if not one.ended]
+    if not live:
+        return None
+    ended = max((one.durable for one in units if one.ended), default=0)
+    shared = set.intersection(*(set(one.marks) for one in live))
+    return max((batch for batch in shared if batch > above and batch >= ended), default=None)
+
+
+def _unit(known: Progress | None, line: int, since: int) -> Progress:
+    """What a unit has said that counts."""
+    counts = known is not None and known.line == line and (known.since == since or known.ended)
+    return known if known is not None and counts else Progress("", 0, 0)

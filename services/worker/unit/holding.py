@@ -1,0 +1,50 @@
+"""What a copy says of global checkpoints, and keeps for them.
+
+Source: MECHANISMS R1; docs/decisions/0085. The log of the unit says what is held (kernel/logs/checkpoint_log.py); here
+it meets what the job has decided and how far the copy is.
+"""
+
+from __future__ import annotations
+
+from schemas.checkpoints import Marker
+from schemas.progress import MOST_MARKS
+from services.kernel.logs.checkpoint_log import CheckpointLog
+from services.worker.host.job import JobView
+
+
+class Holding:
+    """Of one copy. line: on which it is."""
+
+    def __init__(self, job: JobView, log: CheckpointLog, line: int) -> None:
+        self._job, self._log, self.line = job, log, line
+        self._acked = log.acked
+
+    @property
+    def since(self) -> int:
+        """Of the checkpoint policy: see schemas/progress.py."""
+        return -1 if self._job.held is None else self._job.checkpoint.since
+
+    def at(self, batch: int) -> tuple[bool, int | None]:
+        """Whether a capture after this batch may be part of a global checkpoint, and the newest that is complete.
+
+        See schemas/checkpoints.py, Marker.
+        """
+        held = self._job.held
+        if held is None or batch % self._job.checkpoint.every_batches:
+            return False, held
+        return sum(mark > held for mark in self._log.marks) < MOST_MARKS, held
+
+    def acked(self, marker: Marker | None) -> Marker | None:
+        """The marker up to which inputs may be trimmed. marker: the last valid one that the copy has reached."""
+        acked = self._log.acked
+        if marker is None or marker.held is None or marker.ended:
+            self._acked = marker
+        elif acked is not None and acked.b <= marker.b:
+            self._acked = acked
+        return self._acked
+
+    def marks(self, marker: Marker | None) -> tuple[int, ...]:
+        """Batches behind that marker to which the unit could be rolled back, too."""
+        acked = self.acked(marker)
+        above, reached = 0 if acked is None else acked.b, 0 if marker is None else marker.b
+        return tuple(sorted(batch for batch in self._log.marks if above < batch <= reached))[:MOST_MARKS]
