@@ -12,6 +12,7 @@ import pytest
 from schemas import commands
 from schemas.assignments import Change
 from schemas.commands import Command
+from schemas.events import Event
 from services.recovery.core.unit.switching import Sign
 from tests.campaign.jobs import JOBS, Job
 from tests.support.struck import Struck, StruckJob, struck_cluster
@@ -20,10 +21,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 FIRST, PEERS = "worker-1", ("worker-2", "worker-3", "worker-4", "worker-5")
 
 
-def counts(totals: int) -> Job:
-    """Two units read, so many count. Each begins without a standby. Any worker may have it: zones are invented here."""
+def counts(totals: int, period_s: float) -> Job:
+    """Two units read, so many count. Each begins without a standby. Any worker may have it: zones are invented here.
+
+    period_s: in which standbys move once.
+    """
     job = JOBS["counts"]
-    wanted = "{default: {scheme: none}, fail_stop_timeout_s: 300, rebalance_period_s: 2, checkpoint"
+    patient = "fail_stop_timeout_s: 300, misses: 50"  # a machine with much to do is late with heartbeats
+    wanted = f"{{default: {{scheme: none}}, {patient}, rebalance_period_s: {period_s}, checkpoint"
     text = job.text.template.replace("{checkpoint", wanted).replace("input: some, parallelism: 2", "input: some, $more")
     assert text.count("$more") == 1, "the job no longer says how many units count"
     text = text.replace("$more", f"parallelism: {totals}") + "placement: {spread_by: none}\n"
@@ -75,7 +80,7 @@ def standbys(struck: Struck, job: StruckJob) -> dict[str, str]:
 def test_the_units_of_a_worker_with_eight_come_back_on_four_peers_and_every_row_is_exact(
     struck: Struck, begun: Callable[[Job, str], StruckJob], record_property: Callable[[str, object], None]
 ) -> None:
-    job = begun(counts(totals=6), "eight")
+    job = begun(counts(totals=6, period_s=3_600), "eight")
     assert len(job.units) == 8
     protect(struck, job)
     where = standbys(struck, job)
@@ -86,8 +91,7 @@ def test_the_units_of_a_worker_with_eight_come_back_on_four_peers_and_every_row_
     took_over = {unit: struck.changes(unit, epochs[unit])[0].committer for unit in job.units}
     assert {unit: copy.worker for unit, copy in took_over.items() if copy is not None} == where
     job.under_load(struck.protected, "every unit is protected again")
-    told = job.under_load(lambda: struck.cluster.events("protected-again"), "the period of instability is told")
-    assert told[-1].worker == FIRST
+    told = job.under_load(lambda: ended(struck), "the period of instability is told")
     record_property("instability_ms", told[-1].phases_ms["instability"])
     job.goes_on()
     job.end_exact()
@@ -96,7 +100,7 @@ def test_the_units_of_a_worker_with_eight_come_back_on_four_peers_and_every_row_
 def test_a_standby_moves_while_rows_flow_and_takes_over_when_the_worker_is_killed(
     struck: Struck, begun: Callable[[Job, str], StruckJob]
 ) -> None:
-    job = begun(counts(totals=2), "moved")
+    job = begun(counts(totals=2, period_s=2), "moved")
     with ExitStack() as frozen:
         for name in PEERS[1:]:
             frozen.enter_context(struck.frozen(name))
@@ -115,6 +119,11 @@ def test_a_standby_moves_while_rows_flow_and_takes_over_when_the_worker_is_kille
     job.under_load(struck.protected, "every unit is protected again")
     job.goes_on()
     job.end_exact()
+
+
+def ended(struck: Struck) -> list[Event]:
+    """The periods of instability that the first worker's failure began, or was a part of."""
+    return [one for one in struck.cluster.events("protected-again") if FIRST in one.detail]
 
 
 def complete(struck: Struck, unit: str) -> list[Change]:

@@ -5,23 +5,32 @@ They change how much is done at once, and nothing of what is right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from random import Random
+from typing import Any
 from unittest import mock
 
 from services.controller import conductor
 from services.controller.core import goals
 from services.kernel.dataflow import merging
 from services.kernel.logs import cut_snapshots, jobs, snapshots
+from services.kernel.protection import merging as entries
 from services.kernel.state import keyed as state
 from services.worker.checkpoint import applier, parts, unit_image
+from services.worker.checkpoint.policies import idle_minmax
 from services.worker.core import cut_trimming, cutting
 from services.worker.sinks import delivery
 from services.worker.sources import cut_trimmer
 from services.worker.unit import intake, outputs, receiving, trimmer
 from tests.simulation.bounded import small_bounds
 from tests.simulation.names import profile_of
+
+AIMED: Mapping[str, tuple[tuple[Any, str, tuple[float, ...]], ...]] = {
+    "unplaced": ((merging, "MAX_AHEAD_BATCHES", (4, 4, 30, 4_096)),),
+    "merged": ((entries, "ALIKE", (2.0, 100.0, 1e6)), (idle_minmax, "LEAST_MS", (0.01, 1.0))),
+}
+"""Under a profile."""
 
 
 @contextmanager
@@ -60,9 +69,8 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (jobs, "KEPT_OVER", (0, 1, 50)),
         (conductor, "ROOT_MS", (20, 200)),
     )
-    aimed = [(merging, "MAX_AHEAD_BATCHES", (4, 4, 30, 4_096))] if profile_of(seed) == "unplaced" else []
     with ExitStack() as stack:
-        for module, name, values in (*drawn, *aimed):
+        for module, name, values in (*drawn, *AIMED.get(profile_of(seed), ())):
             stack.enter_context(mock.patch.object(module, name, random.choice(values)))
         stack.enter_context(small_bounds())
         yield

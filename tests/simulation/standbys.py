@@ -166,13 +166,13 @@ class _Trace:
         free = {name for name, each in known.items() if not 0 <= each.beat.standbys <= count[name]}
         rank = {unit_key(self.plan.job, self.plan.generation, u): n for u, n in priorities(self.plan).items()}
         since = {unit: now_us - self.changed_us.get(unit, 0) for unit in rank}
-        placed = {unit: c for unit, c in self.assigned.units().items() if unit in rank and since[unit] > SERVED_US}
+        placed = {unit: change for unit, change in self.assigned.units().items() if unit in rank}
         for unit, change in placed.items():
             wants = SCHEMES[change.scheme].secondary is not Rung.ABSENT
             if not wants or len(change.copies) != 1:
                 continue
             own = change.copies[0].worker
-            for name in sorted(free - {own}):
+            for name in sorted(free - {own}) if since[unit] > SERVED_US else ():
                 yield f"priority: {unit} has no standby, and {name} has a place"
             for other, held in placed.items():
                 for worker in standbys(held):
