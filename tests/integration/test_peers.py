@@ -110,13 +110,13 @@ def test_a_standby_moves_while_rows_flow_and_takes_over_when_the_worker_is_kille
     moved = job.under_load(lambda: [unit for unit in job.units if complete(struck, unit)], "a standby has moved")
     before: Change = complete(struck, moved[0])[-1]
     assert before.copies[1].worker != PEERS[0]
-    assert {"standby-moves", "standby-moved"} <= {one.kind for one in struck.events() if one.job == job.name}
     where, epochs = standbys(struck, job), {unit: struck.change(unit).epoch for unit in job.units}
     struck.kill(FIRST)
     job.under_load(lambda: FIRST not in {struck.leader_of(unit) for unit in job.units}, "others lead")
     led = {unit: struck.leader_of(unit) for unit in moved if not struck.changes(unit, epochs[unit])[1:]}
     assert all(where[unit] == worker for unit, worker in led.items())
     job.under_load(struck.protected, "every unit is protected again")
+    assert {"standby-moves", "standby-moved"} <= {one.kind for one in struck.events() if one.job == job.name}
     job.goes_on()
     job.end_exact()
 
