@@ -95,7 +95,8 @@ def test_a_running_job_is_taken_through_all_policies_and_stays_exact_though_a_wo
     for number, policy in enumerate(POLICIES):
         done = cluster.asked("checkpoint", name, policy, "--every-batches", "5", "--interval-ms", "200")
         assert done["checkpoint"]["policy"] == policy
-        assert cluster.asked("status", name)["checkpoint"] == done["checkpoint"]
+        shown = cluster.asked("status", name)["checkpoint"]
+        assert (shown["policy"], shown["settings"]) == (policy, done["checkpoint"]["settings"])
         assert {unit["policy"] for unit in cluster.asked("units", name)} == {policy}
         before = {unit: len(some) for unit, some in markers(cluster, name).items()}
         cluster.feed(f"{name}-in", fed[number * STEP : (number + 1) * STEP])
