@@ -64,12 +64,13 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: what the unit is to be protected by; the flags may still be on the way there. asked: offset in `jobs.submit`
     of the job or the command that asked for the scheme; -1: nobody was asked yet.
     moving: the worker to which the unit is being handed over; the copy there gets `commit` once it has caught up.
-    moved: offset in `jobs.submit` of the last command `move` that was answered; -1: there was none.
+    moved: offset in `jobs.submit` of the last command `move` or `drill` that was answered; -1: there was none.
     backing: the worker on which a new standby is made; the former one goes once the new one holds the unit's state.
     line: how often the unit was rolled back, together with others of its job: the highest line of them is the job's.
     back: the global checkpoint with which that line begins; every copy that finds its checkpoint log on an earlier line
     begins there. rolled: the last command `rollback` that was answered, as in moved.
     deadly: the unit is in quarantine until its job ends: it has no copies, and gets none.
+    adaptive: recovery chooses the scheme, as the job or the command named by `asked` says.
     """
 
     unit: UnitKey
@@ -85,6 +86,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     line: Count = 0
     back: Count = 0
     rolled: Whole = -1
+    adaptive: bool = False
 
     @property
     def committer(self) -> Copy | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from schemas import reading
 
-COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "checkpoint", "rollback")
+COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "drill", "checkpoint", "rollback")
 SETTINGS = ("interval_ms", "min_interval_ms", "max_interval_ms", "merge_ms", "every_batches")
 """Of a command `checkpoint`, beside the policy: those of schemas/job_settings.py, CheckpointSettings."""
 STARTS = ("", "earliest", "latest")
@@ -20,9 +20,10 @@ STARTS = ("", "earliest", "latest")
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of COMMANDS, on the job of that name.
 
-    drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`. start:
-    for resume, where sources continue whose topics were created again: earliest or latest. checkpoint needs `policy`;
-    of its other settings, the SETTINGS, those that are left out stay as they are. rollback: of `unit`, or of all units.
+    drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`, drill
+    `unit`. start: for resume, where sources continue whose topics were created again: earliest or latest. checkpoint
+    needs `policy`; of its other settings, the SETTINGS, those that are left out stay as they are. rollback: of `unit`,
+    or of all units.
     """
 
     command: str

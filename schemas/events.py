@@ -10,10 +10,24 @@ import msgspec
 from schemas.reading import Strict
 
 
+class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A scheme that recovery weighed for a unit: how long a takeover would take and why it was not chosen; cost: of the
+    secondary, weighed, where 1.0 of each kind is what the primary uses. takes_ms and phases are null where not known.
+    """
+
+    scheme: str
+    takes_ms: float | None
+    cost: float
+    phases_ms: dict[str, float | None] = {}
+    rejected: str = ""
+
+
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of `holdfast events`. phases_ms: detection, activation, replay, first_output (worker/unit/takeover.py).
+    """One line of `holdfast events`. phases_ms: of a takeover (worker/unit/takeover.py).
 
     topic, partition, offset: of the record that a reader refused. batch: the last one that the copy has done; -1: none.
+    promise_ms: the recovery time that the user has asked for; 0: none. alternatives: every scheme, the chosen first.
+    predicted_ms: of a takeover that was judged, beside phases_ms, which it took (recovery/core/adaptive/judging.py).
     """
 
     time_ms: int
@@ -28,6 +42,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     partition: int = -1
     offset: int = -1
     batch: int = -1
+    promise_ms: float = 0.0
+    alternatives: tuple[Alternative, ...] = ()
+    predicted_ms: dict[str, float] = {}
 
 
 _decoder = Strict(msgspec.json.Decoder(Event).decode)

@@ -15,6 +15,7 @@ from services.cli import (
     checkpointing,
     cluster,
     dead_letters,
+    explaining,
     faults,
     jobs,
     looking,
@@ -114,6 +115,8 @@ def _assemble() -> None:
         checkpointing.checkpoint,
         checkpointing.rollback,
         jobs.move,
+        jobs.move,
+        explaining.drill,
     ):
         app.command(rich_help_panel=JOBS)(command)
     app.command(rich_help_panel=DATA)(sending.send)
@@ -122,7 +125,7 @@ def _assemble() -> None:
     app.command(rich_help_panel=DATA)(repair.repair)
     app.command("dead-letters", rich_help_panel=DATA)(dead_letters.dead_letters)
     app.command("list", rich_help_panel=LOOKING)(looking.list_jobs)
-    for look in (looking.status, looking.units, looking.workers, looking.events):
+    for look in (looking.status, looking.units, looking.workers, looking.events, explaining.explain):
         app.command(rich_help_panel=LOOKING)(look)
     for about in (machine.doctor, machine.settings, machine.schema):
         app.command(rich_help_panel=MACHINE)(about)

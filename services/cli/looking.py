@@ -146,7 +146,8 @@ def units(
 
 def _unit_rows(found: Sequence[UnitLine]) -> Iterator[Sequence[object]]:
     for unit in found:
-        own = (unit.unit, ", ".join(unit.tasks), unit.scheme, unit.policy, unit.epoch)
+        scheme = f"{unit.scheme}, adaptive" if unit.adaptive else unit.scheme
+        own = (unit.unit, ", ".join(unit.tasks), scheme, unit.policy, unit.epoch)
         if not unit.copies:
             yield (*own, "-", "-", coloured("down"), None, "")
         for copy in unit.copies:

@@ -157,7 +157,7 @@ def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: f
     while time.monotonic() < deadline:
         with suppress(Retriable):  # a broker that is busy is asked again
             change = read_all(door).change(key)
-            if change is not None and change.scheme == scheme:
+            if change is not None and scheme == ("adaptive" if change.adaptive else change.scheme):
                 return
             if change is not None and change.asked == offset:
                 raise CommandFailed(f"refused: {change.reason}")

@@ -21,6 +21,7 @@ SCHEMES = frozenset(
         "hybrid",
         "active-standby",
         "active-replication",
+        "adaptive",
     }
 )
 """Fault-tolerance schemes that work; a unit that asks for another runs as `none`."""
@@ -34,13 +35,15 @@ _ONLY_DEFAULT = (
 
 _SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST_SPARK_SHUFFLE_PARTITIONS"
 
-_NO_EFFECT = (
-    "fault_tolerance.correlated_failure",
+_NO_EFFECT = ("fault_tolerance.correlated_failure",)
+"""Settings that nobody reads."""
+
+_OF_ADAPTIVE = (
     "fault_tolerance.recovery_time_ms",
     "fault_tolerance.weights",
     "fault_tolerance.cool_down_s",
 )
-"""Settings that nobody reads."""
+"""Settings that only adaptive units read."""
 
 _ELSEWHERE = {
     "fault_tolerance.heartbeat_interval_ms": "a worker beats for all its jobs; HOLDFAST_HEARTBEAT_INTERVAL_MS sets it",
@@ -66,6 +69,10 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for path in _NO_EFFECT:
         if _at(spec, path) != _at(_DEFAULTS, path):
             yield f"{path}: has no effect yet"
+    if not any(one.scheme == "adaptive" for one in wanted.values()):
+        for path in _OF_ADAPTIVE:
+            if _at(spec, path) != _at(_DEFAULTS, path):
+                yield f"{path}: has no effect as long as no unit is adaptive"
     for path, instead in _ELSEWHERE.items():
         if _at(spec, path) != _at(_DEFAULTS, path):
             yield f"{path}: has no effect: {instead}"

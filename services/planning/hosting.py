@@ -30,6 +30,7 @@ _SCHEMES = {
     "hybrid": "passive-hot",
     "active-standby": "passive-hot",
     "active-replication": "passive-hot",
+    "adaptive": "passive-hot",
 }
 """A driver takes over by starting its query, so two never compute at once, and going back would be a second outage."""
 

@@ -35,6 +35,8 @@ STOP_S = 0.5
 HISTORY_MS = 10_000
 """A replica that starts reads no older heartbeats: a worker that still matters has sent one since, or its silence
 counts from now."""
+LEARNT_MS = 600_000
+"""A replica that starts learns from takeovers of so long ago how far estimates were off."""
 
 _log = structlog.get_logger()
 
@@ -60,7 +62,7 @@ async def run(settings: RecoverySettings) -> int:
     standings = read_standings(log, assigned)
     jobs = read_jobs(log, topics)
     begins = positions(log, topics, jobs) | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
-    begins |= {assigned: standings.next} | log.offsets([happened], "end")
+    begins |= {assigned: standings.next} | recent(log, happened, LEARNT_MS)
     backlog = Backlog.of(log, kinds, begins)
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), backlog, settings.heartbeat_interval_ms,

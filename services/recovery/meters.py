@@ -43,7 +43,16 @@ UNSERVED = Metric(
 UNPLACED = Metric("holdfast_units_unplaced", "gauge", JOB, "Units that are to run, and that no worker can take")
 WORKERS = Metric("holdfast_workers", "gauge", (), "Workers that answer")
 FALSE_SWITCHES = Metric("holdfast_false_switches_total", "counter", (), "Switches for a worker that was only late")
-OF_RECOVERY = (PHASE, INSTABILITY, EVENTS, UNITS, UNPROTECTED, UNSERVED, UNPLACED, WORKERS, FALSE_SWITCHES, REFUSED)
+PROMISES = Metric(
+    "holdfast_promises_total", "counter", ("job", "kept"), "Takeovers of adaptive units, by their promise"
+)
+RECOVERY = Metric(
+    "holdfast_recovery_seconds", "histogram", ("of",), "Takeovers as predicted and as they were, from the failure on"
+)
+OF_RECOVERY = (
+    PROMISES, RECOVERY, PHASE, INSTABILITY, EVENTS, UNITS, UNPROTECTED, UNSERVED, UNPLACED, WORKERS, FALSE_SWITCHES,
+    REFUSED,
+)  # fmt: skip
 
 
 class Meters:
@@ -63,17 +72,30 @@ class Meters:
         self.registry = registry = registry_of(of_process(name, "recovery"), _standing(core), of_refusals(*refused))
         self._phases = Histogram(PHASE.name, PHASE.about, PHASE.labels, registry=registry, buckets=BUCKETS_S)
         self._unstable = Histogram(INSTABILITY.name, INSTABILITY.about, registry=registry, buckets=UNSTABLE_S)
+        self._promises = Counter(PROMISES.name, PROMISES.about, PROMISES.labels, registry=registry)
+        self._recovery = Histogram(RECOVERY.name, RECOVERY.about, RECOVERY.labels, registry=registry, buckets=BUCKETS_S)
         self._events = Counter(EVENTS.name, EVENTS.about, EVENTS.labels, registry=registry)
 
     def count(self, event: Event) -> None:
         if event.time_ms < self._since_ms:
             return
         self._events.labels(event.kind).inc()
+        if event.predicted_ms:
+            self._judged(event)
+            return
         for phase, took_ms in event.phases_ms.items():
             if phase == INSTABILITY_PHASE:
                 self._unstable.observe(took_ms / 1000)
                 continue
             self._phases.labels(phase).observe(took_ms / 1000)
+
+    def _judged(self, event: Event) -> None:
+        """A takeover beside what was predicted; its phases have been counted as they were reported."""
+        for of, times in (("predicted", event.predicted_ms), ("actual", event.phases_ms)):
+            if "total" in times:
+                self._recovery.labels(of).observe(times["total"] / 1000)
+        if event.promise_ms:
+            self._promises.labels(event.job, "false" if event.kind == "promise-broken" else "true").inc()
 
     def serve(self, port: int, address: str = "127.0.0.1", health: Health | None = None) -> None:
         """Answers there; if the port is taken, a warning is logged, and nobody answers. health: of the replica."""

@@ -27,23 +27,27 @@ from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
 from services.kernel.logs.standings import EVERY, MANY, Standings
 from services.log.backlog import Backlog
 from services.log.protocol import Appender
+from services.recovery.core.adaptive.judging import Judgement, Judging, needed, rounded
+from services.recovery.core.adaptive.wording import alternatives, lines
 from services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
     Began,
     CaughtUp,
     DecisionRead,
+    DrillAsked,
     EchoRead,
     Event,
     MoveAsked,
     PolicyAsked,
     RollbackAsked,
     SchemeAsked,
+    TakeoverJudged,
     Withdrawn,
 )
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import Recovery
-from services.recovery.core.unit.switching import BEGINS, follows_failure, move_kind
+from services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
 from services.recovery.meters import INSTABILITY_PHASE, Meters
 
 ECHO_MS = 50
@@ -102,6 +106,7 @@ class Replica:
         self._moves_ms: dict[str, int] = {}
         """When the unit, or its standby, began to move."""
         self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
+        self._judging = Judging()
         self.meters = Meters(self.core, _now_ms(), self.refusals.most, unsealed, name=name)
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
             Partition(topics.heartbeats, 0): self._beat,
@@ -142,6 +147,8 @@ class Replica:
             self._append(self.core.tick(now))
             self._publish_stable_again()
             self._publish_unserved()
+            for unit, judgement in self._judging.due(now):
+                self._publish_judgement(unit, judgement)
 
     def echo(self) -> None:
         """Sends itself a heartbeat."""
@@ -188,8 +195,15 @@ class Replica:
             if self.core.assigned.of(change.unit) is not change:
                 continue
             self._last_author = record.author
+            foreseen = self.core.adaptive.foreseen.pop(change.unit, None)
+            detection_ms = self._detection_ms(before[change.unit], change)
             if record.author == self._name:
-                self._decided(before[change.unit], change)
+                self._decided(before[change.unit], change, detection_ms)
+            if foreseen is not None:
+                if detection_ms is None:  # of a drill, or nobody has heard the failed worker
+                    detection_ms = foreseen.phases.detection
+                mine = record.author == self._name
+                self._judging.began(change.unit, foreseen, detection_ms, mine, self._now_us())
             if change.arriving is not None or change.replacing is not None:
                 self._moves_ms.setdefault(change.unit, record.time_ms)
             else:
@@ -253,9 +267,20 @@ class Replica:
             self._observe(RollbackAsked(job_key_of(key), key if command.unit else "", offset))
         elif command.command == "move":
             self._observe(MoveAsked(key, command.worker, offset))
+        elif command.command == "drill":
+            self._observe(DrillAsked(key, offset))
 
     def _happened(self, offset: int, value: bytes) -> None:
-        self.meters.count(decode_event(value))
+        event = decode_event(value)
+        self.meters.count(event)
+        if event.job not in self._generations or not event.unit:
+            return
+        key = unit_key(event.job, self._generations[event.job], event.unit)
+        if event.kind == "unit-active":
+            self._judging.active(key, event.epoch, event.worker, event.phases_ms, self._now_us())
+        elif event.predicted_ms:
+            self._judging.published(key, event.epoch)
+            self._observe(TakeoverJudged(key, needed(event.phases_ms, event.predicted_ms)))
 
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -307,7 +332,14 @@ class Replica:
         record = assignments.encode(Assignment(self._name, _now_ms(), proposed))
         self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
 
-    def _decided(self, before: Change | None, change: Change) -> None:
+    def _detection_ms(self, before: Change | None, change: Change) -> float | None:
+        """From the last sign of life of the leader that has failed; None: none has, or it was never heard."""
+        failed = None if before is None or not follows_failure(change) else before.committer
+        if failed is None or failed.worker not in self._signs_ms:
+            return None
+        return float(max(_now_ms() - self._signs_ms[failed.worker], 0))
+
+    def _decided(self, before: Change | None, change: Change, detection_ms: float | None) -> None:
         """Our proposal counts: publishes events for people."""
         job, _, unit = split_unit_key(change.unit)
         copies = ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
@@ -315,10 +347,7 @@ class Replica:
         leader = "" if change.committer is None else change.committer.worker
         _log.info("decided", unit=change.unit, worker=leader, epoch=change.epoch, detail=detail)
         now_ms = _now_ms()
-        phases = {}
-        failed = None if before is None or not follows_failure(change) else before.committer
-        if failed is not None and failed.worker in self._signs_ms:  # else it was never heard
-            phases["detection"] = float(max(now_ms - self._signs_ms[failed.worker], 0))
+        phases = {} if detection_ms is None else {"detection": detection_ms}
         if change.deadly is not None and (before is None or before.deadly is None):
             self._publish_event(Happened(now_ms, "unit-quarantined", job, unit, change.epoch, detail=change.reason))
         elif not change.copies:
@@ -328,11 +357,38 @@ class Replica:
             self._publish_event(Happened(now_ms, "placed", job, unit, change.epoch, first, change.reason))
         else:
             self._publish_event(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+        self._publish_choice(change)
         kind = move_kind(before, change)
         if kind is not None:
             since_ms = self._moves_ms.get(change.unit, now_ms)
             took = {} if kind in BEGINS else {"move": float(max(now_ms - since_ms, 0))}
             self._publish_event(Happened(now_ms, kind, job, unit, change.epoch, leader, change.reason, took))
+
+    def _publish_choice(self, change: Change) -> None:
+        """Why the unit has another scheme, which nobody asked for, and what every other one would take and cost."""
+        verdict = self.core.adaptive.verdicts.pop(change.unit, None)
+        if verdict is None or not chosen_for_promise(change) or verdict.chosen != change.scheme:
+            return
+        job, _, unit = split_unit_key(change.unit)
+        _log.info("scheme-chosen", unit=change.unit, epoch=change.epoch, detail=verdict.summary)
+        self._publish_event(
+            Happened(
+                _now_ms(), "scheme-chosen", job, unit, change.epoch,
+                detail="; ".join(lines(verdict)), promise_ms=verdict.promise_ms, alternatives=alternatives(verdict),
+            )
+        )  # fmt: skip
+
+    def _publish_judgement(self, key: str, judgement: Judgement) -> None:
+        """What a takeover took beside what was predicted and promised."""
+        job, _, unit = split_unit_key(key)
+        foreseen = judgement.foreseen
+        _log.info("takeover judged", unit=key, epoch=foreseen.epoch, kept=judgement.kept, detail=str(judgement))
+        self._publish_event(
+            Happened(
+                _now_ms(), judgement.kind, job, unit, foreseen.epoch, foreseen.worker, str(judgement),
+                rounded(judgement.actual), promise_ms=foreseen.promise_ms, predicted_ms=rounded(judgement.predicted),
+            )
+        )  # fmt: skip
 
     def _publish_event(self, event: Happened) -> None:
         """Of records met in the log before the start, another replica, or this one in its last life, has published."""

@@ -296,6 +296,7 @@ class ClusterView:
             epoch=0 if change is None else change.epoch,
             copies=self._copies(change, progress),
             policy="" if unit.host else self.policy(plan).policy,
+            adaptive=unit.scheme == "adaptive" if change is None else change.adaptive,
         )
 
     def _copies(self, change: Change | None, progress: Progress) -> tuple[CopyLine, ...]:

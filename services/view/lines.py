@@ -34,7 +34,10 @@ class CopyLine(msgspec.Struct, frozen=True):
 
 
 class UnitLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast units`. policy: the checkpoint policy that its copies follow; empty: Spark has its own."""
+    """A line of `holdfast units`. policy: the checkpoint policy that its copies follow; empty: Spark has its own.
+
+    adaptive: recovery has chosen the scheme, and may change it.
+    """
 
     unit: str
     tasks: tuple[str, ...]
@@ -42,6 +45,7 @@ class UnitLine(msgspec.Struct, frozen=True):
     epoch: int
     copies: tuple[CopyLine, ...]
     policy: str = ""
+    adaptive: bool = False
 
 
 class WorkerLine(msgspec.Struct, frozen=True):

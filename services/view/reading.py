@@ -9,8 +9,9 @@ from contextlib import suppress
 
 import msgspec
 
-from schemas import events, plans
+from schemas import events, heartbeats, plans
 from schemas.events import Event
+from schemas.heartbeats import Heartbeat
 from schemas.plans import Decision, Plan, Status
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import USAGE, CommandFailed
@@ -25,6 +26,8 @@ from services.view.lines import JobLine
 
 RECENT_MS = 60_000
 """Workers silent for longer are not shown."""
+COSTS_MS = 20_000
+"""Of which the heartbeats say what units cost now."""
 
 
 def read_jobs(door: Door) -> ClusterView:
@@ -47,6 +50,25 @@ def read_heartbeats(door: Door, view: ClusterView) -> None:
     partition = Partition(door.topics.heartbeats, 0)
     start = door.log.offsets([partition], int(time.time() * 1000) - RECENT_MS)[partition]
     _scan(door.log, view, door.topics.heartbeats, start)
+
+
+def read_beats(door: Door, now_ms: int) -> list[Heartbeat]:
+    """Heartbeats of the last seconds, as they are."""
+    partition = Partition(door.topics.heartbeats, 0)
+    found = []
+    for message in door.log.scan(partition, door.log.offsets([partition], now_ms - COSTS_MS)[partition]):
+        with suppress(msgspec.DecodeError):
+            beat = heartbeats.decode(message.value() or b"")
+            if isinstance(beat, Heartbeat):
+                found.append(beat)
+    return found
+
+
+def read_events(door: Door) -> Iterator[Event]:
+    """All that are there, oldest first; one that cannot be read is left out."""
+    for message in door.log.scan(Partition(door.topics.events, 0)):
+        with suppress(msgspec.DecodeError):
+            yield events.decode(message.value() or b"")
 
 
 def read_progress(door: Door, view: ClusterView, plan: Plan) -> None:

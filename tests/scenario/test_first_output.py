@@ -34,7 +34,9 @@ def test_a_takeover_is_over_though_no_window_has_closed() -> None:
     assert max(one["at"] for one in fed) < START_MS + 31_536_000_000 // 2
     cluster.feed("orders", fed[:30])
     cluster.turn(1_500)
-    assert [one.phases_ms.keys() for one in active(cluster, "w1")] == [{"activation", "replay", "first_output"}]
+    assert [one.phases_ms.keys() for one in active(cluster, "w1")] == [
+        {"activation", "replay", "first_output", "recovered"}
+    ]
     cluster.kill("w1")
     cluster.place({unit: [standby] for unit in cluster.units})
     cluster.until(lambda: not any(one.busy for copy in standby._copies.here.values() if (one := copy.running)))
@@ -42,5 +44,5 @@ def test_a_takeover_is_over_though_no_window_has_closed() -> None:
     cluster.turn(1_500)
     assert not cluster.rows("years")
     (taken_over,) = active(cluster, "w2")
-    assert taken_over.phases_ms.keys() == {"activation", "replay", "first_output"}
+    assert taken_over.phases_ms.keys() == {"activation", "replay", "first_output", "recovered"}
     assert taken_over.phases_ms["first_output"] < 1_500

@@ -36,13 +36,14 @@ from services.recovery.core.unit.changing import NEAR
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.situation import SUSPECT_US
 from services.worker.unit import outputs
-from tests.simulation import bounded, commits, health, raises, renewals, roots, standbys
+from tests.simulation import adapting, bounded, commits, health, raises, renewals, roots, standbys
 from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.global_checkpoints import GlobalCheckpoints, trimmed_too_far
 from tests.simulation.images import State, named
 from tests.simulation.jobs import NAME, event_time_us
 from tests.simulation.names import TOPICS, profile_of
+from tests.simulation.profiles import PROFILES
 from tests.simulation.reference import Reference, frame, said
 
 GRACE_US = 1_000_000
@@ -101,6 +102,9 @@ def check(cluster: Cluster) -> list[str]:
         found += raises.check(cluster, generation.plan, generation.topics)
         found += standbys.check(cluster.broker.written, generation.plan, generation.topics, cluster.healed_us)
         found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
+        if PROFILES[profile_of(cluster.seed)].adaptive:
+            found += adapting.check(cluster.broker.written, generation.plan)
+            found += adapting.obeyed(cluster.broker.written, generation.plan, cluster.healed_us)
         if profile_of(cluster.seed) == "unplaced":
             found += health.check(cluster.broker.written, generation.plan, generation.topics)
         found += _same_as_replayed(cluster, generation, checkpointed.states)

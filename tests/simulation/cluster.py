@@ -79,7 +79,7 @@ class Cluster:
         self.notes = SharedNotes()
         self._starts = 0
         profile = PROFILES[profile_of(seed)]
-        self._slots, self._reassigns = profile.slots, profile.reassigns
+        self._slots, self._reassigns, self._adaptive = profile.slots, profile.reassigns, profile.adaptive
         most = Random(f"{seed}/standbys")
         self._standbys = {role: most.choice(profile.standbys or (-1,)) for role in workers}
         self.broker.create(TOPICS.specs())
@@ -108,7 +108,7 @@ class Cluster:
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images, self.captures, self.deadly,
-                OTHER_VERSIONS if role in self.upgraded else VERSIONS, self._reassigns,
+                OTHER_VERSIONS if role in self.upgraded else VERSIONS, self._reassigns or self._adaptive,
                 self._standbys[role],
             )  # fmt: skip
         elif role in self._drivers:

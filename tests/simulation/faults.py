@@ -267,6 +267,11 @@ def _move(cluster: Cluster, fault: Fault) -> None:
         cluster.submit({"command": "move", "job": NAME, "unit": unit, "worker": worker})
 
 
+def _drill(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit."""
+    cluster.submit({"command": "drill", "job": NAME, "unit": fault.detail})
+
+
 def _leave(cluster: Cluster, fault: Fault) -> None:
     """SIGTERM: it ends once it leads nothing, or ms later, and is started again."""
     process = cluster.processes[fault.target[0]]
@@ -463,6 +468,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "mind-changed": midway.mind_changed,
     "rolling-back": midway.rolling_back,
     "move": _move,
+    "drill": _drill,
     "leave": _leave,
     "moving": midway.moving,
     "left-behind": midway.left_behind,
@@ -598,6 +604,7 @@ def _aimed(
         (0, "left-behind", lambda kind: of(kind, (), ms)),
         (0, "leave", lambda kind: of(kind, worker, ms)),
         (0, "moving", lambda kind: of(kind, (), ms, _draw_struck_move(random, roles))),
+        (0, "drill", lambda kind: of(kind, (), 0, random.choice(roles.units))),
         (0, "reassigning", lambda kind: of(kind, (), min(ms, 1_500), _draw_struck_standby(random, roles))),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
     )

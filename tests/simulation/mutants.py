@@ -73,6 +73,14 @@ from services.worker.unit.outbox import Outbox
 from services.worker.unit.outputs import Outputs
 from services.worker.unit.publishing import ProgressPublisher
 from services.worker.unit.running import Running
+from tests.simulation.adapting import (
+    commands_wait_for_the_controller,
+    controllers_record_beats_a_command,
+    drill_of_whatever_there_is,
+    estimates_of_a_former_leader,
+    no_cool_down,
+    scheme_changed_during_a_switch,
+)
 from tests.simulation.bounded import bound_ignored, sent_before_forgotten
 from tests.simulation.cut_mutants import (
     cuts_trimmed_to_an_own_estimate,
@@ -1108,6 +1116,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(rows_trimmed_too_far, "rows trim", 2, "spark-rows", run_ms=2_500),
     Mutant(bound_ignored, "bound", 8, "bounded", run_ms=2_500),
     Mutant(sent_before_forgotten, "bound", 37, "bounded"),
+    Mutant(scheme_changed_during_a_switch, "adapted", 4, "adaptive", run_ms=1_500),
+    Mutant(no_cool_down, "cool-down", 0, "adaptive", run_ms=1_500),
+    Mutant(estimates_of_a_former_leader, "stale", 1, "adaptive", run_ms=1_500),
+    Mutant(controllers_record_beats_a_command, "adapted", 8, "adaptive", run_ms=1_500),
+    Mutant(commands_wait_for_the_controller, "ignored", 1, "adaptive", run_ms=1_500),
+    Mutant(drill_of_whatever_there_is, "drilled", 6, "adaptive", run_ms=1_500),
 )
 
 EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more, run_with_any_versions)

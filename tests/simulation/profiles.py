@@ -24,7 +24,8 @@ class Profile:
     alone. A copy may then stop and say so. reassigns: copies report their costs, so that standbys move between workers,
     of which there are three at least. slots: of each worker. standbys: how many one takes at most; then queries have
     priorities. policies: the job's checkpoint policy is one of these; empty: sweep. bounded: the job has
-    `retain_bytes`, and what it sends reaches that.
+    `retain_bytes`, and what it sends reaches that. adaptive: recovery chooses schemes by what copies measure. replicas:
+    of recovery, at least so many.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -51,6 +52,8 @@ class Profile:
     standbys: tuple[int, ...] = ()
     policies: tuple[str, ...] = ()
     bounded: bool = False
+    adaptive: bool = False
+    replicas: int = 1
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -219,6 +222,14 @@ PROFILES: Mapping[str, Profile] = {
         spark=True,
         behind=True,
         trims=True,
+    ),
+    "adaptive": Profile(
+        {"crash": 1, "stall": 1, "lost-heartbeats": 3, "strike": 1, "lag": 1, "move": 2, "command": 2, "drill": 2},
+        ("totals", "windows", "filter"),
+        ("adaptive",),
+        pause_ms=300,
+        adaptive=True,
+        replicas=2,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from tests.simulation.adapting import asked_to_adapt, draw_promise
 from tests.simulation.bounded import MIB
 from tests.simulation.faults import Fault, Roles, draw_faults
 from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
@@ -66,10 +67,13 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         important = Random(f"{seed_}/priorities")
         for query in job.spec["queries"].values():
             query["priority"] = important.randint(1, 3)
+    if drawn_under.adaptive:
+        job.spec["fault_tolerance"] |= draw_promise(Random(f"{seed_}/promise"))
     if drawn_under.patient:
         job.spec["fault_tolerance"]["fail_stop_timeout_s"] = PATIENT_S
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(_workers(random, drawn_under))}
     replicas, controllers = random.choice((1, 1, 2)), max(random.choice((1, 1, 2)), drawn_under.controllers)
+    replicas = max(replicas, drawn_under.replicas)
     length_ms = run_ms or random.choice((6_000, 10_000, 15_000, 25_000))
     drivers = DRIVERS if drawn_under.spark else ()
     roles = Roles(
@@ -82,6 +86,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
     )
     feed = draw_feed(Random(f"{seed_}/feed"), job, length_ms)
     faults = draw_faults(Random(f"{seed_}/faults"), roles, FIRST_FAULT_MS, length_ms, drawn_under)
+    if drawn_under.adaptive:
+        faults = asked_to_adapt(Random(f"{seed_}/adaptive"), faults)
     return Scenario(
         seed_,
         job,

@@ -49,6 +49,8 @@ def exported() -> dict[str, set[str]]:
     core.jobs[G] = Job(G, "job", units={UNIT: "u-0"}, life=Life("", Phase.RUNNING))
     meters = Meters(World(Worker("w1", "a"), Worker("w2", "b")).start().settle().replicas[0].core, 0, name="r")
     meters.count(Event(1, "unit-active", phases_ms={"activation": 5.0}))
+    total = {"total": 5.0}
+    meters.count(Event(1, "promise-kept", "job", phases_ms=total, predicted_ms=total, promise_ms=9.0))
     registries = [
         registry_of(
             of_process("w1", "worker"),

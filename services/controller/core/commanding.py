@@ -46,7 +46,7 @@ def apply(asked: Asked, job: Job) -> str:
         if not problem:
             job.schemes[asked.command.unit] = asked.offset, asked.command.scheme
         return problem
-    if kind == "move" or (kind == "rollback" and asked.command.unit):
+    if kind in ("move", "drill") or (kind == "rollback" and asked.command.unit):
         return _unit_unknown(asked.command, job)
     if kind == "rollback":
         return ""

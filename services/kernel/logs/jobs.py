@@ -180,8 +180,8 @@ class Submissions:
         """The commands below `upto` that still concern a job which runs; every job below is decided.
 
         Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
-        drain, the last pause or resume before that, the last command for each scheme, the last move and rollback, of a
-        unit, and the last for each checkpoint policy.
+        drain, the last pause or resume before that, the last command for each scheme, the last move or drill and the
+        last rollback, of a unit, and the last for each checkpoint policy.
         """
         slots: dict[tuple[str, ...], Kept] = {}
         for kept, command in self._commands:
@@ -265,7 +265,7 @@ def _counts(command: Command, units: Collection[str]) -> bool:
             return True
         case "rollback":
             return not command.unit or command.unit in units
-    return command.unit in units and (command.command == "move" or command.scheme in SCHEME_NAMES)
+    return command.unit in units and (command.command in ("move", "drill") or command.scheme in SCHEME_NAMES)
 
 
 def _slot(command: Command) -> tuple[str, ...]:
@@ -278,6 +278,8 @@ def _slot(command: Command) -> tuple[str, ...]:
             return ("checkpoint", command.policy if command.policy in POLICY_NAMES else "")
         case "scheme":
             return ("scheme", command.unit, command.scheme)
+        case "move" | "drill":
+            return ("move", command.unit)
     return (command.command, command.unit)
 
 

@@ -5,13 +5,13 @@ Source: MECHANISMS C5 and C6. At submission, when a policy is changed and when a
 
 from __future__ import annotations
 
-ACTIVE = ("active-standby", "active-replication")
-"""Under these a standby processes, too, so a takeover repeats nothing."""
+ACTIVE = ("active-standby", "active-replication", "adaptive")
+"""Under these a standby processes, too, or may, so a takeover repeats nothing."""
 
 
 def unfit(policy: str, scheme: str, where: str = "") -> str:
     """Why a unit under this scheme cannot follow the policy; empty if it can. where: who has the scheme."""
     if policy != "idle-minmax" or scheme not in ACTIVE:
         return ""
-    at = f" ({where})" if where else ""
-    return f"idle-minmax captures what a standby would have to repeat, and under {scheme}{at} it repeats nothing"
+    at, repeats = f" ({where})" if where else "", "may repeat" if scheme == "adaptive" else "repeats"
+    return f"idle-minmax captures what a standby would have to repeat, and under {scheme}{at} it {repeats} nothing"

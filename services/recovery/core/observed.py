@@ -46,7 +46,7 @@ class DecisionRead:
 
 @dataclass(frozen=True, slots=True)
 class SchemeAsked:
-    """A user or the adaptive controller wants another scheme. offset: of the command in `jobs.submit`."""
+    """A user wants another scheme, or that recovery chooses one. offset: of the command in `jobs.submit`."""
 
     unit: str
     scheme: str
@@ -80,6 +80,22 @@ class RollbackAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class DrillAsked:
+    """A user wants a takeover of a unit of which nothing has failed. offset: of the command in `jobs.submit`."""
+
+    unit: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverJudged:
+    """A takeover needed this factor of the estimate: a record of `events`."""
+
+    unit: str
+    needed: float
+
+
+@dataclass(frozen=True, slots=True)
 class CaughtUp:
     """All that the logs held at the start was read: from now on the replica proposes."""
 
@@ -93,5 +109,5 @@ class Withdrawn:
 
 Event = (
     Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked | RollbackAsked
-    | CaughtUp | Withdrawn
+    | DrillAsked | TakeoverJudged | CaughtUp | Withdrawn
 )  # fmt: skip

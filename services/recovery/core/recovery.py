@@ -18,35 +18,22 @@ from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.standings import Standings
 from services.kernel.protection.reassigning import Backed
-from services.recovery.core import survey
+from services.recovery.core import observed, survey
+from services.recovery.core.adaptive.controller import Adaptive
 from services.recovery.core.instability import Instability, Period
 from services.recovery.core.job.policies import OpenPolicies
 from services.recovery.core.job.rollbacks import Rollbacks
 from services.recovery.core.job.wants import Wants
-from services.recovery.core.observed import (
-    AssignmentRead,
-    BeatRead,
-    Began,
-    CaughtUp,
-    DecisionRead,
-    EchoRead,
-    Event,
-    MoveAsked,
-    PolicyAsked,
-    RollbackAsked,
-    SchemeAsked,
-    Withdrawn,
-)
 from services.recovery.core.placement.balancing import Host, Placement
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.placement.relieving import Relieving
 from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.placement.sharing import Sharing
 from services.recovery.core.placement.upkeep import Upkeep
-from services.recovery.core.unit import switching
+from services.recovery.core.unit import reasons, switching
 from services.recovery.core.unit.changing import Covering
 from services.recovery.core.unit.crashes import Crashes
-from services.recovery.core.unit.schemes import SCHEMES
+from services.recovery.core.unit.schemes import ADAPTIVE, OF_DRIVERS, SCHEMES
 from services.recovery.core.unit.situation import Situation, unexplained
 from services.recovery.core.unit.terms import Asked, AskedMove, Terms, terms
 
@@ -95,6 +82,7 @@ class Recovery:
         self._relieving, self.reassignment = Relieving(calm_us), reassignment or Reassignment()
         self.sharing, self._stirred_us = Sharing(), 0
         self._covering, self._crashes = Covering(), Crashes()
+        self.adaptive = Adaptive(beat_us)
         self._proposed: dict[str, Change] = {}
         self._now_us = 0
         self._swept_us = 0
@@ -102,36 +90,41 @@ class Recovery:
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
-    def observe(self, event: Event, now_us: int) -> list[Change]:
+    def observe(self, event: observed.Event, now_us: int) -> list[Change]:
         """Takes an event; the changes to append to `assignments` in one record. Records first, then `tick`."""
         self._advance(now_us)
         match event:
-            case Began(standings):
+            case observed.Began(standings):
                 return self._begin(standings)
-            case BeatRead(record):
+            case observed.BeatRead(record):
                 return self._beat(record)
-            case EchoRead():
+            case observed.EchoRead():
                 self._attention.echo(now_us)
                 return []
-            case AssignmentRead(record, offset):
+            case observed.AssignmentRead(record, offset):
                 return self._propose(self._assigned(record, offset))
-            case DecisionRead(decision):
+            case observed.DecisionRead(decision):
                 return self._propose(self._decided(decision))
-            case SchemeAsked(unit, scheme, offset):
+            case observed.SchemeAsked(unit, scheme, offset):
                 return self._propose(self._ask(unit, Asked(scheme, offset)))
-            case PolicyAsked(job, offset):
+            case observed.PolicyAsked(job, offset):
                 self._policies.ask(job, offset)
                 return []
-            case MoveAsked(unit, worker, offset):
+            case observed.MoveAsked(unit, worker, offset):
                 return self._propose(self._ask_move(unit, AskedMove(worker, offset, now_us)))
-            case RollbackAsked(job, unit, offset):
+            case observed.RollbackAsked(job, unit, offset):
                 return self._propose(self._rollbacks.ask([unit] if unit else self._wants.units(job), offset))
-            case CaughtUp():
+            case observed.DrillAsked(unit, offset):
+                return self._propose(self._ask_move(unit, AskedMove("", offset, now_us, drill=True)))
+            case observed.TakeoverJudged(unit, needed):
+                self.adaptive.judged(unit, needed)
+                return []
+            case observed.CaughtUp():
                 self.detector.begin()
                 self.acting, self._stirred_us = True, self._attention.attentive_us
                 self.reassignment.begin(now_us)
                 return self._propose(self._all_units())
-            case Withdrawn(changes):
+            case observed.Withdrawn(changes):
                 return self._withdraw(changes)
 
     def tick(self, now_us: int) -> list[Change]:
@@ -142,7 +135,7 @@ class Recovery:
         self._swept_us = now_us
         self._reassign()
         self._share()
-        changes = self._propose(self._all_units(), all_units=True) + self._relieve()
+        changes = self._propose(self._all_units(), all_units=True) + self._relieve() + self._adapt()
         self._look_whether_stable()
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
         self._due_us = now_us + min(waits, default=SWEEP_US)
@@ -192,6 +185,7 @@ class Recovery:
             self._changed_us[unit] = self._now_us
             self._note_relief(change)
             self.reassignment.decided(change, self._now_us)
+            self.adaptive.decided(None, change, self._now_us)
             for copy in change.copies:
                 self.detector.expect(copy.worker, copy.incarnation)
         return []
@@ -204,6 +198,7 @@ class Recovery:
         named = [*self._units_on(record.worker), *blamed]
         if isinstance(record, Heartbeat):
             self.reassignment.read(record)
+            self.adaptive.read(record, self._now_us)
             for report in record.copies:
                 change = self.assigned.of(report.unit)
                 if change is not None and _run_of(change.committer) == (record.worker, record.incarnation):
@@ -215,9 +210,12 @@ class Recovery:
         valid = self.standings.read(offset, record)
         for change in valid:
             self._accuse(before[change.unit], change)
-            for copy in switching.lost_copies(before[change.unit], change) if self.acting else ():
+            for copy in reasons.lost_copies(before[change.unit], change) if self.acting else ():
                 self._failed(copy.worker, [change.unit])
-            self._record(switching.story_line(before[change.unit], change))
+            self.story = [*self.story[1 - STORY_LINES :], switching.story_line(before[change.unit], change)]
+            if self.acting:
+                self.adaptive.foresee(before[change.unit], change, self._terms.get(change.unit), self.detector)
+            self.adaptive.decided(before[change.unit], change, self._now_us)
             before[change.unit] = change
             if self.acting and (why := unexplained(change)):
                 self.unexplained.append((change, why))
@@ -241,7 +239,8 @@ class Recovery:
     def _accuse(self, before: Change | None, after: Change) -> None:
         """A primary that no longer leads, and has not ended, was suspected, unless its unit has moved."""
         primary = before.copies[0] if before is not None and before.copies else None
-        moved = before is not None and before.arriving is not None and not switching.follows_failure(after)
+        moved = before is not None and before.arriving is not None and not reasons.follows_failure(after)
+        moved = moved or reasons.drilled(after)
         if self.acting and primary is not None and primary.flags.commit and after.copies and not moved:
             was = primary.worker, primary.incarnation
             if _run_of(after.committer) != was:
@@ -265,6 +264,7 @@ class Recovery:
             self._policies.forget(job_key(plan.job, plan.generation))
             for unit in terms(plan):
                 self._crashes.forget(unit)
+                self.adaptive.forget(unit)
                 for known in (self._terms, self._asked, self._changed_us, self._proposed, self._moves):
                     known.pop(unit, None)
                 self._rollbacks.forget(unit)
@@ -274,7 +274,9 @@ class Recovery:
 
     def _ask(self, unit: str, asked: Asked) -> list[str]:
         last = self._asked.get(unit)
-        if asked.scheme not in SCHEMES or (last is not None and asked.offset <= last.offset):
+        if asked.adaptive and unit in self._terms and self._terms[unit].host:
+            asked = Asked(OF_DRIVERS, asked.offset)
+        if asked.scheme not in (*SCHEMES, ADAPTIVE) or (last is not None and asked.offset <= last.offset):
             return []
         self._asked[unit] = asked
         return [unit]
@@ -293,10 +295,6 @@ class Recovery:
                 self.reassignment.withdrawn(change.unit, self.assigned.of(change.unit))
         return []
 
-    def _record(self, line: str) -> None:
-        self.story.append(line)
-        del self.story[:-STORY_LINES]
-
     # -- proposing ----------------------------------------------------------------------------------------------------
 
     def _propose(self, units: Iterable[str], all_units: bool = False) -> list[Change]:
@@ -313,7 +311,7 @@ class Recovery:
             if situation is None or unit in self._proposed:
                 continue
             change = switching.next_change(situation, partial(self._room, situation.terms, rooms))
-            if change is not None and (all_units or not self._limited or not switching.adds_standby(change)):
+            if change is not None and (all_units or not self._limited or not reasons.adds_standby(change)):
                 self._proposed[unit] = change
                 self.reassignment.proposed(change)
                 changes.append(change)
@@ -350,6 +348,7 @@ class Recovery:
             policy=known.policy if policy is None else policy.policy,
             rollback=self._rollbacks.of(unit, self.assigned),
             policy_open=self._policies.before(job_key_of(unit), asked.offset, -1 if policy is None else policy.asked),
+            verdict=self.adaptive.wanted(unit),
         )
 
     def _others_safe(self, suspect: str) -> bool:
@@ -381,6 +380,17 @@ class Recovery:
             over = self._instability.look(self._units(), self.exposed(), self._now_us)
         if over is not None:
             self.stable_again.append(over)
+
+    # -- adaptive units -----------------------------------------------------------------------------------------------
+
+    def _adapt(self) -> list[Change]:
+        """Looks at every adaptive unit, every half second; one that nothing else concerns may get another scheme."""
+        if not self.acting or not self.adaptive.due(self._now_us):
+            return []
+        found = (self._situation(unit) for unit in self._units() if self.assigned.units()[unit].adaptive)
+        changes = self._propose(self.adaptive.look((one for one in found if one is not None), self._now_us))
+        self.adaptive.looked({change.unit for change in changes})
+        return changes
 
     # -- balance ------------------------------------------------------------------------------------------------------
 

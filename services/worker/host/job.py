@@ -154,6 +154,11 @@ class JobView:
         else:
             self.read_progress(record)
 
+    def processed(self, unit: str) -> int:
+        """The newest batch that any copy of the unit is known to have processed."""
+        known = self.progress.get(unit)
+        return 0 if known is None else known.processed
+
     def check_dead_letters(self) -> None:
         """Raises TooManyDeadLetters if they are a larger share of the job's records than it allows."""
         share = self.plan.spec.get("dead_letter_share", 1.0)

@@ -78,7 +78,8 @@ class UnitCopy:
         if not flags.commit:
             self._takeover = None
         elif self.core.state is State.NEW or not self.core.flags.commit:
-            self._takeover = Takeover(self._around.clock_ms(), self._reached())
+            before = partial(self._job.processed, self._layout.unit.name)
+            self._takeover = Takeover(self._around.clock_ms(), self._reached(), before)
         self._handle(lifecycle.Placed(epoch, flags))
 
     def unplace(self) -> None:
@@ -234,7 +235,7 @@ class UnitCopy:
     def _close_inputs(self) -> None:
         self._attempt += 1
         if self._takeover is not None:
-            self._takeover = Takeover(self._takeover.placed_ms)
+            self._takeover = self._takeover.again()
         self._receiving.close()
         self._around.control.remove(self)
         if self.running is not None:

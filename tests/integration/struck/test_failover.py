@@ -65,7 +65,7 @@ def test_the_primary_is_killed_and_the_unit_goes_on_at_its_secondary(struck: Str
             return [one for one in told("unit-active") if one.worker == secondary.worker]
 
         active = job.under_load(taken_over, "its takeover is reported")
-        assert active[0].phases_ms.keys() == {"activation", "replay", "first_output"}
+        assert active[0].phases_ms.keys() == {"activation", "replay", "first_output", "recovered"}
 
 
 def test_the_primary_stalls_the_unit_goes_on_and_is_rolled_back_when_it_answers(struck: Struck) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.commands import COMMANDS
 from schemas.cuts import Beginning, Control
 from schemas.events import Event
 from schemas.plans import Ended, Plan, Rejection
@@ -309,8 +310,8 @@ def test_a_command_that_comes_before_the_decision_waits_for_it() -> None:
 
 
 SCHEMES_ARE = (
-    "scheme: there is no 'hybird': one of active-replication, active-standby, deployed, hybrid, none, passive, "
-    "passive-cold, passive-hot"
+    "scheme: there is no 'hybird': one of active-replication, active-standby, adaptive, deployed, hybrid, "
+    "none, passive, passive-cold, passive-hot"
 )
 
 
@@ -330,7 +331,7 @@ def test_commands_that_cannot_be_followed_are_answered() -> None:
             ("nobody", "", "cancel: no such job; running: job"),
             ("job", "n-7", f"scheme: job@{generation} has no unit 'n-7': one of n-0, n-1, s-0, s-1"),
             ("job", "n-0", SCHEMES_ARE),
-            ("job", "", "unknown command 'stop': one of cancel, pause, resume, drain, scheme, move"),
+            ("job", "", f"unknown command 'stop': one of {', '.join(COMMANDS)}"),
             ("", "", "Object missing required field `job`"),
         )
     ]

@@ -282,7 +282,6 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
         {"q": query("o", results="tentative")},
         fault_tolerance={
             "default": {"scheme": "hybrid"},
-            "units": {"o": {"scheme": "adaptive"}},
             "buffering": "source",
             "replication_budget": 0.5,
             "precision": "gap",
@@ -292,13 +291,23 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
     )
     made = plan(raw)
     assert made.warnings == (
-        "fault_tolerance.units.o.scheme: adaptive is not available yet, runs as none",
         "fault_tolerance.precision: gap is not available yet, runs as exact",
         "fault_tolerance.buffering: source is not available yet, runs as upstream",
         "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
         "queries.q.results: tentative is not available yet, runs as final",
     )
-    assert {unit.scheme for unit in made.units} == {"none"}
+    assert {unit.scheme for unit in made.units} == {"hybrid"}
+
+
+def test_settings_of_adaptive_units_are_warned_of_where_no_unit_is_adaptive() -> None:
+    asked = {"recovery_time_ms": 900, "weights": {"cpu": 3}, "cool_down_s": 1}
+    raw = job({"o": {"filter": "x > 1", "input": "s"}}, fault_tolerance=asked)
+    assert plan(raw).warnings == tuple(
+        f"fault_tolerance.{name}: has no effect as long as no unit is adaptive"
+        for name in ("recovery_time_ms", "weights", "cool_down_s")
+    )
+    made = plan(raw | {"fault_tolerance": asked | {"units": {"o": {"scheme": "adaptive"}}}})
+    assert (made.warnings, {unit.scheme for unit in made.units}) == ((), {"adaptive"})
 
 
 def test_a_topic_that_exists_keeps_its_partitions() -> None:

@@ -107,9 +107,9 @@ def test_what_spark_says_of_the_plan_is_in_the_plan_and_what_a_drain_leaves_is_t
 
 
 def test_a_driver_changes_places_instead_of_rolling_back() -> None:
-    raw = job({"h": heavy()}, fault_tolerance={"default": {"scheme": "hybrid"}})
-    made = planned(raw)
-    assert {unit.name: unit.scheme for unit in made.units} == {"h-0": "hybrid", "spark-h-0": "passive-hot"}
+    for scheme in ("hybrid", "adaptive"):
+        made = planned(job({"h": heavy()}, fault_tolerance={"default": {"scheme": scheme}}))
+        assert {unit.name: unit.scheme for unit in made.units} == {"h-0": scheme, "spark-h-0": "passive-hot"}
     assert any("its driver runs as passive-hot" in text for text in made.warnings)
 
 

@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from msgspec import structs
 from prometheus_client import generate_latest
 
 from schemas import assignments, commands, events, heartbeats, plans
@@ -19,6 +20,7 @@ from services.log.memory import MemoryLog
 from services.node.ports import choose_pair
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.replica import Replica
+from tests.unit.recovery.test_adaptive import costs as cost_of
 from tests.unit.recovery.world import UNIT, plan
 
 TOPICS = ClusterTopics()
@@ -268,3 +270,60 @@ def test_two_workers_of_one_name_are_told_with_both_addresses(shell: Shell) -> N
     assert told.worker == "w9"
     assert "process 2 at m2:/d" in told.detail
     assert "process 1 at m1:/d" in told.detail
+
+
+PHASES = {"activation": 20.0, "replay": 1.0, "first_output": 60.0, "recovered": 50.0}
+
+
+def measured(shell: Shell) -> None:
+    """The leader has reported what it costs."""
+    reported = heartbeats.decode(beat("w1", CopyState(UNIT, 1, "running", 5)))
+    costs = structs.replace(cost_of(rate=1_000), unit=UNIT, leads=True)
+    shell.append(TOPICS.heartbeats, heartbeats.encode(structs.replace(reported, costs=(costs,))))
+
+
+def take_over(shell: Shell, **phases: float) -> list[Event]:
+    """The leader dies, and the copy that takes over says how long that took; what is said of it."""
+    shell.append(TOPICS.heartbeats, heartbeats.encode(Exit("w1", "1", NOW_MS, -9)))
+    active = Event(NOW_MS, "unit-active", "job", "u-0", 2, "w2", phases_ms=PHASES | phases)
+    shell.append(TOPICS.events, events.encode(active))
+    shell.now_us += 200_000
+    shell.replica.turn()
+    shell.turn()
+    return [one for one in shell.events() if one.predicted_ms]
+
+
+def test_a_takeover_is_judged_by_what_was_measured_before_it(shell: Shell) -> None:
+    measured(shell)
+    (judged,) = take_over(shell)
+    assert (judged.kind, judged.unit, judged.epoch, judged.worker, judged.promise_ms) == (
+        "takeover-judged", "u-0", 2, "w2", 0.0,
+    )  # fmt: skip
+    assert judged.phases_ms.keys() == judged.predicted_ms.keys() == {"detection", "activation", "catching-up", "total"}
+    assert judged.phases_ms["activation"] == 20.0
+    assert judged.phases_ms["catching-up"] == 30.0
+    assert judged.predicted_ms["detection"] == 130.0, "by silence, though a notice came"
+
+
+def test_a_takeover_that_took_longer_corrects_what_is_estimated_next(shell: Shell) -> None:
+    measured(shell)
+    take_over(shell, recovered=200.0)
+    assert shell.replica.core.adaptive.margin(UNIT) > 1.5
+    assert b"holdfast_events_total" in generate_latest(shell.replica.meters.registry)
+
+
+def test_nothing_is_judged_of_a_unit_that_has_measured_nothing(shell: Shell) -> None:
+    assert take_over(shell) == []
+
+
+def test_prometheus_counts_promises_and_has_recoveries_as_predicted_and_as_they_were(shell: Shell) -> None:
+    times = {"detection": 100.0, "total": 400.0}
+    for kind in ("promise-kept", "promise-broken", "takeover-judged"):
+        promise_ms = 0.0 if kind == "takeover-judged" else 300.0
+        judged = Event(10**13, kind, "job", "u-0", 2, phases_ms=times, predicted_ms=times, promise_ms=promise_ms)
+        shell.append(TOPICS.events, events.encode(judged))
+    found = generate_latest(shell.replica.meters.registry).decode()
+    for kept in ("true", "false"):
+        assert f'holdfast_promises_total{{job="job",kept="{kept}"}} 1.0' in found
+    assert 'holdfast_recovery_seconds_count{of="actual"} 3.0' in found
+    assert "holdfast_takeover_phase_seconds_count" not in found, "phases are counted as copies report them"

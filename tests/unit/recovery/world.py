@@ -20,6 +20,7 @@ from services.recovery.core.observed import (
     BeatRead,
     CaughtUp,
     DecisionRead,
+    DrillAsked,
     EchoRead,
     Event,
     MoveAsked,
@@ -33,6 +34,7 @@ from services.recovery.core.unit.situation import Stance, stance
 
 STEP_US, BEAT_US, ECHO_US = 10_000, 100_000, 20_000
 DEPLOY_US, RESTORE_US, CHECKPOINT_US = 200_000, 100_000, 500_000
+COSTS_US = 1_000_000
 CATCH_UP = 20
 """Batches that a copy which is behind processes in a step; a leader at the end of a live stream does one."""
 
@@ -137,13 +139,27 @@ class Worker:
         )  # fmt: skip
 
     def _costs(self, world: World) -> tuple[Costs, ...]:
-        """The leader knows what would be repeated; a standby spends a millisecond of each second on its image."""
+        """The leader knows what would be repeated; a standby spends a millisecond of each second on its image.
+
+        Once a second of world time, where tests say what is measured.
+        """
+        if world.measured is not None:
+            return self._measured(world)
         said = {unit: copy.flags.commit for unit, copy in self.copies.items() if unit in world.expected_ms}
         return tuple(
             Costs(unit, leads=True, recovery_ms=world.expected_ms[unit])
             if leads
             else Costs(unit, apply_ms=world.now_us / 1_000_000)
             for unit, leads in said.items()
+        )
+
+    def _measured(self, world: World) -> tuple[Costs, ...]:
+        if world.measured is None or world.now_us % COSTS_US >= BEAT_US:
+            return ()
+        return tuple(
+            world.measured(unit, world.now_us, copy.flags.commit)
+            for unit, copy in sorted(self.copies.items())
+            if copy.state == "running" or not copy.flags.commit
         )
 
     def _read(self, record: Assignment, now_us: int) -> None:
@@ -225,9 +241,11 @@ class World:
             worker.phase_us = number * 30_000 % BEAT_US
         self.log: list[Assignment] = []
         self.beats: list[HeartbeatRecord] = []
-        self.asked: list[SchemeAsked | MoveAsked | RollbackAsked] = []
+        self.asked: list[SchemeAsked | MoveAsked | RollbackAsked | DrillAsked] = []
         self.shared = {unit: Shared() for unit in self.units}
         self.broker_up = True
+        self.measured: Callable[[str, int, bool], Costs] | None = None
+        """What a copy of a unit reports at a time, given whether it leads; None: copies measure nothing."""
         self.checked = Assigned()
         self.history: list[Change] = []
         self.watchers: list[Callable[[Change | None, Change], None]] = []
@@ -324,6 +342,10 @@ class World:
         for replica in self.replicas:
             replica.core.reassignment.want(unit, worker)
 
+    def drill(self, unit: str = UNIT) -> None:
+        """A user asks for it."""
+        self._ask(DrillAsked(unit, 10 + len(self.asked)))
+
     def goal(self, kind: GoalKind, asked: int = -1, reason: str = "") -> None:
         """A controller states what is wanted of the job."""
         self.append("controller", (), [Goal(self.plan.job, self.plan.generation, kind, reason, asked)])
@@ -336,7 +358,7 @@ class World:
         """A user wants the unit, or all of the job, back at the newest global checkpoint."""
         self._ask(RollbackAsked(job_key_of(UNIT), unit, 10 + len(self.asked)))
 
-    def _ask(self, asked: SchemeAsked | MoveAsked | RollbackAsked) -> None:
+    def _ask(self, asked: SchemeAsked | MoveAsked | RollbackAsked | DrillAsked) -> None:
         self.asked.append(asked)
         for replica in self.replicas:
             self._observe(replica, asked)

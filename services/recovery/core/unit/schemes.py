@@ -11,6 +11,13 @@ from enum import Enum
 
 from schemas.assignments import PRIMARY, Flags
 
+ADAPTIVE = "adaptive"
+"""Asked for in place of a scheme: recovery chooses one, and changes it (core/adaptive)."""
+FIRST = "active-replication"
+"""Under which an adaptive unit begins: MECHANISMS A4."""
+OF_DRIVERS = "passive-hot"
+"""What a unit on a Spark driver gets instead: what Spark does in a micro-batch is not measured (MECHANISMS A3)."""
+
 
 def _secondary(state: str, *, receive: bool = False, process: bool = False, send: bool = False, target: bool) -> Flags:
     return Flags(

@@ -11,6 +11,7 @@ from schemas.heartbeats import CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.policies import ALIGNED
 from services.kernel.protection.fitting import unfit
+from services.recovery.core.adaptive.choosing import Verdict
 from services.recovery.core.job.rollbacks import NOWHERE, Back
 from services.recovery.core.placement.domains import Domains
 from services.recovery.core.placement.sharing import Outranked
@@ -113,7 +114,8 @@ class Situation:
     crash: what its workers ended at, unless it has come further since; crash_age_us: since the last of these.
     others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
     policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
-    answered. rollback: asked for, and to where.
+    answered. rollback: asked for, and to where. verdict: of the controller of adaptive units, if it wants another
+    scheme.
     """
 
     change: Change
@@ -135,6 +137,7 @@ class Situation:
     policy: str = ""
     policy_open: bool = False
     rollback: Back = NOWHERE
+    verdict: Verdict | None = None
 
     @property
     def stance(self) -> Stance:
@@ -364,8 +367,10 @@ class Situation:
 
     @property
     def _scheme_due(self) -> bool:
-        wanted = self.asked.offset > self.change.asked and self.asked.scheme != self.change.scheme
-        return wanted and not self.policy_open
+        """No record has answered it; what the controller chose before it knew of that is undone."""
+        asked, change = self.asked, self.change
+        another = not change.adaptive if asked.adaptive else change.adaptive or asked.scheme != change.scheme
+        return asked.offset > change.asked and another and not self.policy_open
 
     @property
     def rollback_due(self) -> bool:
@@ -420,7 +425,7 @@ class Situation:
     @property
     def refusal(self) -> str:
         """Why the move that is due cannot be made; empty if it can, or if that is not known yet."""
-        if self.move_due is None:
+        if self.move_due is None or self.move_due.drill:
             return ""
         worker = self.move_due.worker
         beat = self.host(worker)
@@ -437,7 +442,8 @@ class Situation:
     @property
     def movable(self) -> bool:
         """The move that is due can be made now."""
-        return self.move_due is not None and not self.refusal and self.host(self.move_due.worker) is not None
+        asked = self.move_due
+        return asked is not None and not asked.drill and not self.refusal and self.host(asked.worker) is not None
 
     @property
     def arriving(self) -> Copy:

@@ -7,18 +7,18 @@ function of its last valid record alone, and in each of them exactly one copy co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 import msgspec
 
 from schemas.assignments import Change, Copy, Deadly
-from services.recovery.core.unit import moving, reassigning
+from services.recovery.core.unit import adapting, drilling, moving, reassigning
 from services.recovery.core.unit.changing import next_step
 from services.recovery.core.unit.moving import Copies, Rooms
 from services.recovery.core.unit.moving import leading as _leading
 from services.recovery.core.unit.moving import with_flags as _with
-from services.recovery.core.unit.schemes import Rung
+from services.recovery.core.unit.schemes import FIRST, Rung
 from services.recovery.core.unit.situation import UNDER_WAY, Situation, Stance, odd_copies, stance
 
 
@@ -47,6 +47,8 @@ class Sign(Enum):
     PRIMARY_CAUGHT_UP = "the primary has caught up"
     MOVE_REFUSED = "a move was asked for that cannot be made"
     MOVE_ASKED = "a move was asked for"
+    DRILL_REFUSED = "a drill was asked for that cannot be made"
+    DRILL_ASKED = "a drill was asked for"
     UNPROTECTED = "there is no secondary"
     SECONDARY_UNWANTED = "the scheme wants no secondary"
     STEP_DUE = "the next step towards the scheme is safe"
@@ -57,6 +59,7 @@ class Sign(Enum):
     OVERFULL = "the worker of the primary has more than its share"
     OUTRANKED = "the place of its standby is needed"
     STANDBY_ELSEWHERE = "its standby is to be on another worker"
+    CHOSEN = "another scheme suits the promise better"
 
 
 FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
@@ -102,6 +105,8 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
     Sign.MOVE_REFUSED: lambda s: bool(s.refusal),
     Sign.MOVE_ASKED: lambda s: s.movable,
+    Sign.DRILL_REFUSED: lambda s: bool(drilling.refusal(s)),
+    Sign.DRILL_ASKED: drilling.due,
     Sign.UNPROTECTED: lambda s: s.lacks_standby,
     Sign.SECONDARY_UNWANTED: lambda s: s.gate_open and s.step is not None and s.step.rung is Rung.ABSENT,
     Sign.STEP_DUE: lambda s: s.gate_open,
@@ -112,6 +117,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.OVERFULL: lambda s: s.relief not in ("", s.primary.worker) and s.host(s.relief) is not None,
     Sign.OUTRANKED: lambda s: s.outranked is not None and s.at_rest,
     Sign.STANDBY_ELSEWHERE: lambda s: s.backup_due,
+    Sign.CHOSEN: lambda s: bool(adapting.chosen(s)),
 }
 """When a sign is there. The order of Sign is their precedence: the first one that has a row counts."""
 
@@ -131,6 +137,7 @@ class Move(Enum):
     LET_GO = "the primary continues alone"
     ADD = "a new secondary"
     PLACE = "placed again from the checkpoint log"
+    PLACE_ELSEWHERE = "placed elsewhere from the checkpoint log"
     ADOPT = "the change begins"
     KEEP_SCHEME = "the scheme stays"
     GO_BACK = "every copy begins again at a global checkpoint"
@@ -166,6 +173,9 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.ALONE, _S.MOVE_REFUSED): (_T.ALONE, _M.REFUSE),
     (_T.ALONE, _S.MOVE_ASKED): (_T.MOVING, _M.BEGIN),
     (_T.ALONE, _S.OVERFULL): (_T.MOVING, _M.BEGIN),
+    (_T.ALONE, _S.CHOSEN): (_T.ALONE, _M.ADOPT),
+    (_T.ALONE, _S.DRILL_REFUSED): (_T.ALONE, _M.REFUSE),
+    (_T.ALONE, _S.DRILL_ASKED): (_T.ALONE, _M.PLACE_ELSEWHERE),
     (_T.ALONE, _S.UNPROTECTED): (_T.NORMAL, _M.ADD),
     (_T.ALONE, _S.PRIMARY_GIVEN_UP): (_T.ALONE, _M.PLACE),
     (_T.NORMAL, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
@@ -183,6 +193,9 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.NORMAL, _S.OVERFULL): (_T.MOVING, _M.BEGIN),
     (_T.NORMAL, _S.OUTRANKED): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.STANDBY_ELSEWHERE): (_T.REASSIGNING, _M.REASSIGN),
+    (_T.NORMAL, _S.CHOSEN): (_T.NORMAL, _M.ADOPT),
+    (_T.NORMAL, _S.DRILL_REFUSED): (_T.NORMAL, _M.REFUSE),
+    (_T.NORMAL, _S.DRILL_ASKED): (_T.NORMAL, _M.CHANGE_PLACES),
     (_T.NORMAL, _S.SECONDARY_UNWANTED): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.STEP_DUE): (_T.NORMAL, _M.STEP),
     (_T.SWITCHED, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
@@ -303,6 +316,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.LET_GO: _let_go,
     _M.ADD: _add,
     _M.PLACE: _place,
+    _M.PLACE_ELSEWHERE: drilling.place_elsewhere,
     _M.ADOPT: _adopt,
     _M.KEEP_SCHEME: _adopt,
     _M.GO_BACK: _adopt,
@@ -344,53 +358,9 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     return None if copies is None else _record(situation, sign, move, copies, after)
 
 
-def follows_failure(change: Change) -> bool:
-    """Whether the leader before it had failed."""
-    return _follows(change, FAILURES)
-
-
-def adds_standby(change: Change) -> bool:
-    """Whether a unit that was alone gets one."""
-    return _follows(change, (Sign.UNPROTECTED,))
-
-
-def lost_copies(before: Change | None, after: Change) -> tuple[Copy, ...]:
-    """The copies that failed, if the change answers a failure; one that may come back is among them."""
-    if before is None or not _follows(after, LOSSES):
-        return ()
-    kept = {(copy.worker, copy.incarnation) for copy in after.copies}
-    gone = tuple(copy for copy in before.copies if (copy.worker, copy.incarnation) not in kept)
-    return gone or tuple(copy for copy in before.copies if copy.flags.commit)
-
-
-def _follows(change: Change, signs: Iterable[Sign]) -> bool:
-    return any(change.reason.startswith(f"{sign.value}: ") for sign in signs)
-
-
-BEGINS = ("move-begins", "standby-moves")
-"""Kinds of events by which people hear that a unit, or its standby, is on the way."""
-
-
-def move_kind(before: Change | None, after: Change) -> str | None:
-    """The kind of event by which people hear of a move; None: the change is not part of one."""
-    if before is not None and before.replacing is not None:
-        now = [copy.worker for copy in after.copies]
-        return "standby-moved" if before.replacing.worker in now[1:] else "standby-stays"
-    if after.replacing is not None:
-        return "standby-moves"
-    was = None if before is None else before.arriving
-    if was is None:
-        refused = before is not None and after.moved > before.moved
-        return "move-begins" if after.arriving is not None else "move-refused" if refused else None
-    if after.arriving is not None:
-        return None
-    done = after.committer is not None and after.committer.worker == was.worker
-    return "move-done" if done else "move-abandoned"
-
-
 def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
-    why = _why(situation, move)
-    scheme, asked = _asked(situation, move)
+    why = _why(situation, sign, move)
+    scheme, asked, adaptive = _asked(situation, sign, move)
     change = msgspec.structs.replace(
         situation.change,
         epoch=situation.change.epoch + 1,
@@ -405,20 +375,23 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
         line=situation.rollback.line if move is _M.GO_BACK else situation.change.line,
         back=situation.rollback.complete if move is _M.GO_BACK else situation.change.back,
         rolled=situation.rollback.asked if move in (_M.GO_BACK, _M.STAY) else situation.change.rolled,
+        adaptive=adaptive,
     )
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
     return change
 
 
-def _why(s: Situation, move: Move) -> str:
+def _why(s: Situation, sign: Sign, move: Move) -> str:
     """What the sign and the move do not say."""
+    if sign is _S.CHOSEN and s.verdict is not None:
+        return s.verdict.summary
     if move is _M.QUARANTINE and s.crash is not None:
         return str(s.crash.deadly)
     if move is _M.REMOVE:
         return "" if s.want is None else s.want.reason
     if move is _M.REFUSE:
-        return s.refusal
+        return drilling.refusal(s) if sign is _S.DRILL_REFUSED else s.refusal
     if move is _M.LET_GO:
         return str(s.outranked or "")
     if move is _M.KEEP_SCHEME:
@@ -435,21 +408,35 @@ def _deadly(s: Situation, move: Move) -> Deadly | None:
     return s.crash.deadly if move is _M.QUARANTINE and s.crash is not None else s.change.deadly
 
 
-def _asked(s: Situation, move: Move) -> tuple[str, int]:
-    """The scheme of the next record, and who asked for it; one that ends a unit names the command that ends its job."""
+def _asked(s: Situation, sign: Sign, move: Move) -> tuple[str, int, bool]:
+    """The scheme of the next record, who asked for it, and whether it is recovery's to choose.
+
+    A record that ends a unit names the command that ends its job. An adaptive unit begins under the scheme that is
+    safest, or under the one that it has.
+    """
     if move is _M.REMOVE:
-        return s.change.scheme, -1 if s.want is None else s.want.asked
+        return s.change.scheme, -1 if s.want is None else s.want.asked, s.change.adaptive
+    if sign is _S.CHOSEN:
+        return adapting.chosen(s), s.change.asked, True
     if move is _M.KEEP_SCHEME:
-        return s.change.scheme, s.asked.offset
-    newest = move in (_M.ADOPT, _M.SETTLE) or s.stance is _T.UNPLACED
-    return (s.asked.scheme, s.asked.offset) if newest else (s.change.scheme, s.change.asked)
+        return s.change.scheme, s.asked.offset, s.change.adaptive
+    if not (move in (_M.ADOPT, _M.SETTLE) or s.stance is _T.UNPLACED):
+        return s.change.scheme, s.change.asked, s.change.adaptive
+    if not s.asked.adaptive:
+        return s.asked.scheme, s.asked.offset, False
+    keeps = bool(s.change.copies) and s.misses is not None
+    return s.change.scheme if keeps else FIRST, s.asked.offset, True
+
+
+ANSWERS = (_S.MOVE_ASKED, _S.MOVE_REFUSED, _S.DRILL_ASKED, _S.DRILL_REFUSED)
+"""Signs that are a user's command."""
 
 
 def _answered(s: Situation, sign: Sign) -> int:
-    """The last command `move` that is answered; what a record without copies says of that is not believed."""
+    """The last `move` or `drill` that is answered; what a record without copies says of that is not believed."""
     if sign is _S.UNASKED:
         return -1
-    answers = s.move_due if sign in (_S.MOVE_ASKED, _S.MOVE_REFUSED) else None
+    answers = s.move_due if sign in ANSWERS else None
     return s.change.moved if answers is None else answers.offset
 
 

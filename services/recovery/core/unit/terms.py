@@ -12,11 +12,14 @@ from typing import Any
 from schemas.assignments import unit_key
 from schemas.plans import Plan
 from services.kernel.plans.priorities import LEAST, priorities
+from services.recovery.core.adaptive.promise import Promise, promise
 from services.recovery.core.placement.domains import ZONE
-from services.recovery.core.unit.schemes import SCHEMES, Rung
+from services.recovery.core.unit.schemes import ADAPTIVE, SCHEMES, Rung
 
 FAIL_STOP_S = 30.0
 REBALANCE_S = 60.0
+CUTTING = ("source", "spark")
+"""Kinds of operators whose batches the leader of their unit cuts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +29,22 @@ class Asked:
     scheme: str
     offset: int
 
+    @property
+    def adaptive(self) -> bool:
+        return self.scheme == ADAPTIVE
+
 
 @dataclass(frozen=True, slots=True)
 class AskedMove:
-    """A worker to which somebody wants a unit moved. offset: of the command in `jobs.submit`. since_us: it was read."""
+    """A worker to which somebody wants a unit moved. offset: of the command in `jobs.submit`. since_us: it was read.
+
+    drill: instead, whoever would take over is to do so, as if the primary had failed.
+    """
 
     worker: str
     offset: int
     since_us: int
+    drill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,9 @@ class Terms:
     misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
     versions: a worker that takes a copy has them. host: the kind of process that takes one.
     rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
-    priority: of the most important query that needs it. policy: the checkpoint policy of the plan.
+    priority: of the most important query that needs it. policy: the checkpoint policy of the plan. promise: of an
+    adaptive unit. delivers: it may write rows. alone: it has work that its leader alone does. interval_ms: between two
+    batches.
     """
 
     asked: Asked
@@ -77,6 +90,10 @@ class Terms:
     spread: str = ZONE
     priority: int = LEAST
     policy: str = ""
+    promise: Promise = field(default_factory=Promise)
+    delivers: bool = False
+    alone: bool = False
+    interval_ms: float = 10.0
 
     def target(self, scheme: str) -> Rung:
         """Where the secondary is to stand while all is well."""
@@ -98,10 +115,11 @@ def terms(plan: Plan) -> dict[str, Terms]:
     tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
     placement: dict[str, Any] = plan.spec.get("placement") or {}
     inputs = (tolerance.get("hybrid") or {}).get("inputs", "held")
+    cutting = {operator.name for operator in plan.operators if operator.kind in CUTTING}
     offset, important = int(plan.generation.split("-")[0]), priorities(plan)
     return {
         unit_key(plan.job, plan.generation, unit.name): Terms(
-            Asked(unit.scheme if unit.scheme in SCHEMES else "none", offset),
+            Asked(unit.scheme if unit.scheme in (*SCHEMES, ADAPTIVE) else "none", offset),
             misses=tolerance.get("misses"),
             fail_stop_us=int(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
             inputs_held=inputs == "held",
@@ -111,6 +129,10 @@ def terms(plan: Plan) -> dict[str, Terms]:
             spread=placement.get("spread_by") or ZONE,
             priority=important[unit.name],
             policy=(tolerance.get("checkpoint") or {}).get("policy", ""),
+            promise=promise(tolerance),
+            delivers=unit.delivers,
+            alone=unit.delivers or not cutting.isdisjoint(unit.operators),
+            interval_ms=float(plan.interval_ms),
         )
         for unit in plan.units
     }

@@ -108,6 +108,7 @@ def test_of_commands_that_replace_each_other_the_last_is_kept(logs: Logs) -> Non
     for scheme in ("hybrid", "passive", "hybrid", "none of ours"):
         logs.ask("scheme", unit="s-0", scheme=scheme)
     logs.ask("move", unit="no unit", worker="w1")
+    logs.ask("drill", unit="no unit")
     for control in ("pause", "resume", "pause"):
         last = logs.ask(control)
     assert [one.offset for one in logs.snapshot().commands] == [moved, moved + 2, moved + 3, last]
@@ -118,6 +119,15 @@ def test_of_commands_for_a_checkpoint_policy_the_last_for_each_is_kept(logs: Log
     for policy in ("nor this", "sweep", "aligned", "sweep", "none of ours"):
         last = logs.ask("checkpoint", policy=policy)
     assert [one.offset for one in logs.snapshot().commands] == [last - 2, last - 1, last]
+
+
+def test_the_last_of_moves_and_drills_of_a_unit_is_kept(logs: Logs) -> None:
+    logs.runs()
+    logs.ask("move", unit="s-0", worker="w1")
+    drilled = logs.ask("drill", unit="s-0")
+    assert [one.offset for one in logs.snapshot().commands] == [drilled]
+    moved = logs.ask("move", unit="s-0", worker="w2")
+    assert [one.offset for one in logs.snapshot().commands] == [moved]
 
 
 def test_a_job_that_is_not_decided_is_not_left_behind(logs: Logs) -> None:

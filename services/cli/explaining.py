@@ -1,0 +1,133 @@
+"""Commands about how a job's units are protected: explain, drill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from services.cli.options import DataDir, JobName, Json, KafkaAt
+from services.cli.terminal import print_json, print_table, say, waiting
+from services.kernel.errors import FAILED, USAGE, CommandFailed
+
+if TYPE_CHECKING:
+    from schemas.events import Alternative
+    from services.client.drilling import Drilled
+    from services.view.explaining import Explanation
+
+PHASES = ("detection", "deploy", "read", "wire", "replay", "opening")
+_COLUMNS = ("scheme", "takes ms", *PHASES, "cost", "why not")
+
+
+def explain(
+    job: JobName,
+    unit: Annotated[
+        str | None, typer.Argument(help="A unit, such as count-0; default: all.", show_default=False)
+    ] = None,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Say why units have their scheme, what each would take and cost, and what would have to change."""
+    from schemas.assignments import unit_key
+    from services.cli.whereabouts import connected
+    from services.view.explaining import explain as explained
+    from services.view.reading import named_job, read_all, read_beats, read_events
+
+    with connected(data_dir, kafka) as door:
+        view = read_all(door)
+        plan = view.plan(named_job(view, job).generation)
+        if plan is None:
+            raise CommandFailed(f"job {job} has no units: it was not admitted", f"`holdfast status {job}` says why")
+        names = [one.name for one in plan.units]
+        if unit is not None and unit not in names:
+            raise CommandFailed(f"job {job} has no unit '{unit}': one of {', '.join(names)}", code=USAGE)
+        wanted = {
+            name: view.change(unit_key(plan.job, plan.generation, name)) for name in names if unit in (None, name)
+        }
+        found = explained(plan, wanted, read_beats(door, int(time.time() * 1000)), read_events(door))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("no such unit has copies on workers: what Spark does is not estimated")
+    for one in found:
+        _draw(one)
+
+
+def drill(
+    job: JobName,
+    unit: Annotated[str, typer.Argument(help="A unit, such as count-0; `holdfast units JOB` lists them.")],
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait.")] = 60.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Make a takeover of a unit that is protected, and compare what it takes with what was predicted and promised.
+
+    Whoever would take over if its worker failed does so now; no row is lost or doubled. Nothing fails, so detection
+    counts as estimated. Exits with 1 if the promise was not kept.
+    """
+    from services.cli.whereabouts import connected
+    from services.client.drilling import drill_unit, running
+
+    with connected(data_dir, kafka) as door, waiting(f"drill of {unit} ...", quiet=as_json):
+        line = running(door, job, unit)
+        done = drill_unit(door, line, unit, timeout)
+    if as_json:
+        print_json(
+            {"job": line.job, "generation": line.generation, "unit": unit, "worker": done.worker, "scheme": done.scheme,
+             "promise_ms": done.promise_ms or None, "predicted_ms": done.predicted, "actual_ms": done.actual,
+             "kept": done.kept}
+        )  # fmt: skip
+    else:
+        _draw_drill(unit, done)
+    if not done.kept:
+        raise typer.Exit(FAILED)
+
+
+def _draw_drill(unit: str, done: Drilled) -> None:
+    say(f"{unit} runs on {done.worker} now, under {done.scheme}")
+    if not done.actual:
+        say("nothing was predicted: its former leader had not reported what it costs")
+        return
+    rows = [(phase, _ms(done.predicted.get(phase)), _ms(ms)) for phase, ms in done.actual.items()]
+    print_table(("phase", "predicted ms", "actual ms"), rows)
+    if done.promise_ms:
+        kept = "kept" if done.kept else "NOT kept"
+        say(f"promise: {done.promise_ms:.0f} ms, {kept}")
+
+
+def _draw(one: Explanation) -> None:
+    say("\n".join(_words(one)))
+    rows = [_row(each) for each in one.alternatives]
+    print_table(_COLUMNS, rows, empty="its leader has not reported lately what it costs: nothing is known yet")
+    for each in one.changes:
+        say(f"  before it gets {each}")
+
+
+def _words(one: Explanation) -> Iterator[str]:
+    how = "adaptive, now" if one.adaptive else "the job or a command has set it:"
+    yield f"{one.unit}: {how} {one.scheme}; promise {one.promise_ms:.0f} ms, {one.precision}{_weights(one.weights)}"
+    if one.decision:
+        at = datetime.fromtimestamp(one.decided_ms / 1000).strftime("%H:%M:%S")
+        yield f"  chosen at {at}: {one.decision}"
+    if one.chosen:
+        yield f"  {one.chosen} suits the promise better now" + ("" if one.adaptive else ", if the unit were adaptive")
+
+
+def _weights(weights: dict[str, float]) -> str:
+    named = ", ".join(f"{kind} {weight:g}" for kind, weight in weights.items())
+    return f", weights {named}" if named else ""
+
+
+def _row(one: Alternative) -> Sequence[object]:
+    phases = [_ms(one.phases_ms[name]) if name in one.phases_ms else "" for name in PHASES]
+    return (one.scheme, _ms(one.takes_ms), *phases, f"{one.cost:.2f}", one.rejected)
+
+
+def _ms(ms: float | None) -> str:
+    return "?" if ms is None else f"{ms:,.0f}"

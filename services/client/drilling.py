@@ -1,0 +1,107 @@
+"""Drilling: makes a takeover of a unit of which nothing has failed, and says what it took beside what was predicted."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from schemas import commands
+from schemas.assignments import Change, unit_key
+from schemas.commands import Command
+from schemas.events import Event
+from services.client.submitting import append
+from services.kernel.errors import USAGE, CommandFailed, Retriable
+from services.view.cluster import OVER
+from services.view.door import Door
+from services.view.lines import JobLine
+from services.view.reading import Watch, named_job, read_all
+
+LOOK_S = 2.0
+"""Between two looks at `assignments`: events show it sooner, unless the replica that decided died first."""
+JUDGED_S = 10.0
+"""After the record: a copy says how long it took once a batch of its own is out, which comes within 4 s at rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drilled:
+    """worker, scheme: that has taken over, and under which scheme. promise_ms: 0: nobody was promised anything.
+
+    predicted, actual: milliseconds by phase; empty where nothing could be predicted. kept: the promise, if any.
+    """
+
+    worker: str
+    scheme: str
+    promise_ms: float = 0.0
+    predicted: dict[str, float] = field(default_factory=dict)
+    actual: dict[str, float] = field(default_factory=dict)
+    kept: bool = True
+
+
+def running(door: Door, job: str, unit: str) -> JobLine:
+    """The job, which has that unit.
+
+    Raises:
+        CommandFailed: the job has ended, or there is no such unit.
+    """
+    view = read_all(door)
+    line = named_job(view, job)
+    if line.state in OVER:
+        raise CommandFailed(f"job {line.job} is {line.state}: it has no units")
+    plan = view.plan(line.generation)
+    names = [] if plan is None else [one.name for one in plan.units]
+    if unit not in names:
+        raise CommandFailed(f"job {line.job} has no unit '{unit}': one of {', '.join(names)}", code=USAGE)
+    return line
+
+
+def drill_unit(door: Door, job: JobLine, unit: str, timeout_s: float) -> Drilled:
+    """Returns once the takeover is over, and judged.
+
+    Raises:
+        CommandFailed: it is refused, or not done in time (it may be later).
+    """
+    key, began = unit_key(job.job, job.generation, unit), time.monotonic()
+    with Watch(door.log, door.topics) as watch:
+        offset = append(door, commands.encode(Command("drill", job.job, unit)))
+        judged: Event | None = None
+        while (left := timeout_s - (time.monotonic() - began)) > 0:
+            for record in watch.records(min(LOOK_S, left)):
+                if not isinstance(record, Event) or record.job != job.job:
+                    continue
+                if record.kind == "command-refused" or (record.kind == "drill-refused" and record.unit == unit):
+                    raise CommandFailed(f"refused: {record.detail}", "`holdfast units` shows how it stands")
+                if record.unit == unit:
+                    judged = record if record.predicted_ms else judged
+                    break
+            change = _change(door, key)
+            if change is None or change.moved < offset:
+                continue
+            if "cannot be made" in change.reason:
+                raise CommandFailed(f"no drill of {unit}: {change.reason}", "`holdfast units` shows how it stands")
+            leader = "nobody" if change.committer is None else change.committer.worker
+            judged = judged or _judged(watch, job.job, unit)
+            return _drilled(leader, change.scheme, judged)
+    raise CommandFailed(
+        f"no drill of {unit} within {timeout_s:g} s", "it comes once the unit is steady: `holdfast units`"
+    )
+
+
+def _change(door: Door, key: str) -> Change | None:
+    with suppress(Retriable):  # a broker that is busy is asked again
+        return read_all(door).change(key)
+    return None
+
+
+def _judged(watch: Watch, job: str, unit: str) -> Event | None:
+    for record in watch.records(JUDGED_S):
+        if isinstance(record, Event) and (record.job, record.unit) == (job, unit) and record.predicted_ms:
+            return record
+    return None
+
+
+def _drilled(worker: str, scheme: str, judged: Event | None) -> Drilled:
+    if judged is None:
+        return Drilled(worker, scheme)
+    kept = judged.kind != "promise-broken"
+    return Drilled(worker, scheme, judged.promise_ms, judged.predicted_ms, judged.phases_ms, kept)

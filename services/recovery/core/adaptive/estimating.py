@@ -1,0 +1,160 @@
+"""How long a takeover of one unit would take under each scheme, by phase. Pure.
+
+Source: MECHANISMS A2 and A3 (Martin et al. 2015, tables 1 and 2). Times are milliseconds; unknown is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from services.recovery.core.unit.schemes import Rung
+
+SLACK_MS = 40.0
+"""What no phase holds: recovery's turn, the record's way to the worker, the worker's turn."""
+MARGIN, MAX_MARGIN = 1.0, 4.0
+"""Of the phases after detection, as takeovers have corrected it (judging.py): at the start, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is measured of a unit. None: not yet.
+
+    checkpoint_bytes: that a restore reads; read_per_ms: of these, the lowest rate seen; seek_ms: what a restore takes
+    besides. events: records taken in since the newest valid marker; lag_events: those that a copy which processes is
+    behind the leader. rate_per_ms: records that come; throughput_per_ms: that are processed in a millisecond of
+    processing. deploy_ms: loading and warming the operators. send_ms, receive_ms: until frames are acknowledged, and
+    inputs answer. open_ms: until rows may be delivered; 0 for a unit that delivers nothing. alone: some work is the
+    leader's alone, so that nothing comes out before another copy leads.
+    """
+
+    checkpoint_bytes: float | None = None
+    read_per_ms: float | None = None
+    seek_ms: float | None = 0.0
+    events: float | None = None
+    lag_events: float | None = None
+    rate_per_ms: float = 0.0
+    throughput_per_ms: float | None = None
+    deploy_ms: float | None = None
+    send_ms: float | None = None
+    receive_ms: float | None = None
+    open_ms: float | None = 0.0
+    alone: bool = True
+
+
+class Replay(Enum):
+    """What a copy processes before it is as far as its predecessor was."""
+
+    NOTHING = "nothing"
+    LAG = "what it is behind"
+    EVENTS = "what came since the newest marker, and comes meanwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a secondary has yet to do when it takes over: what its flags leave out."""
+
+    replay: Replay
+    send: bool = False
+    receive: bool = False
+    read: bool = False
+    deploy: bool = False
+
+
+STEPS: Mapping[Rung, Steps] = {
+    Rung.ACTIVE: Steps(Replay.NOTHING),
+    Rung.STANDBY: Steps(Replay.LAG),
+    Rung.HOT: Steps(Replay.EVENTS, send=True),
+    Rung.COLD: Steps(Replay.EVENTS, send=True, receive=True),
+    Rung.EMPTY: Steps(Replay.EVENTS, send=True, receive=True, read=True),
+    Rung.ABSENT: Steps(Replay.EVENTS, send=True, receive=True, read=True, deploy=True),
+}
+"""MECHANISMS A2, by where the secondary stands while all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """Of one takeover. wire: inputs and outputs are connected side by side; opening: beside wire and replay.
+
+    slack: see SLACK_MS. margin: factor of what follows detection.
+    """
+
+    detection: float = 0.0
+    deploy: float = 0.0
+    read: float = 0.0
+    wire: float = 0.0
+    replay: float = 0.0
+    opening: float = 0.0
+    slack: float = 0.0
+    margin: float = MARGIN
+
+    @property
+    def work(self) -> float:
+        """From the decision until what had come is processed and rows can be delivered, without the margin."""
+        return self.deploy + self.read + max(self.wire + self.replay, self.opening)
+
+    @property
+    def total(self) -> float:
+        return self.detection + self.slack + self.margin * self.work
+
+    def named(self) -> dict[str, float]:
+        """The phases that take any time, in their order."""
+        names = ("detection", "deploy", "read", "wire", "replay", "opening")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+
+def takeover(
+    rung: Rung, facts: Facts, *, exact: bool = True, detection_ms: float = 0.0, slack_ms: float = 0.0,
+    margin: float = MARGIN,
+) -> Phases:  # fmt: skip
+    """The phases if the leader's worker fails now.
+
+    Args:
+        rung: where the secondary stands.
+        exact: what has come is replayed; else the copy continues with what comes (gap recovery).
+        detection_ms: from the failure to the decision. slack_ms, margin: see Phases.
+    """
+    steps = STEPS[rung]
+    if steps.replay is Replay.NOTHING and not facts.alone:
+        return Phases(margin=margin)  # the other copy sends all the time
+    deploy = _known(facts.deploy_ms) if steps.deploy else 0.0
+    read = read_ms(facts) if steps.read else 0.0
+    wire = max(_known(facts.send_ms) if steps.send else 0.0, _known(facts.receive_ms) if steps.receive else 0.0)
+    away_ms = detection_ms + slack_ms + deploy + read + wire
+    replay = replay_ms(steps.replay, facts, away_ms) if exact else 0.0
+    return Phases(detection_ms, deploy, read, wire, replay, _known(facts.open_ms), slack_ms, margin)
+
+
+def read_ms(facts: Facts) -> float:
+    """Of the checkpoint: its size through the lowest rate seen, and what a restore takes besides."""
+    size = _known(facts.checkpoint_bytes)
+    if not size:
+        return _known(facts.seek_ms)
+    return _known(facts.seek_ms) + (size / facts.read_per_ms if facts.read_per_ms else math.inf)
+
+
+def replay_ms(replay: Replay, facts: Facts, away_ms: float) -> float:
+    """Of what came since the newest marker, and while nobody processed, as still more comes.
+
+    away_ms: from the failure until the copy begins to process.
+    """
+    if replay is Replay.NOTHING:
+        return 0.0
+    if replay is Replay.LAG:
+        lag = facts.events if facts.lag_events is None else facts.lag_events
+        return _processing(_known(lag), 0.0, facts.throughput_per_ms)
+    came = facts.rate_per_ms * away_ms if facts.rate_per_ms else 0.0
+    return _processing(_known(facts.events) + came, facts.rate_per_ms, facts.throughput_per_ms)
+
+
+def _processing(events: float, rate_per_ms: float, throughput_per_ms: float | None) -> float:
+    if not events:
+        return 0.0
+    spare = (throughput_per_ms or 0.0) - rate_per_ms
+    return events / spare if spare > 0 else math.inf
+
+
+def _known(value: float | None) -> float:
+    return math.inf if value is None else value

@@ -1,0 +1,191 @@
+"""Predicted against actual, for every takeover: whether the promise was kept, and what estimates learn from it. Pure.
+
+Source: MECHANISMS A3 (estimates), P13 (recovered: as far as before the failure). A takeover is foreseen when its record
+is read, and judged when the copy that leads now says how long it took. Every replica folds the same judgements from
+`events`, so all of them correct their estimates alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from services.recovery.core.adaptive.estimating import MARGIN, MAX_MARGIN, Phases
+
+FALLS = 0.25
+"""A takeover that needed less takes so much of the difference from the margin; one that needed more sets it at once."""
+WAITS_US = 2_000_000
+"""By then the replica whose record made a takeover has published its judgement; else another one does."""
+GIVEN_UP_US = 120_000_000
+"""A takeover whose end nobody has reported by then was overtaken by another failure, or by the end of its job."""
+MOST_UNMATCHED = 64
+"""Reports of copies that are kept until the record that they belong to is read."""
+
+RECOVERED = "recovered"
+"""The phase in a copy's report that ends when it is as far as the copy before it was (worker/unit/takeover.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """A takeover as its record is read. epoch, worker: of the record, and of the copy that leads by it. scheme: of the
+    unit then. promise_ms: 0 where nobody was promised anything. phases: as estimated for that scheme.
+
+    drilled: nothing had failed, so nothing was detected.
+    """
+
+    epoch: int
+    worker: str
+    scheme: str
+    phases: Phases
+    promise_ms: float = 0.0
+    drilled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Times by phase, in milliseconds: detection, activation (until the copy works on its state), catching-up (until it
+    is as far as its predecessor was, and its output is out), total.
+    """
+
+    foreseen: Foreseen
+    actual: Mapping[str, float]
+    predicted: Mapping[str, float]
+
+    @property
+    def promised(self) -> bool:
+        return self.foreseen.promise_ms > 0
+
+    @property
+    def kept(self) -> bool:
+        return not self.promised or self.actual["total"] <= self.foreseen.promise_ms
+
+    @property
+    def kind(self) -> str:
+        """Of its event."""
+        return "takeover-judged" if not self.promised else "promise-kept" if self.kept else "promise-broken"
+
+    def __str__(self) -> str:
+        foreseen, total = self.foreseen, self.predicted["total"]
+        drill = "drill, detection as estimated: " if foreseen.drilled else ""
+        guess = "nothing was predicted" if math.isinf(total) else f"{total:.0f} ms predicted"
+        promise = f", {foreseen.promise_ms:.0f} ms promised" if self.promised else ""
+        longest = max(PARTS, key=lambda part: self.actual[part])
+        broken = "" if self.kept else f": most of it was {longest}"
+        return f"{drill}{foreseen.scheme} took {self.actual['total']:.0f} ms, {guess}{promise}{broken}"
+
+
+def needed(actual: Mapping[str, float], predicted: Mapping[str, float]) -> float:
+    """Factor by which what follows detection took longer than the estimate without a margin."""
+    if not predicted.keys() >= {*PARTS}:
+        return MARGIN  # something that it needed was not known
+    expected, took = (sum(one.get(part, 0.0) for part in PARTS[1:]) for one in (predicted, actual))
+    return took / expected if 0 < expected < math.inf and took >= 0 else MARGIN
+
+
+def rounded(times: Mapping[str, float]) -> dict[str, float]:
+    """For a record: what is infinite is left out."""
+    return {name: round(ms, 1) for name, ms in times.items() if math.isfinite(ms)}
+
+
+def judge(foreseen: Foreseen, detection_ms: float, report: Mapping[str, float]) -> Judgement | None:
+    """What a copy's report says of a takeover; None: it does not say when the copy had recovered.
+
+    Args:
+        detection_ms: from the last sign of life to the record; of a drill what is estimated.
+        report: the phases of `unit-active`, from the record on.
+    """
+    if RECOVERED not in report or "activation" not in report:
+        return None
+    phases = foreseen.phases
+    activation = report["activation"]
+    actual = _whole(detection_ms, activation, max(report[RECOVERED] - activation, 0.0))
+    if not phases.total:  # the other copy has sent all the time: nobody waited for this takeover
+        actual["total"] = 0.0
+    ahead = phases.slack + phases.deploy + phases.read
+    predicted = _whole(phases.detection, ahead, max(phases.wire + phases.replay, phases.opening))
+    return Judgement(foreseen, actual, predicted | {"total": phases.total})
+
+
+PARTS = ("detection", "activation", "catching-up")
+
+
+def _whole(detection: float, activation: float, catching_up: float) -> dict[str, float]:
+    parts = dict(zip(PARTS, (detection, activation, catching_up), strict=True))
+    return parts | {"total": sum(parts.values())}
+
+
+def corrected(margin: float, needed: float) -> float:
+    """The margin after a takeover that needed this factor; between 1 and MAX_MARGIN."""
+    wanted = min(max(needed, MARGIN), MAX_MARGIN)
+    return wanted if wanted >= margin else margin - FALLS * (margin - wanted)
+
+
+@dataclass(slots=True)
+class _Pending:
+    foreseen: Foreseen
+    detection_ms: float
+    mine: bool
+    since_us: int
+    judgement: Judgement | None = None
+    judged_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    unit: str
+    epoch: int
+    worker: str
+    phases: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class Judging:
+    """Takeovers under way, by unit; of one replica."""
+
+    _pending: dict[str, _Pending] = field(default_factory=dict)
+    _unmatched: deque[_Report] = field(default_factory=lambda: deque(maxlen=MOST_UNMATCHED))
+
+    def began(self, unit: str, foreseen: Foreseen, detection_ms: float, mine: bool, now_us: int) -> None:
+        """The record of a takeover was read. mine: this replica wrote it. One amid another one counts with it."""
+        before = self._pending.get(unit)
+        if before is not None and before.judgement is None and not before.foreseen.drilled:
+            detection_ms += (now_us - before.since_us) / 1000 + before.detection_ms
+        self._pending[unit] = _Pending(foreseen, detection_ms, mine, now_us)
+        for report in [one for one in self._unmatched if one.unit == unit]:
+            self.active(report.unit, report.epoch, report.worker, report.phases, now_us)
+
+    def active(self, unit: str, epoch: int, worker: str, phases: Mapping[str, float], now_us: int) -> None:
+        """A copy says that it leads, and how long it took."""
+        pending = self._pending.get(unit)
+        if pending is None or pending.foreseen.worker != worker or epoch < pending.foreseen.epoch:
+            self._unmatched.append(_Report(unit, epoch, worker, phases))
+            return
+        if pending.judgement is None:
+            pending.judgement = judge(pending.foreseen, pending.detection_ms, phases)
+            pending.judged_us = now_us
+            if pending.judgement is None:
+                del self._pending[unit]
+
+    def published(self, unit: str, epoch: int) -> None:
+        """A judgement of this takeover was read: nobody needs to publish another one."""
+        pending = self._pending.get(unit)
+        if pending is not None and pending.foreseen.epoch <= epoch:
+            del self._pending[unit]
+
+    def forget(self, unit: str) -> None:
+        """Its job has ended."""
+        self._pending.pop(unit, None)
+
+    def due(self, now_us: int) -> list[tuple[str, Judgement]]:
+        """By unit, what this replica is to publish now: its own takeovers at once, others' if nobody else does."""
+        found = []
+        for unit, pending in list(self._pending.items()):
+            if pending.judgement is None:
+                if now_us - pending.since_us >= GIVEN_UP_US:
+                    del self._pending[unit]
+            elif pending.mine or now_us - pending.judged_us >= WAITS_US:
+                found.append((unit, pending.judgement))
+                del self._pending[unit]
+        return found

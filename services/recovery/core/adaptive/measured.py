@@ -1,0 +1,224 @@
+"""What the copies of one unit have measured lately, as facts for estimates and costs. Pure.
+
+Source: MECHANISMS A3. Copies report counters about once a second (schemas/costs.py); whoever reads them keeps those of
+the last seconds. How long something takes is the longest of the last times, how fast something is the slowest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from schemas.assignments import Change, Copy
+from schemas.costs import Costs
+from services.recovery.core.adaptive.costing import Work
+from services.recovery.core.adaptive.estimating import Facts
+
+WINDOW_US = 15_000_000
+"""Rates are means over it, and the events since the newest marker are the most that it has seen."""
+STALE_US = 5_000_000
+"""What a leader reported longer ago says nothing of now."""
+MOST_SAMPLES = 64
+"""Of one copy within the window."""
+LAST = 16
+"""So many of the last different times count: one that was taken while the broker was away is forgotten at last."""
+SMALL_BYTES = 64 * 1024
+"""A restore of less says what a restore takes besides reading; one of more says how fast it reads."""
+LOG_FACTOR = 4
+"""A checkpoint log holds at most so many times the state: PROTOCOL 6."""
+NEAR = 2
+"""Batches that a copy which processes may be behind, whoever asks."""
+
+
+@dataclass(slots=True)
+class Longest:
+    """The longest of the last different times. None: none was measured."""
+
+    _last: deque[float] = field(default_factory=lambda: deque(maxlen=LAST))
+
+    def see(self, ms: float | None) -> None:
+        if ms is not None and ms not in self._last:
+            self._last.append(ms)
+
+    @property
+    def ms(self) -> float | None:
+        return max(self._last, default=None)
+
+
+@dataclass(slots=True)
+class Slowest:
+    """The lowest of the last different rates, in bytes a millisecond. None: none was measured."""
+
+    _last: deque[float] = field(default_factory=lambda: deque(maxlen=LAST))
+
+    def see(self, size: float, ms: float) -> None:
+        if size > 0 and ms > 0 and (rate := size / ms) not in self._last:
+            self._last.append(rate)
+
+    @property
+    def per_ms(self) -> float | None:
+        return min(self._last, default=None)
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What one copy has said within the window, by when it was read."""
+
+    samples: deque[tuple[int, Costs]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+
+    def add(self, now_us: int, costs: Costs) -> None:
+        self.samples.append((now_us, costs))
+        while now_us - self.samples[0][0] > WINDOW_US:
+            self.samples.popleft()
+
+    @property
+    def last(self) -> Costs:
+        return self.samples[-1][1]
+
+    @property
+    def first(self) -> Costs:
+        return self.samples[0][1]
+
+    @property
+    def ms(self) -> float:
+        return (self.samples[-1][0] - self.samples[0][0]) / 1000
+
+    def per_ms(self, now: float, before: float) -> float:
+        """Of a counter; records are counted again after a reload."""
+        return max(0.0, now - before) / self.ms if self.ms else 0.0
+
+
+class Measured:
+    """Of one unit, as one reader has heard of it. led_us: since when its present leader leads."""
+
+    def __init__(self) -> None:
+        self._heard: dict[tuple[str, str], _Heard] = {}
+        self._deploy, self._send, self._receive = Longest(), Longest(), Longest()
+        self._open, self._seek = Longest(), Longest()
+        self._read, self._written = Slowest(), Slowest()
+        self._leader = ("", "")
+        self.led_us = 0
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def decided(self, change: Change, now_us: int) -> None:
+        """A valid change: copies that it does not name are forgotten, and what another leader said is."""
+        named = {(copy.worker, copy.incarnation) for copy in change.copies}
+        self._heard = {run: heard for run, heard in self._heard.items() if run in named}
+        leader = ("", "") if change.committer is None else _run(change.committer)
+        if leader != self._leader:
+            self._leader, self.led_us = leader, now_us
+            self._heard.pop(leader, None)
+
+    def read(self, worker: str, incarnation: str, costs: Costs, now_us: int) -> None:
+        """Of one copy. Times and rates count whoever measured them; the rest as long as the copy is named."""
+        heard = self._heard.setdefault((worker, incarnation), _Heard())
+        for copies, one in ((self._deploy, costs.deploy_ms), (self._send, costs.send_ms), (self._open, costs.open_ms)):
+            copies.see(one)
+        self._receive.see(costs.receive_ms)
+        if costs.restore_ms is not None and costs.restore_bytes < SMALL_BYTES:
+            self._seek.see(costs.restore_ms)
+        elif costs.restore_ms is not None:
+            self._read.see(costs.restore_bytes, costs.restore_ms)
+        if heard.samples:
+            before = heard.last
+            written, took_ms = costs.checkpoint_bytes - before.checkpoint_bytes, costs.capture_ms - before.capture_ms
+            if written >= SMALL_BYTES:
+                self._written.see(written, took_ms)
+        heard.add(now_us, costs)
+        if len(self._heard) > LAST:
+            del self._heard[next(iter(self._heard))]
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def facts(
+        self, change: Change, now_us: int, *, delivers: bool, alone: bool, interval_ms: float, lag_batches: int = 0
+    ) -> Facts | None:
+        """None: the present leader has not reported as such, or not lately.
+
+        Args:
+            delivers: it may write rows to a sink. alone: see Facts.
+            interval_ms: between two batches. lag_batches: that the secondary is behind, if it processes.
+        """
+        heard = self.leader(change, now_us)
+        if heard is None:
+            return None
+        last, first = heard.last, heard.first
+        rate = heard.per_ms(last.processed, first.processed)
+        return Facts(
+            checkpoint_bytes=LOG_FACTOR * last.state_bytes,
+            read_per_ms=self._read.per_ms or self._written.per_ms or _as_small(self._seek.ms, last),
+            seek_ms=self._seek.ms,
+            events=max(costs.unsaved for _, costs in heard.samples),
+            lag_events=rate * interval_ms * max(lag_batches, NEAR),
+            rate_per_ms=rate,
+            throughput_per_ms=_throughput(last, first),
+            deploy_ms=self._deploy.ms,
+            send_ms=self._send.ms if last.sent_bytes else 0.0,
+            receive_ms=self._receive.ms,
+            open_ms=self._open.ms if delivers else 0.0,
+            alone=alone,
+        )
+
+    def work(self, change: Change, now_us: int) -> Work | None:
+        """As for `facts`."""
+        heard = self.leader(change, now_us)
+        if heard is None:
+            return None
+        last, first = heard.last, heard.first
+        size, count = _inputs(last)
+        before, _ = _inputs(first)
+        runs = heard.per_ms(last.captures, first.captures)
+        mean_ms = self._apply_ms(change) or (last.capture_ms / last.captures if last.captures else None)
+        return Work(
+            cpu=heard.per_ms(last.cpu_ms, first.cpu_ms),
+            applied=None if mean_ms is None else runs * mean_ms,
+            in_per_s=1000 * heard.per_ms(size, before),
+            out_per_s=1000 * heard.per_ms(last.sent_bytes, first.sent_bytes),
+            run_per_s=1000 * heard.per_ms(last.checkpoint_bytes, first.checkpoint_bytes),
+            state_bytes=last.state_bytes,
+            held_bytes=max(costs.unsaved for _, costs in heard.samples) * size / count if count else 0.0,
+        )
+
+    def leader(self, change: Change, now_us: int) -> _Heard | None:
+        """What the present leader has said as the leader; None: nothing, or nothing lately."""
+        if change.committer is None:
+            return None
+        heard = self._heard.get(_run(change.committer))
+        if heard is None or not heard.samples or not heard.last.leads:
+            return None
+        return heard if now_us - heard.samples[-1][0] <= STALE_US else None
+
+    def heard_us(self, change: Change) -> int | None:
+        """When the leader that a change names was heard last; None: it never was."""
+        heard = None if change.committer is None else self._heard.get(_run(change.committer))
+        return heard.samples[-1][0] if heard is not None and heard.samples else None
+
+    def _apply_ms(self, change: Change) -> float | None:
+        """Mean of a run at a standby that has applied some."""
+        others: Iterable[Copy] = (copy for copy in change.copies if not copy.flags.commit)
+        found = (self._heard[_run(copy)].last for copy in others if _run(copy) in self._heard)
+        return next((costs.apply_ms / costs.applies for costs in found if costs.applies), None)
+
+
+def _run(copy: Copy) -> tuple[str, str]:
+    return copy.worker, copy.incarnation
+
+
+def _throughput(last: Costs, first: Costs) -> float | None:
+    """Records in a millisecond of processing, of late; over the life of the process if nothing came of late."""
+    if last.processed > first.processed and last.process_ms > first.process_ms:
+        return (last.processed - first.processed) / (last.process_ms - first.process_ms)
+    return last.processed / last.process_ms if last.processed and last.process_ms else None
+
+
+def _as_small(seek_ms: float | None, last: Costs) -> float | None:
+    """While the whole checkpoint is small nobody has read much, and what a small restore took holds for all of it."""
+    small = LOG_FACTOR * last.state_bytes < SMALL_BYTES and seek_ms is not None
+    return SMALL_BYTES / max(seek_ms or 0.0, 1.0) if small else None
+
+
+def _inputs(costs: Costs) -> tuple[float, float]:
+    """Bytes and records taken in."""
+    return sum(size for _, size in costs.inputs.values()), sum(records for records, _ in costs.inputs.values())

@@ -1,0 +1,37 @@
+"""What a job asks of its adaptive units.
+
+Source: MECHANISMS A5, JOBS "fault_tolerance".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.job_settings import FaultTolerance
+
+_DEFAULTS = FaultTolerance()
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """recovery_ms: within which a unit has recovered. exact: what has come is replayed. weights: of what is used.
+
+    cool_down_us: between two changes of scheme that nobody asked for.
+    """
+
+    recovery_ms: float = float(_DEFAULTS.recovery_time_ms)
+    exact: bool = True
+    weights: Mapping[str, float] = field(default_factory=dict)
+    cool_down_us: int = round(_DEFAULTS.cool_down_s * 1_000_000)
+
+
+def promise(tolerance: Mapping[str, Any]) -> Promise:
+    """Of the section `fault_tolerance` of a job."""
+    cool_down_s = tolerance.get("cool_down_s")
+    return Promise(
+        float(tolerance.get("recovery_time_ms") or _DEFAULTS.recovery_time_ms),
+        weights=dict(tolerance.get("weights") or {}),
+        cool_down_us=round((_DEFAULTS.cool_down_s if cool_down_s is None else float(cool_down_s)) * 1_000_000),
+    )

@@ -1,0 +1,41 @@
+"""A verdict in words and as a record, for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from schemas.events import Alternative
+from services.recovery.core.adaptive.choosing import Estimate, Verdict
+
+
+def ordered(verdict: Verdict) -> list[Estimate]:
+    """The chosen scheme first, then the others by cost."""
+    return sorted(verdict.estimates, key=lambda one: (one.scheme != verdict.chosen, one.cost, one.total_ms))
+
+
+def lines(verdict: Verdict) -> Iterator[str]:
+    """What each scheme takes and costs, and why not; the chosen one first."""
+    for one in ordered(verdict):
+        why = verdict.rejected(one)
+        takes = "unknown" if math.isinf(one.total_ms) else f"{one.total_ms:.0f} ms"
+        yield f"{one.scheme}: {takes}, costs {one.cost:.2f}" + (f" ({why})" if why else "")
+
+
+def alternatives(verdict: Verdict) -> tuple[Alternative, ...]:
+    """The same as records; what is infinite is null."""
+    return tuple(
+        Alternative(
+            one.scheme,
+            known(one.total_ms),
+            round(one.cost, 3),
+            {name: known(ms) for name, ms in one.phases.named().items()},
+            verdict.rejected(one),
+        )
+        for one in ordered(verdict)
+    )
+
+
+def known(ms: float) -> float | None:
+    """None where it is infinite."""
+    return None if math.isinf(ms) else round(ms, 1)

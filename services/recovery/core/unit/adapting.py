@@ -1,0 +1,30 @@
+"""A unit whose scheme is recovery's to choose: when it may get another one, and which.
+
+Source: MECHANISMS A4, docs/decisions/0093.
+"""
+
+from __future__ import annotations
+
+from services.recovery.core.unit.situation import Situation, Stance
+
+
+def adaptable(s: Situation) -> bool:
+    """The controller may change its scheme: the last command says so, and nothing at all is under way."""
+    ours = s.asked.adaptive and s.change.adaptive and s.change.asked <= s.asked.offset
+    calm = s.stance in (Stance.ALONE, Stance.NORMAL) and s.at_rest and s.crash is None
+    return ours and calm and not s.over and not s.crowded and not s.terms.host
+
+
+def chosen(s: Situation) -> str:
+    """The scheme that the controller wants in place of the present one; empty: none."""
+    if s.verdict is None or s.verdict.chosen == s.change.scheme or not adaptable(s):
+        return ""
+    return s.verdict.chosen
+
+
+def lag(s: Situation) -> int:
+    """Batches that a secondary which processes is behind; 0 where that is not known."""
+    if len(s.change.copies) < 2 or not s.secondary.flags.process:
+        return 0
+    leader, copy = s.report(s.primary), s.report(s.secondary)
+    return 0 if leader is None or copy is None else max(0, leader.batch - copy.batch)

@@ -1,0 +1,43 @@
+"""A drill: whoever would take over does, as if the primary had failed, of a unit that is protected as it should be.
+
+Source: docs/decisions/0094. The copies of its record are those of a failure.
+"""
+
+from __future__ import annotations
+
+from services.recovery.core.unit.moving import Copies, Rooms, leading
+from services.recovery.core.unit.situation import HEARD_US, Situation
+
+
+def due(s: Situation) -> bool:
+    """A drill was asked for, and can be made now."""
+    return _asked(s) and not against(s)
+
+
+def refusal(s: Situation) -> str:
+    """Why the drill that was asked for cannot be made; empty if it can, or if that may still change."""
+    return against(s) if _asked(s) and s.asked_move_age_us >= HEARD_US else ""
+
+
+def against(s: Situation) -> str:
+    """Why a takeover now would be none of a unit whose protection is as it should be; empty: nothing."""
+    if s.terms.host:
+        return "what Spark does is not estimated"
+    if s.misses is None:
+        return f"under {s.scheme.name} nobody takes over"
+    if s.over or s.crowded or s.another_asked or not s.protected or s.crash is not None:
+        return "it is not protected as it should be"
+    others = (beat for beat in s.detector.alive() if beat.worker != s.primary.worker and not beat.leaving)
+    if not any(beat.hosts == s.terms.host and s.terms.fits(beat.versions) for beat in others):
+        return "no other worker can take it"
+    return ""
+
+
+def place_elsewhere(s: Situation, rooms: Rooms) -> Copies | None:
+    """Of a unit without a secondary."""
+    chosen = rooms().for_primary(s.change.unit, without=[s.primary.worker])
+    return None if chosen is None else (leading(chosen),)
+
+
+def _asked(s: Situation) -> bool:
+    return s.move_due is not None and s.move_due.drill
