@@ -93,6 +93,7 @@ from tests.simulation.global_mutants import (
     acked_one_too_far,
     newest_marker_restored,
     runs_of_the_newest_marker_kept,
+    void_markers_count,
 )
 from tests.simulation.names import kind_of
 from tests.simulation.policy_mutants import (
@@ -461,9 +462,9 @@ def _anchor_at_the_last_marker(true: Any, self: CheckpointLog) -> Anchor | None:
 
 
 @_method(restoring, "restore")
-def restore_from_the_last_run(true: Any, records: Any) -> Any:
+def restore_from_the_last_run(true: Any, records: Any, line: int = 0, at: int = 0) -> Any:
     """Only the newest run is applied."""
-    log, runs = true(records)
+    log, runs = true(records, line, at)
     return log, iter(list(runs)[-1:])
 
 
@@ -1106,6 +1107,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(acked_one_too_far, "global trim", 0, "rollbacks", run_ms=2_500),
     Mutant(runs_of_the_newest_marker_kept, "global restore", 1, "rollbacks", run_ms=2_500),
     Mutant(newest_marker_restored, "rollback", 2, "rollbacks", run_ms=2_500),
+    Mutant(void_markers_count, "complete", 17, "rollbacks", run_ms=3_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
     Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),
