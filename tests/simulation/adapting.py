@@ -27,7 +27,6 @@ from services.recovery.core.unit.schemes import Rung
 from services.recovery.core.unit.situation import Situation, Stance, stance
 from services.recovery.core.unit.switching import Move, Sign
 from services.recovery.core.unit.terms import Terms, terms
-from services.recovery.replica import Replica
 from tests.simulation.broker import Written
 from tests.simulation.faults import Fault
 from tests.simulation.names import TOPICS
@@ -35,8 +34,6 @@ from tests.simulation.names import TOPICS
 GRACE_US = 1_000_000
 """By so much longer than STALE_US a report may lie in the log: it is read later, and what it decides is written later
 still."""
-
-LONG_US = 10**12
 
 
 def draw_promise(random: Random) -> dict[str, Any]:
@@ -170,19 +167,6 @@ def scheme_changed_during_a_switch() -> AbstractContextManager[object]:
     for where in (adapting, controller):
         bug.enter_context(mock.patch.object(where, "adaptable", _adaptive_unit))
     return bug
-
-
-def each_controller_rests_by_itself() -> AbstractContextManager[object]:
-    """A record of another replica begins no cool-down."""
-    true = Replica._assignment
-
-    def assignment(self: Replica, offset: int, value: bytes) -> None:
-        true(self, offset, value)
-        record = assignments.decode(value)
-        if record.author != self._name:
-            self.core.adaptive._changed_us |= dict.fromkeys((change.unit for change in record.changes), -LONG_US)
-
-    return mock.patch.object(Replica, "_assignment", assignment)
 
 
 def no_cool_down() -> AbstractContextManager[object]:
