@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from schemas.formats import FIRST
 from schemas.reading import Count, Positive, Strict, Whole
 from schemas.retired import Retired
 
@@ -239,6 +240,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     retired: Retired = Retired()
     policies: tuple[PolicyStanding, ...] = ()
     checkpoints: tuple[CheckpointStanding, ...] = ()
+    format: Count = FIRST
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -246,6 +248,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
 
     retired: generations whose end is decided. Their units and goals leave the state, but for a generation of which a
     unit has a copy: that one is kept.
+    format: in which processes write from now on, valid iff it is above the last (schemas/formats.py); 0: it says none.
     A reader that knows no snapshots and no goals finds no changes in such a record, and continues.
     """
 
@@ -257,6 +260,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     retired: Retired | None = None
     policies: tuple[CheckpointPolicy, ...] = ()
     checkpoints: tuple[GlobalCheckpoint, ...] = ()
+    format: Count = 0
 
 
 def job_key(job: str, generation: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-VERSION = 1
+from schemas import formats
+
 FLAG_END = 1
 """This frame stands for empty frames of all later batches, at watermark +inf."""
 FLAG_TENTATIVE = 2
@@ -18,7 +19,7 @@ HEADER_BYTES = _LAYOUT.size
 
 
 class Header(NamedTuple):
-    """All fields are unsigned but the watermark (microseconds since 1970)."""
+    """All fields are unsigned but the watermark (microseconds since 1970). version: the format (schemas/formats.py)."""
 
     version: int
     flags: int
@@ -37,10 +38,10 @@ class Header(NamedTuple):
 
 
 def unpack(frame: bytes) -> Header:
-    """Raises ValueError on a frame that is too short or of another version."""
+    """Raises ValueError on a frame that is too short, or of a format that this release does not read."""
     if len(frame) < HEADER_BYTES:
         raise ValueError(f"frame of {len(frame)} bytes is shorter than its header ({HEADER_BYTES})")
     header = Header._make(_LAYOUT.unpack_from(frame))
-    if header.version != VERSION:
-        raise ValueError(f"frame version {header.version}, expected {VERSION}")
+    if not formats.reads(header.version):
+        raise ValueError(f"a frame of format {header.version}, and this release reads up to {formats.NEWEST}")
     return header

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.costs import Costs
+from schemas.formats import FIRST
 from schemas.reading import Count, Strict, Whole
 
 
@@ -61,6 +62,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     start, by topic.
     costs: of some of the copies, the others' are in the heartbeats before and after.
     turn: of its loop, if that takes long. One that is stuck makes the heartbeat no sign of life.
+    reads: the newest format that it reads.
     """
 
     worker: str
@@ -82,6 +84,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat", tag_field="type", 
     costs: tuple[Costs, ...] = ()
     turn: Turn | None = None
     standbys: Whole = -1
+    reads: Count = FIRST
 
     @property
     def stuck(self) -> bool:
@@ -123,9 +126,13 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
 
 
 class Echo(msgspec.Struct, frozen=True, tag="echo", tag_field="type", omit_defaults=True):
-    """A recovery replica's word to itself: when it comes late, the broker or the replica is slow, and not a worker."""
+    """A recovery replica's word to itself: when it comes late, the broker or the replica is slow, and not a worker.
+
+    reads: the newest format that the replica reads.
+    """
 
     replica: str
+    reads: Count = FIRST
 
 
 HeartbeatRecord = Heartbeat | Exit

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 import structlog
 
-from schemas import assignments, cuts, events, heartbeats, plans, progress
+from schemas import assignments, cuts, events, formats, heartbeats, plans, progress
 from schemas.assignments import Assignment, split_job_key
 from schemas.cuts import Control
 from schemas.events import Event
@@ -28,7 +28,7 @@ from services.controller.counts import counts_of
 from services.controller.ends import beginnings, ends_of_sources
 from services.controller.kept import delete_over, until_ms
 from services.controller.rooting import Rooting
-from services.kernel.errors import HoldfastError, JobRejected
+from services.kernel.errors import HoldfastError, JobRejected, OtherFormat
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.jobs import EVERY, Jobs
 from services.kernel.logs.refusals import Refusals
@@ -140,7 +140,7 @@ class Conductor:
         feed_kept(self.cluster, jobs, lambda partition, *record: self._take(kinds[partition], *record))
 
     def feed(self, kind: Kind, offset: int, timestamp_ms: int, value: bytes | None) -> None:
-        """A record of a cluster topic; a malformed one is counted, reported once, and skipped."""
+        """A record of a cluster topic; a malformed one is counted, reported once, and skipped. Raises OtherFormat."""
         now_us = self._time_ms() * 1000
         try:
             if kind is Kind.PLANS and self.rooting.planned(offset, timestamp_ms, value or b"", now_us) is None:
@@ -148,6 +148,8 @@ class Conductor:
             self._take(kind, offset, timestamp_ms, value or b"")
         except msgspec.DecodeError as error:
             self._refuse(Partition(self._topic(kind), 0), offset, error)
+        if why := formats.too_old(self.core.goals.standings.assigned.format):
+            raise OtherFormat(why)
         if kind is Kind.SUBMIT:
             self.rooting.submitted(offset, timestamp_ms, value or b"", now_us)
         self._publish_differing()

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import assignments
+from schemas import assignments, formats
 from schemas.assignments import Flags, split_unit_key
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, Partition
 from services.hosting.identity import Identity
+from services.kernel.errors import WorkerUnfit
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.admitted import decode as decode_decision
 from services.log.assignments import read_standings
@@ -56,7 +57,11 @@ class Decisions:
         self._unread = set(self.positions)
 
     def read(self, chunk: Chunk) -> bool:
-        """Whether anything changed. A record that cannot be read is refused and skipped."""
+        """Whether anything changed. A record that cannot be read is refused and skipped.
+
+        Raises:
+            WorkerUnfit: the cluster writes in a format that this release does not read.
+        """
         if chunk.end is not None:
             self._unread.discard(chunk.partition)
         changed = False
@@ -70,6 +75,8 @@ class Decisions:
                     changed |= bool(self.assigned.read(record) or record.policies or record.checkpoints)
             except msgspec.DecodeError as error:
                 self._refuse(chunk.partition, message.offset(), error)
+        if why := formats.too_old(self.assigned.format):
+            raise WorkerUnfit(why)
         return changed
 
     @property

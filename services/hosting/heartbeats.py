@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from schemas import formats
 from schemas.assignments import split_unit_key
 from schemas.costs import Costs
 from schemas.events import Event
@@ -183,6 +184,7 @@ class HeartbeatThread:
             refused=self._refused(),
             costs=self._costs(due) if self._costs is not None else (),
             turn=self._turn(),
+            reads=formats.NEWEST,
         )
 
     def _refused(self) -> dict[str, int]:

@@ -72,6 +72,10 @@ class WorkerUnfit(HoldfastError):
     """This process cannot hold copies, as when its disk is full: end it; its units continue elsewhere."""
 
 
+class OtherFormat(HoldfastError):
+    """The cluster writes in a format that this release does not read: end the process, start a newer release of it."""
+
+
 class Unreachable(HoldfastError):
     """A cut names records that its partition does not hold: a person says what counts."""
 

@@ -9,9 +9,10 @@ from contextlib import suppress
 
 import msgspec
 
-from schemas import assignments
+from schemas import assignments, formats
 from schemas.assignments import Snapshot
 from schemas.topics import Partition
+from services.kernel.errors import OtherFormat
 from services.kernel.logs.standings import Standings, plausible
 from services.log.late import Decided, read_late
 from services.log.protocol import Log, Message
@@ -20,8 +21,11 @@ FIRST_STRETCH = 4_096
 
 
 def read_standings(log: Log, partition: Partition) -> Standings:
-    """The state of every unit now; reading continues at its `next`. Raises Retriable, StateCorrupted."""
-    return read_late(log, partition, ASSIGNMENTS)
+    """The state of every unit now; reading continues at its `next`. Raises Retriable, StateCorrupted, OtherFormat."""
+    standings = read_late(log, partition, ASSIGNMENTS)
+    if why := formats.too_old(standings.assigned.format):
+        raise OtherFormat(why)
+    return standings
 
 
 def _snapshot(message: Message) -> Snapshot | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 import structlog
 
-from schemas import assignments, commands, heartbeats, plans
+from schemas import assignments, commands, formats, heartbeats, plans
 from schemas.assignments import Assignment, Change, Snapshot, job_key_of, split_unit_key, unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
@@ -20,6 +20,7 @@ from schemas.events import encode as encode_event
 from schemas.heartbeats import Echo
 from schemas.plans import Ended, Plan, Skip
 from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import OtherFormat
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.refusals import KIND as REFUSED
 from services.kernel.logs.refusals import Refusals
@@ -39,6 +40,7 @@ from services.recovery.core.observed import (
     EchoRead,
     Event,
     MoveAsked,
+    PeerRead,
     PolicyAsked,
     RollbackAsked,
     SchemeAsked,
@@ -105,6 +107,7 @@ class Replica:
         self._unserved: frozenset[str] = frozenset()
         self._moves_ms: dict[str, int] = {}
         """When the unit, or its standby, began to move."""
+        self._format_asked = 0
         self.refusals = Refusals(self._publish_event, lambda: now_us() / 1000, _now_ms)
         self._judging = Judging()
         self.meters = Meters(self.core, _now_ms(), self.refusals.most, unsealed, name=name)
@@ -149,10 +152,11 @@ class Replica:
             self._publish_unserved()
             for unit, judgement in self._judging.due(now):
                 self._publish_judgement(unit, judgement)
+            self._raise_format()
 
     def echo(self) -> None:
         """Sends itself a heartbeat."""
-        echo = heartbeats.encode(Echo(self._name))
+        echo = heartbeats.encode(Echo(self._name, formats.NEWEST))
         self._appender.append(Partition(self._topics.heartbeats, 0), echo)
 
     def trimmed(self, starts: Mapping[Partition, int]) -> None:
@@ -175,6 +179,8 @@ class Replica:
             self._publish_clash(record.worker)
         elif record.replica == self._name:
             self._observe(EchoRead())
+        else:
+            self._observe(PeerRead(record.replica, record.reads))
 
     def _publish_clash(self, worker: str) -> None:
         """Two workers have one name, which retires the older one: their people must know."""
@@ -191,6 +197,8 @@ class Replica:
         record = assignments.decode(value)
         before = {change.unit: self.core.assigned.of(change.unit) for change in record.changes}
         self._observe(AssignmentRead(record, offset))
+        if why := formats.too_old(self.core.assigned.format):
+            raise OtherFormat(why)
         for change in record.changes:
             if self.core.assigned.of(change.unit) is not change:
                 continue
@@ -308,6 +316,21 @@ class Replica:
             if error is not None:
                 self._snapshots.withdraw()
 
+        self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
+
+    def _raise_format(self) -> None:
+        """Every process that lives reads a newer format than is written."""
+        due = self.core.format_due
+        if due <= self._format_asked:
+            return
+        self._format_asked = due
+        _log.info("all processes read a newer format", format=due)
+
+        def answered(error: Exception | None, _offset: int) -> None:
+            if error is not None:
+                self._format_asked = 0
+
+        record = assignments.encode(Assignment(self._name, _now_ms(), (), format=due))
         self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
 
     # -- proposals ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 import pyarrow as pa
 
+from schemas import formats
 from schemas.commits import Named
 from schemas.cuts import NO_WATERMARK
 from schemas.frames import HEADER_BYTES
@@ -71,7 +72,9 @@ class FrameTask:
 
     def _send(self, codec: FrameCodec, rows: pl.DataFrame) -> list[Named]:
         appender, offsets = _appender(self.bootstrap_servers, _prefix(self.topic), self.sealed), dict[int, int]()
-        frames = codec.encode(rows, Sender(0, self.generation, self.epoch), self.k, NO_WATERMARK)
+        frames = codec.encode(
+            rows, Sender(0, self.generation, self.epoch, formats.written(formats.FIRST)), self.k, NO_WATERMARK
+        )
         if self.rehearsed:
             appender.poll()
             return []

@@ -9,7 +9,8 @@ import xxhash
 
 from schemas import cuts, delivered
 from schemas.cuts import Cut
-from schemas.frames import VERSION, Header
+from schemas.formats import FIRST
+from schemas.frames import Header
 from schemas.topics import Partition
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.errors import Divergence
@@ -120,7 +121,7 @@ def test_by_default_any_share_is_allowed() -> None:
 
 
 def frame(batch: int, payload: bytes) -> bytes:
-    return Header(VERSION, 0, 0, 1, batch, 0, 1, 0, 1, 0, xxhash.xxh3_64_intdigest(payload)).pack() + payload
+    return Header(FIRST, 0, 0, 1, batch, 0, 1, 0, 1, 0, xxhash.xxh3_64_intdigest(payload)).pack() + payload
 
 
 def test_two_frames_that_differ_stop_the_copy_or_the_first_one_counts() -> None:

@@ -15,18 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from schemas.frames import HEADER_BYTES, VERSION, Header
+from schemas.formats import FIRST
+from schemas.frames import HEADER_BYTES, Header
 
 MAX_FRAME_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Whose frames these are."""
+    """Whose frames these are, and in which format."""
 
     writer: int
     generation: int
     epoch: int
+    format: int = FIRST
 
 
 def arrow_schema(schema: pl.Schema) -> pa.Schema:
@@ -110,7 +112,7 @@ class FrameCodec:
         payloads = self._payloads(rows)
         return [
             Header(
-                version=VERSION,
+                version=sender.format,
                 flags=flags,
                 writer=sender.writer,
                 generation=sender.generation,

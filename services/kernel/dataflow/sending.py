@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from schemas.formats import FIRST
 from schemas.frames import FLAG_END
 from schemas.topics import Partition
 from services.kernel.codecs.fields import stream_schema
@@ -28,11 +29,13 @@ class Frames:
         self._writers = {task.name: task.index for task in layout.tasks}
         self._generation = generation
 
-    def encode(self, batch: int, sent: Sequence[Sent], epoch: int) -> Iterator[tuple[Partition, bytes]]:
+    def encode(
+        self, batch: int, sent: Sequence[Sent], epoch: int, format: int = FIRST
+    ) -> Iterator[tuple[Partition, bytes]]:
         """Every frame of a batch, with where it goes: one, or several parts, to each target partition."""
         for one in sent:
             codec = self._codecs[one.task.name]
-            sender = Sender(self._writers[one.task.name], self._generation, epoch)
+            sender = Sender(self._writers[one.task.name], self._generation, epoch, format)
             flags = FLAG_END if one.end else 0
             for target, rows in zip(one.output.targets, split(one.rows, one.output), strict=True):
                 for frame in codec.encode(rows, sender, batch, one.watermark, flags):

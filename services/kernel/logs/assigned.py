@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from schemas.assignments import Assignment, Change, CheckpointPolicy, GlobalCheckpoint, generation_of, job_key_of
+from schemas.formats import FIRST
 from schemas.retired import Retired, submitted
 
 
@@ -26,6 +27,7 @@ class Assigned:
         retired: Retired = Retired(),  # noqa: B008
         policies: Iterable[CheckpointPolicy] = (),
         checkpoints: Iterable[GlobalCheckpoint] = (),
+        format: int = FIRST,
     ) -> None:
         self._units = {change.unit: change for change in units}
         self._policies = {policy.job_key: policy for policy in policies}
@@ -33,12 +35,13 @@ class Assigned:
         self._lines: dict[str, int] = {}
         for change in self._units.values():
             self._begin_line(change)
-        self.retired = retired
+        self.retired, self.format = retired, format
 
     def become(self, other: Assigned) -> None:
         """Takes the state of another fold, for those who hold this one."""
         self._units, self.retired, self._policies = other.units(), other.retired, dict(other._policies)
         self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
+        self.format = other.format
 
     def read(self, record: Assignment) -> list[Change]:
         """Takes one record; returns the changes in it that are valid."""
@@ -55,6 +58,7 @@ class Assigned:
             self._read_checkpoint(checkpoint)
         if record.retired is not None:
             self._retire(record.retired)
+        self.format = max(self.format, record.format)
         return valid
 
     def _line_fits(self, change: Change) -> bool:

@@ -21,6 +21,7 @@ from schemas.assignments import (
     Standing,
     generation_of,
 )
+from schemas.formats import FIRST
 from schemas.retired import Retired
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.past import Past
@@ -28,9 +29,10 @@ from services.kernel.logs.past import Past
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
 
-State = Standing | GoalStanding | PolicyStanding | CheckpointStanding | Retired
-_RETIRED = ""
-"""The key, beside those of units and jobs, of what is retired."""
+State = Standing | GoalStanding | PolicyStanding | CheckpointStanding | Retired | int
+_RETIRED, _FORMAT = "", " "
+"""The keys, beside those of units and jobs, of what is retired and of the format."""
+_APART = (_RETIRED, _FORMAT)
 
 
 @dataclass(slots=True)
@@ -52,12 +54,14 @@ class Standings:
         """The state in a snapshot."""
         policies = (one.policy for one in snapshot.policies)
         checkpoints = (one.checkpoint for one in snapshot.checkpoints)
-        assigned = Assigned((one.change for one in snapshot.units), snapshot.retired, policies, checkpoints)
+        assigned = Assigned(
+            (one.change for one in snapshot.units), snapshot.retired, policies, checkpoints, snapshot.format
+        )
         states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
         states |= {one.goal.job_key: one for one in snapshot.goals}
         states |= {_policy_key(one.policy.job_key): one for one in snapshot.policies}
         states |= {_checkpoint_key(one.checkpoint.job_key): one for one in snapshot.checkpoints}
-        past = Past({**states, _RETIRED: snapshot.retired}, snapshot.upto)
+        past = Past({**states, _RETIRED: snapshot.retired, _FORMAT: snapshot.format}, snapshot.upto)
         return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
 
     def __len__(self) -> int:
@@ -79,6 +83,8 @@ class Standings:
         self._note_checkpoints(offset, record)
         if record.retired is not None:
             self._forget(offset)
+        if record.format:
+            self._past.put(offset, _FORMAT, self.assigned.format)
         return valid
 
     def _note_checkpoints(self, offset: int, record: Assignment) -> None:
@@ -102,7 +108,7 @@ class Standings:
         """What is retired leaves the state."""
         self._past.put(offset, _RETIRED, self.assigned.retired)
         for key in self._past:
-            if key != _RETIRED and self.retired(generation_of(key)):
+            if key not in _APART and self.retired(generation_of(key)):
                 self._past.put(offset, key, None)
 
     def retired(self, generation: str) -> bool:
@@ -111,7 +117,7 @@ class Standings:
 
     def generations(self) -> set[str]:
         """Those of which anything is known here."""
-        return {generation_of(key) for key in self._past if key != _RETIRED}
+        return {generation_of(key) for key in self._past if key not in _APART}
 
     def goal(self, job_key: str) -> GoalStanding | None:
         """What is wanted of `<job>@<generation>`; None: nobody has said."""
@@ -171,7 +177,8 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
         (one for one in known if isinstance(one, CheckpointStanding)), key=lambda one: one.checkpoint.job_key
     )
     retired = next((one for one in known if isinstance(one, Retired)), Retired())
-    return Snapshot(upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints))
+    format = next((one for one in known if isinstance(one, int)), FIRST)
+    return Snapshot(upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints), format)
 
 
 def _policy_key(job_key: str) -> str:

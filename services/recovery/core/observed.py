@@ -23,6 +23,14 @@ class EchoRead:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerRead:
+    """Another replica says which formats it reads."""
+
+    name: str
+    reads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """How every unit stood where the replica begins to read `assignments`; before any other event."""
 
@@ -108,6 +116,6 @@ class Withdrawn:
 
 
 Event = (
-    Began | BeatRead | EchoRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked | RollbackAsked
-    | DrillAsked | TakeoverJudged | CaughtUp | Withdrawn
+    Began | BeatRead | EchoRead | PeerRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked
+    | RollbackAsked | DrillAsked | TakeoverJudged | CaughtUp | Withdrawn
 )  # fmt: skip

@@ -20,6 +20,7 @@ from services.kernel.logs.standings import Standings
 from services.kernel.protection.reassigning import Backed
 from services.recovery.core import observed, survey
 from services.recovery.core.adaptive.controller import Adaptive
+from services.recovery.core.formats import Readers
 from services.recovery.core.instability import Instability, Period
 from services.recovery.core.job.policies import OpenPolicies
 from services.recovery.core.job.rollbacks import Rollbacks
@@ -84,6 +85,7 @@ class Recovery:
         self._covering, self._crashes = Covering(), Crashes()
         self.adaptive = Adaptive(beat_us)
         self._proposed: dict[str, Change] = {}
+        self._readers = Readers()
         self._now_us = 0
         self._swept_us = 0
         self._due_us = 0
@@ -100,6 +102,9 @@ class Recovery:
                 return self._beat(record)
             case observed.EchoRead():
                 self._attention.echo(now_us)
+                return []
+            case observed.PeerRead(name, reads):
+                self._readers.hear(name, reads, self._attention.attentive_us)
                 return []
             case observed.AssignmentRead(record, offset):
                 return self._propose(self._assigned(record, offset))
@@ -123,6 +128,7 @@ class Recovery:
                 self.detector.begin()
                 self.acting, self._stirred_us = True, self._attention.attentive_us
                 self.reassignment.begin(now_us)
+                self._readers.began_us = self._attention.attentive_us
                 return self._propose(self._all_units())
             case observed.Withdrawn(changes):
                 return self._withdraw(changes)
@@ -140,6 +146,11 @@ class Recovery:
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
         self._due_us = now_us + min(waits, default=SWEEP_US)
         return changes
+
+    @property
+    def format_due(self) -> int:
+        """The format that the cluster's processes are to write in from now on; 0: that of now."""
+        return self._readers.due(self.assigned.format, self._attention.attentive_us)
 
     def next_deadline(self) -> int:
         """When `tick` is to be called at the latest; an event may make it earlier, never later."""
@@ -195,6 +206,7 @@ class Recovery:
         self.detector.read(record)
         if self.acting and isinstance(record, Exit):
             self._failed(record.worker, self._units_of(record.worker, record.incarnation))
+        self._readers.read(record, self._attention.attentive_us)
         named = [*self._units_on(record.worker), *blamed]
         if isinstance(record, Heartbeat):
             self.reassignment.read(record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from schemas.formats import FIRST
 from schemas.topics import Partition
 from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.unit import Sent
@@ -19,7 +20,7 @@ from services.worker.core.spent import Spent
 
 class Outbox:
     """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy.
-    retained: counts them; None: the job has no bound.
+    retained: counts them; None: the job has no bound. format: in which they are written.
 
     done: how many batches were acknowledged as a whole so far. activating: the next frame is the first since `send` is
     on, and its way to the broker and back is timed.
@@ -35,9 +36,10 @@ class Outbox:
         spent: Spent,
         clock_ms: Callable[[], float],
         retained: Retained | None = None,
+        format: Callable[[], int] = lambda: FIRST,
     ) -> None:
         self.retained = retained
-        self._appender, self._spent, self._clock_ms = appender, spent, clock_ms
+        self._appender, self._spent, self._clock_ms, self._format = appender, spent, clock_ms, format
         self.activating = True
         self._frames = Frames(layout, generation, max_frame_bytes)
         self.epoch = epoch
@@ -47,7 +49,7 @@ class Outbox:
 
     def send(self, batch: int, sent: Sequence[Sent]) -> None:
         """Appends every frame of a batch: one, or several parts, to each target partition."""
-        for partition, frame in self._frames.encode(batch, sent, self.epoch):
+        for partition, frame in self._frames.encode(batch, sent, self.epoch, self._format()):
             self.append(batch, partition, frame)
             if self.retained is not None:
                 self.retained.sent(batch, partition, len(frame))

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from schemas import formats
 from schemas.checkpoints import Marker
 from schemas.dead_letters import DeadLetter
 from schemas.topics import Partition
@@ -47,7 +49,8 @@ class Outputs:
     ) -> None:
         self._delivers = layout.unit.delivers
         counting = _retained(job, layout) if job.bound.set else None
-        self._outbox = Outbox(layout, job.number, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms, counting)
+        written = partial(_format, job)
+        self._outbox = Outbox(layout, job.number, epoch, appender, MAX_FRAME_BYTES, spent, clock_ms, counting, written)
         self._progress = job.progress
         self.adopt(marker)
         self._kept = Kept()
@@ -207,6 +210,10 @@ class Outputs:
         """No more rows will come: those that wait need not wait longer."""
         if self._delivery is not None:
             self._delivery.hurry()
+
+
+def _format(job: JobView) -> int:
+    return formats.written(job.assigned.format)
 
 
 def _retained(job: JobView, layout: UnitLayout) -> Retained:

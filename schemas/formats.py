@@ -1,0 +1,43 @@
+"""Formats of what lies on Kafka: which ones a release reads, and which one its processes write.
+
+A change that the release before would read wrongly raises NEWEST, and its writers write as before until `assignments`
+says that the cluster has come so far, which it says once every process that lives reads the new one. A field that a
+reader may leave out needs no new format. Source: PROTOCOL 2 and 8, decision 0078.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+FIRST = 1
+PRETENDED = "HOLDFAST_TEST_FORMAT"
+"""For tests only: the newest format, or `@` and a file that holds it, if it is there."""
+
+
+def _newest() -> int:
+    said = os.environ.get(PRETENDED, "")
+    if said.startswith("@"):
+        said = Path(said[1:]).read_text() if Path(said[1:]).exists() else ""
+    return int(said or FIRST)
+
+
+NEWEST = _newest()
+"""That this release reads; it also reads the one before."""
+
+
+def reads(format: int) -> bool:
+    """Whether a process of this release reads what was written in this format."""
+    return max(FIRST, NEWEST - 1) <= format <= NEWEST
+
+
+def written(cluster: int) -> int:
+    """The format to write in. cluster: that which `assignments` names; FIRST where it names none."""
+    return max(cluster, NEWEST - 1, FIRST)
+
+
+def too_old(cluster: int) -> str:
+    """Why a process of this release cannot take part; empty if it can."""
+    if cluster <= NEWEST:
+        return ""
+    return f"the cluster writes format {cluster}, and this process reads {NEWEST} at most: start a newer release of it"
