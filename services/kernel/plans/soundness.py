@@ -119,7 +119,7 @@ def _of_settings(plan: Plan) -> Iterator[str]:
     if not isinstance(tolerance, dict) or not isinstance(sources, dict):
         yield "fault_tolerance or sources are no objects"
         return
-    for name in ("hybrid", "checkpoint"):
+    for name in ("hybrid", "checkpoint", "weights"):
         if not isinstance(tolerance.get(name) or {}, dict):
             yield f"fault_tolerance.{name} is no object"
             return
@@ -127,7 +127,9 @@ def _of_settings(plan: Plan) -> Iterator[str]:
         yield "a source is no object"
     ours = ("max_batch_records", "max_batch_bytes", "memory_limit_mb", "retain_bytes")
     numbers = {name: plan.spec.get(name) for name in ours}
-    numbers |= {name: tolerance.get(name) for name in ("misses", "fail_stop_timeout_s", "rebalance_period_s")}
+    times = ("fail_stop_timeout_s", "rebalance_period_s", "recovery_time_ms", "cool_down_s")
+    numbers |= {name: tolerance.get(name) for name in ("misses", *times)}
+    numbers |= {f"weights.{name}": weight for name, weight in (tolerance.get("weights") or {}).items()}
     checkpoint, queries = tolerance.get("checkpoint") or {}, plan.spec.get("queries") or {}
     numbers |= {f"checkpoint.{name}": checkpoint.get(name) for name in ("interval_ms", "merge_ms")}
     if not isinstance(queries, dict) or any(not isinstance(query, dict) for query in queries.values()):
