@@ -1043,7 +1043,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(older_runs_valid, "trim", 12, "runs", run_ms=2_500),
     Mutant(refused_run_settled, "image", 1, "runs"),
     Mutant(marker_with_newest_cuts, "marker", 21, "runs"),
-    Mutant(parts_of_two_copies_mixed, "image", 30, "runs", run_ms=2_500),
+    Mutant(parts_of_two_copies_mixed, "image", 14, "runs", run_ms=3_500),
     Mutant(tables_not_waited_for, "table", 3, "table", run_ms=1_500),
     Mutant(taken_by_two_owners, "replay", 0, "growth"),
     Mutant(any_position_believed, "replay differs", 0, "strangers"),
