@@ -38,7 +38,7 @@ def _key(policy: str, number: int) -> str:
 def _measure_recovery(keys: Sequence[str], keep: Keep) -> None:
     """The policies take turns."""
     for key in sorted(keys, key=lambda one: int(one.split()[1])):
-        with crowd(_setting(key.split()[0]), f"three-{key.replace(' ', '-')}", _say) as (made, _):
+        with crowd(_setting(key.split()[0]), f"three-{key.replace(' ', '-')}", _say) as made:
             made.watch(WARM_UP_S)
             keep(key, _expected(made))
 
@@ -102,7 +102,7 @@ def _measure_waits(keys: Sequence[str], keep: Keep) -> None:
         policy = key.split()[0]
         checkpoint = {"policy": policy, "interval_ms": TICK_MS} if policy == WHOLE else {"policy": policy}
         setting = Setting(EIGHT, 3, EIGHTS_SHARE, checkpoint, 2 * BATCH_MS)
-        with crowd(setting, f"eight-{key.replace(' ', '-')}", _say) as (made, _):
+        with crowd(setting, f"eight-{key.replace(' ', '-')}", _say) as made:
             made.watch(WARM_UP_S)
             since_ms = now_ms()
             made.watch(SECONDS)

@@ -7,7 +7,6 @@ a recovery replica and `holdfast units --costs` would say is read from the topic
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 from collections import defaultdict
@@ -35,6 +34,10 @@ from services.view.lines import UnitLine
 FIRST = "worker-1"
 SETTLE_S = 180.0
 LOOK_S = 0.05
+ASK_S = 15.0
+"""Between two requests for a move that was not made."""
+QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off"}
+"""No unit and no standby moves by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +179,20 @@ class Crowd:
         return self.view.units(self._job.plan)
 
     def gather(self, worker: str, settled: Callable[[], bool]) -> None:
-        """All units on one worker, each with a standby elsewhere."""
-        for unit, leader in self.leaders().items():
-            if leader != worker:
-                self._command(Command("move", self._job.plan.job, unit=unit, worker=worker))
-        self.until(lambda: set(self.leaders().values()) == {worker}, f"not all units are on {worker}")
+        """All units on one worker. A move may be refused while that worker is only coming up: it is asked for again."""
+        self.until(settled, "not every worker answers")
+        asked_s = -ASK_S
+
+        def gathered() -> bool:
+            nonlocal asked_s
+            away = [unit for unit, leader in self.leaders().items() if leader != worker]
+            if away and time.monotonic() - asked_s >= ASK_S:
+                asked_s = time.monotonic()
+                for unit in away:
+                    self._command(Command("move", self._job.plan.job, unit=unit, worker=worker))
+            return not away
+
+        self.until(gathered, f"not all units are on {worker}")
         self.until(settled, "not protected")
 
     def protect(self, settled: Callable[[], bool]) -> None:
@@ -235,11 +247,23 @@ class Crowd:
 
 
 @contextmanager
-def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[tuple[Crowd, Callable[[], bool]]]:
-    """A cluster of its own with the job on it, fed, all units on the first worker, each with a standby."""
+def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[Crowd]:
+    """A cluster of its own with one job on it: see `crowded`."""
+    with folder_of_its_own(say) as cluster:
+        begin(cluster, setting)
+        with crowded(cluster, setting, name) as made:
+            yield made
+
+
+def begin(cluster: BenchCluster, setting: Setting) -> None:
+    """Its workers have room for all units, and as many standbys."""
+    cluster.start(setting.workers, {**QUIET, "HOLDFAST_SLOTS": str(2 * len(setting.pieces))})
+
+
+@contextmanager
+def crowded(cluster: BenchCluster, setting: Setting, name: str) -> Iterator[Crowd]:
+    """A job, fed, all its units on the first worker, each with a standby; then each worker gets its share of a CPU."""
     with ExitStack() as stack:
-        cluster = stack.enter_context(folder_of_its_own(say))
-        cluster.start(setting.workers, {"HOLDFAST_SLOTS": str(2 * len(setting.pieces))})
         topic = f"bench-{name}"
         topics = [f"{topic}-{number}" for number in range(len(setting.pieces))]
         cluster.create(*topics)
@@ -255,8 +279,8 @@ def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[t
 
         made.gather(FIRST, settled)
         made.protect(settled)
-        stack.enter_context(Quotas(cluster.workers, setting.share))
-        yield made, settled
+        with Quotas(cluster.workers, setting.share):
+            yield made
 
 
 def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) -> Feeder:
@@ -270,8 +294,3 @@ def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) 
 
     homes = [Partition(topics[number], 0) for number in turns]
     return Feeder(cluster.users_appender("feeder"), homes, least * len(turns), record)
-
-
-def any_moment(chance: random.Random, made: Crowd, least_s: float, most_s: float) -> None:
-    """Between two checkpoints."""
-    made.watch(chance.uniform(least_s, most_s))
