@@ -36,7 +36,7 @@ from services.recovery.core.unit.changing import NEAR
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.situation import SUSPECT_US
 from services.worker.unit import outputs
-from tests.simulation import adapting, bounded, commits, health, raises, renewals, roots, standbys
+from tests.simulation import adapting, bounded, commits, formats, health, raises, renewals, roots, standbys
 from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.global_checkpoints import GlobalCheckpoints, trimmed_too_far
@@ -80,6 +80,7 @@ def check(cluster: Cluster) -> list[str]:
         _quarantines,
         _suspects,
         _versions,
+        formats.check,
         _moves,
         _balance,
         _copies,

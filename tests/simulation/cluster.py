@@ -10,7 +10,7 @@ from typing import Any
 from schemas import commands, events
 from schemas.heartbeats import At, Exit, encode
 from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import PositionGone, WorkerUnfit
+from services.kernel.errors import OtherFormat, PositionGone, WorkerUnfit
 from tests.simulation.broker import Broker
 from tests.simulation.captures import Captures
 from tests.simulation.engine import SharedNotes
@@ -73,6 +73,8 @@ class Cluster:
         self.held: dict[str, list[Feed]] = {}
         self.deadly: dict[str, int] = {}
         self.upgraded: set[str] = set()
+        self.old = set(workers) if profile_of(seed) == "formats" else set[str]()
+        """Those that read the first format alone."""
         self.healed_us: int | None = None
         self.images, self.captures = Images(), Captures()
         self._zones, self._drivers = workers, drivers
@@ -109,7 +111,7 @@ class Cluster:
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images, self.captures, self.deadly,
                 OTHER_VERSIONS if role in self.upgraded else VERSIONS, self._reassigns or self._adaptive,
-                self._standbys[role],
+                self._standbys[role], old=role in self.old,
             )  # fmt: skip
         elif role in self._drivers:
             incarnation = own.partition("/")[2]
@@ -167,7 +169,7 @@ class Cluster:
         self._hand.append(Partition(TOPICS.heartbeats, 0), record)
 
     def _raised(self, who: str, error: Exception) -> None:
-        if isinstance(error, PositionGone | WorkerUnfit):  # it ends, and its parent starts it again
+        if isinstance(error, PositionGone | WorkerUnfit | OtherFormat):  # it ends, and its parent starts it again
             process = next(one for one in self.processes.values() if one.own == who)
             self.story.tell(f"{process.name} was caught by a trim: {error}")
             self.timeline.after(Random(f"{who}/caught").randint(*NOTICE_US), lambda: self._caught(process))
@@ -197,11 +199,13 @@ class Cluster:
         """Faults end: every process runs and is reached."""
         self.healed_us = self.timeline.now_us
         self.upgraded.clear()
+        former, self.old = self.old, set()
         self.broker.find_leaders(list(self.broker.away))
         self.set_available(True)
         for role in self.roles:
             process = self.processes[role]
-            if isinstance(process, HostProcess) and (process.leaving or process.versions != VERSIONS):
+            other = isinstance(process, HostProcess) and (process.versions != VERSIONS or role in former)
+            if isinstance(process, HostProcess) and (process.leaving or other):
                 self.crash(role, END_MS, notice=True)
             if not process.alive:
                 self.start(role)

@@ -188,6 +188,14 @@ def _upgraded(cluster: Cluster, fault: Fault) -> None:
         cluster.timeline.after(fault.ms * 1000, lambda name=name: _downgraded(cluster, name))  # type: ignore[misc]
 
 
+def _newer(cluster: Cluster, fault: Fault) -> None:
+    """The worker comes back with the release that reads the newest format, for good."""
+    for name in fault.target:
+        if name in cluster.old:
+            cluster.old.discard(name)
+            cluster.crash(name, fault.ms, notice=fault.detail == "")
+
+
 def _downgraded(cluster: Cluster, name: str) -> None:
     if name in cluster.upgraded:
         cluster.upgraded.discard(name)
@@ -448,6 +456,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "deadly": _deadly,
     "killed": _killed,
     "upgraded": _upgraded,
+    "newer": _newer,
     "lost-heartbeats": _during(_set_mute(True), _set_mute(False)),
     "late-heartbeats": _during(_set_late(250_000), _set_late(0)),
     "cut": _cut,
@@ -565,6 +574,7 @@ def _aimed(
         (0, "deadly", lambda kind: of(kind, (), 0, random.choice(roles.units), random.randint(1, 5))),
         (0, "killed", lambda kind: of(kind, worker, min(ms, 1_000), "", random.randint(0, 9))),
         (0, "upgraded", lambda kind: of(kind, worker, 1_000 + ms)),
+        (0, "newer", lambda kind: of(kind, worker, min(ms, 1_000), random.choice(("", "silent")))),
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
         (0, "in-hand", lambda kind: of(kind, (), random.randint(50, 900))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),

@@ -31,9 +31,10 @@ from tests.simulation.cluster import OTHERWISE, Cluster
 from tests.simulation.coverage import observed
 from tests.simulation.engine import describe
 from tests.simulation.faults import KINDS, Fault
+from tests.simulation.formats import released
 from tests.simulation.jobs import NAME, Feed
 from tests.simulation.limits import drawn_limits
-from tests.simulation.names import TOPICS, kind_of
+from tests.simulation.names import TOPICS, kind_of, profile_of
 from tests.simulation.scenario import Scenario
 from tests.simulation.story import tell
 
@@ -243,9 +244,10 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
     mutation = mutation or nullcontext()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     started = time.process_time()
-    history = History(scenario)
+    with released(profile_of(scenario.seed)):
+        history = History(scenario)
     clock = mock.patch.object(replica, "time", simulated_clock(history.cluster))
-    with drawn_limits(scenario.seed), seldom_collected():
+    with drawn_limits(scenario.seed), seldom_collected(), released(profile_of(scenario.seed)):
         described = mock.patch.object(drafting, "Describer", return_value=describe)
         with observed() as taken, clock, described, mutation:
             history.run()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Protocol
 
+from schemas import formats
 from schemas.costs import Costs
 from schemas.heartbeats import At, Heartbeat, encode
 from schemas.topics import ClusterTopics, Partition
@@ -21,6 +22,7 @@ from services.worker.process.loop import Worker
 from tests.simulation.broker import Broker
 from tests.simulation.captures import Captures
 from tests.simulation.engine import FakeEngine, SharedNotes
+from tests.simulation.formats import reading
 from tests.simulation.images import Images
 from tests.simulation.jobs import STRICT
 from tests.simulation.link import LinkBlocking
@@ -68,10 +70,11 @@ class HostProcess(Process):
 
     mute: its heartbeats are lost; late_us: they come so much later. stuck: its loop does not turn, and its watchdog
     ends it after a while: `ends`. hung: and nothing can end it, not even the end of all faults. host: None as long as
-    it has not reached the broker. versions: of its libraries.
+    it has not reached the broker. versions: of its libraries. reads: the newest format that it reads.
     """
 
     versions: Mapping[str, str] = VERSIONS
+    reads = formats.FIRST
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class HostProcess(Process):
                 leaving=self.host.leaving,
                 turn=self._watchdog.turn,
                 costs=self._costs(),
+                reads=self.reads,
             )
         )
         partition = Partition(self._topics.heartbeats, 0)
@@ -163,7 +167,9 @@ class WorkerProcess(HostProcess):
         versions: Mapping[str, str] = VERSIONS,
         costing: bool = False,
         standbys: int = -1,
+        old: bool = False,
     ) -> None:
+        self.reads = formats.FIRST if old else formats.NEWEST
         self.versions, self._costing, self._standbys = versions, costing, standbys
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
         self.dies: Callable[[At], None] = lambda at: None
@@ -172,6 +178,10 @@ class WorkerProcess(HostProcess):
         super().__init__(name, own, broker, timeline, random, failed, topics, zone)
 
     def start(self) -> None:
+        with reading(self.reads):
+            self._start()
+
+    def _start(self) -> None:
         self.worker = Worker(
             Identity(self.name, self.own, self._zone, self._slots, standbys=self._standbys),
             self.link,
@@ -191,7 +201,7 @@ class WorkerProcess(HostProcess):
         if self.worker is None or self.stuck:  # without a broker it has not begun
             return MAX_IDLE_US
         try:
-            with on(self._version):
+            with on(self._version), reading(self.reads):
                 self.worker.turn()
         except Dies as death:
             self.dies(death.at)

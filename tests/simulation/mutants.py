@@ -89,6 +89,7 @@ from tests.simulation.cut_mutants import (
     read_on_after_a_gap,
     rows_trimmed_too_far,
 )
+from tests.simulation.formats import format_raised_at_once, newest_format_written
 from tests.simulation.global_mutants import (
     acked_one_too_far,
     newest_marker_restored,
@@ -1090,6 +1091,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(suspects_do_not_wait, "suspect", 5, "deadly", run_ms=1_500),
     Mutant(given_to_any_versions, "failed copy", 1, "upgrades", run_ms=1_500),
     Mutant(run_and_given_whatever_the_versions, "versions", 1, "upgrades", run_ms=1_500),
+    Mutant(format_raised_at_once, "format", 3, "formats"),
+    Mutant(newest_format_written, "format", 3, "formats"),
     Mutant(batch_committed_twice, "commits", 23, "spark"),
     Mutant(checkpoint_forgotten, "commits", 4, "spark"),
     Mutant(drained_without_what_arrived, "commits", 4, "spark"),

@@ -15,7 +15,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.polling import Polling
-from services.kernel.errors import Retriable
+from services.kernel.errors import OtherFormat, Retriable
 from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.reassigning import HALF
 from services.log.assignments import read_standings
@@ -127,6 +127,8 @@ class Process(ABC):
             self.start()
         except Retriable:
             self.timeline.after(RETRY_US, lambda: self.begin() if self.alive else None)
+        except OtherFormat:  # it says so, and ends
+            self.crash()
         else:
             self._begun = True
             self.wake()

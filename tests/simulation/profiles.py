@@ -148,6 +148,7 @@ PROFILES: Mapping[str, Profile] = {
     "hangs": Profile({"hung": 15, "stuck-loop": 40, "crash": 0.5}, pause_ms=500),
     "deadly": Profile({"deadly": 40, "killed": 40, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
     "upgrades": Profile({"upgraded": 40, "crash": 2}, pause_ms=300),
+    "formats": Profile({"newer": 30, "stall": 2, "resubmit": 0}, ("filter", "totals", "windows"), fresh=0.2),
     "trimmed": Profile(
         {"strike": 4, "lag": 8, "stall": 4},
         ("filter", "totals", "windows", "join"),

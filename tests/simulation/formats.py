@@ -1,0 +1,89 @@
+"""Processes of two releases: nobody writes what a process that lives cannot read; and deliberate bugs of that rule.
+
+Source: decision 0078. Under profile `formats` replicas and controllers are of the release that reads SECOND; workers
+are of the one before, until they start again as new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from unittest import mock
+
+from schemas import assignments, formats, heartbeats
+from schemas.frames import unpack
+from schemas.heartbeats import Exit, Heartbeat
+from services.recovery.core import formats as deciding
+from services.recovery.core.formats import Readers
+from tests.simulation.broker import Written
+from tests.simulation.names import TOPICS, kind_of
+
+SECOND = formats.FIRST + 1
+LIVE_US = 1_500_000
+"""A history is short."""
+SLACK_US = 300_000
+"""A replica counts from when it reads a heartbeat."""
+
+
+@contextmanager
+def reading(newest: int) -> Iterator[None]:
+    """What is done within is done by a process that reads up to this format."""
+    before, formats.NEWEST = formats.NEWEST, newest
+    try:
+        yield
+    finally:
+        formats.NEWEST = before
+
+
+@contextmanager
+def released(profile: str) -> Iterator[None]:
+    """The release of all processes that nothing else is said of."""
+    newer = reading(SECOND) if profile == "formats" else nullcontext()
+    with newer, mock.patch.object(deciding, "LIVE_US", LIVE_US):
+        yield
+
+
+def check(written: list[Written]) -> Iterator[str]:
+    """The format rises only when every worker that lives reads it, and no frame is of a later one than was decided."""
+    now, heard = formats.FIRST, dict[str, tuple[int, int]]()
+    for one in written:
+        if one.partition.topic == TOPICS.heartbeats:
+            record = heartbeats.decode(one.value)
+            if isinstance(record, Heartbeat):
+                heard[record.worker] = record.reads, one.time_us
+            elif isinstance(record, Exit):
+                heard.pop(record.worker, None)
+        elif one.partition.topic == TOPICS.assignments:
+            said = assignments.decode(one.value).format
+            if said > now:
+                now = said
+                old = sorted(name for name, (reads, at) in heard.items() if _old(reads, now, one.time_us - at))
+                if old:
+                    yield f"format: {now} is written from now on, and {old} read less"
+        elif kind_of(one.partition.topic) == "data" and (version := unpack(one.value).version) > now:
+            yield f"format: {one.author} sent a frame of format {version}, and the cluster writes {now}"
+
+
+def _old(reads: int, format: int, silent_us: int) -> bool:
+    return reads < format and silent_us < LIVE_US - SLACK_US
+
+
+# -- bugs -------------------------------------------------------------------------------------------------------------
+
+
+def format_raised_at_once() -> AbstractContextManager[object]:
+    """A replica that reads a newer format lets everybody write it."""
+
+    def due(self: Readers, now: int, now_us: int) -> int:
+        return formats.NEWEST if now < formats.NEWEST and self.began_us is not None else 0
+
+    return mock.patch.object(Readers, "due", due)
+
+
+def _newest(cluster: int) -> int:
+    return formats.NEWEST
+
+
+def newest_format_written() -> AbstractContextManager[object]:
+    """A process writes the newest format that it knows itself."""
+    return mock.patch.object(formats, "written", _newest)
