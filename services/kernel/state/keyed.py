@@ -189,9 +189,9 @@ class StateTable:
         return [key for key in self._values if key.startswith(prefix)]
 
     def _create(self, keys: Sequence[bytes]) -> None:
-        """They are about to get a value, and had none."""
+        """They are about to get a value, and had none. One that is to be deleted from the image is not new to it."""
         self._index(keys)
-        self._created.update(keys)
+        self._created.update(key for key in keys if key not in self._fresh)
         if self._passed:
             for key in keys:
                 self._passed.pop(key, None)

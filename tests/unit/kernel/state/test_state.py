@@ -172,6 +172,17 @@ def test_what_came_and_went_between_two_captures_is_in_none() -> None:
     assert drain(store.capture()) == [(b"\x00\x00c1", encode_value((8,)))]
 
 
+def test_what_the_image_holds_is_deleted_from_it_however_often_it_came_and_went_since() -> None:
+    store = StateStore(MemoryImage())
+    table = store.table("t", prefix_bytes=1)
+    table.put_many([b"a1"], [(1,)])
+    assert image_of(store) == {b"a1": (1,)}
+    table.delete_many([b"a1"])
+    table.put_many([b"a1"], [(2,)])
+    table.delete_many([b"a1"])
+    assert image_of(store) == {}
+
+
 def test_what_another_copy_captured_before_it_went_is_deleted_from_the_image() -> None:
     store = StateStore(MemoryImage())
     table, unit = store.table("t", prefix_bytes=1), UnitImage(store, 0)
