@@ -224,7 +224,9 @@ row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotie
 
 
 _ABOUT = pl.col("_base").cast(pl.Float64).pow(pl.col("_exponent").cast(pl.Float64))
-_SMALL_ENOUGH = pl.when((pl.col("_exponent") >= 0) & (_ABOUT.abs() < 1e19)).then(pl.col("_exponent"))
+_EXPONENT = pl.when(pl.col("_exponent") < 64).then(pl.col("_exponent")).otherwise(64 + pl.col("_exponent") % 2)
+"""As good as the exponent where the power is small: then the base is 0, 1 or -1. Polars raises beyond 32 bits."""
+_SMALL_ENOUGH = pl.when((pl.col("_exponent") >= 0) & (_ABOUT.abs() < 1e19)).then(_EXPONENT)
 _POWER = _tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
 """Of integers: exact while it has 64 bits, or a few more; null below 0, where polars raises, and far beyond."""
 

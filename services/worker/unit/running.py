@@ -93,6 +93,7 @@ class Running:
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
             Watched("a frame refused", lambda: True, lambda: self.outputs.error),
+            Watched("acks of readers", lambda: self.commits, lambda: self.outputs.retained),
             Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
         )
 
@@ -217,9 +218,8 @@ class Running:
     def waits(self) -> str:
         """What it waits for that is not there; or empty."""
         full = self.job.bound.waits if self.intake.feeds else ""
-        return (
-            "; ".join(filter(None, (self.outputs.waits, self.intake.cutter.waits, full))) if self.flags.commit else ""
-        )
+        found = (self.outputs.waits, self.intake.cutter.waits, full) if self.flags.commit else ()
+        return "; ".join(filter(None, found))
 
     @property
     def awaits_control(self) -> bool:

@@ -126,6 +126,12 @@ def test_an_integer_of_more_than_64_bits_is_null(a: int, b: int, text: str) -> N
     assert value(text, a=a, b=None) is None or "b" not in text
 
 
+@pytest.mark.parametrize(("a", "power"), [(0, (0, 0)), (1, (1, 1)), (-1, (1, -1)), (2, (None, None))])
+def test_an_exponent_of_more_than_32_bits(a: int, power: tuple[int | None, int | None]) -> None:
+    """Polars raises at one: a record could have ended its unit."""
+    assert (value("POWER(a, b)", a=a, b=2**32), value("POWER(a, b)", a=a, b=MOST)) == power
+
+
 def test_what_cannot_be_cast_or_parsed_is_null() -> None:
     assert value("CAST(s AS INT)", s="x") is None
     assert value("STRPTIME(s, '%Y-%m-%d')", s="x") is None
