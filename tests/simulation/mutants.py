@@ -1028,7 +1028,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(gap_passed_over, "fold", 5, run_ms=2_500),
     Mutant(retired_before_the_end, "retired", 193),
     Mutant(commands_forgotten, "snapshot", 0, run_ms=1_500),
-    Mutant(undecided_job_left_behind, "snapshot", 4, "leaders"),
+    Mutant(undecided_job_left_behind, "snapshot", 104, "leaders"),
     Mutant(newest_job_retired, "retired", 3, "lives", run_ms=3_500),
     Mutant(forgotten_without_a_trace, "snapshot", 1, "lives", run_ms=3_500),
     Mutant(last_cut_wins, "divergence", 1, run_ms=1_500),

@@ -13,6 +13,7 @@ from schemas.plans import Ended
 from services.recovery.core.observed import DecisionRead
 from services.recovery.core.unit.situation import Stance, stance
 from services.recovery.core.unit.switching import TRANSITIONS, Move, Sign
+from tests.unit.recovery import test_adaptive as adaptive
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 T, S = Stance, Sign
@@ -155,6 +156,18 @@ def go_back(world: World) -> None:
     world.go_back()
 
 
+def drill(world: World) -> None:
+    world.drill()
+
+
+def grown() -> World:
+    """An adaptive unit whose state was small enough for `passive`, and is no more."""
+    load = adaptive.Load()
+    world = adaptive.started(load=load).run(adaptive.COOL_DOWN_S + 1).settle()
+    load.state_bytes = 4_000_000
+    return world.run(adaptive.COOL_DOWN_S + 3)
+
+
 def under(policy: str, scheme: str = "hybrid") -> World:
     """The job has this checkpoint policy."""
     return cluster(scheme, checkpoint={"policy": policy})
@@ -215,6 +228,12 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.NORMAL, S.ROLLBACK_ASKED): after(lambda: under("aligned"), go_back),
     (T.ALONE, S.UNFIT_ASKED): after(lambda: under("idle-minmax", "none"), ask("active-standby")),
     (T.ALONE, S.UNPROTECTED): cluster,
+    (T.ALONE, S.DRILL_REFUSED): after(lambda: cluster("none"), drill, seconds=3),
+    (T.ALONE, S.DRILL_ASKED): after(lambda: cluster("passive"), drill),
+    (T.ALONE, S.CHOSEN): grown,
+    (T.NORMAL, S.DRILL_REFUSED): after(cluster, leave("w2"), leave("w3"), run(0.3), drill, seconds=3),
+    (T.NORMAL, S.DRILL_ASKED): after(cluster, drill),
+    (T.NORMAL, S.CHOSEN): after(adaptive.started, seconds=adaptive.COOL_DOWN_S + 1),
     (T.NORMAL, S.BOTH_GONE): after(cluster, kill_unseen("w1", "w2")),
     (T.NORMAL, S.PRIMARY_GONE): after(cluster, kill("w1")),
     (T.NORMAL, S.SECONDARY_GONE): after(cluster, kill("w2")),
