@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 # Before anything imports polars: one thread, as in a worker; small frames are handed to others for nothing.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -45,6 +46,22 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
         file = TESTS.parent / nodeid.partition("::")[0]
         shared = file.parent != TESTS and (file.parent / "conftest.py").exists()
         return str(file.parent if shared else file)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """The test in which a process died counts as run: it would end the next process, too. What of its folders is
+        left goes to others. (xdist hands out that test again, and folders with nothing left, at which a process waits
+        for ever.)
+        """
+        work = self.assigned_work.pop(node)
+        died_in: str | None = next((test for tests in work.values() for test, run in tests.items() if not run), None)
+        if died_in is not None:
+            for tests in work.values():
+                if died_in in tests:
+                    tests[died_in] = True
+            self.workqueue.update({scope: tests for scope, tests in work.items() if not all(tests.values())})
+            for other in self.assigned_work:
+                self._reschedule(other)
+        return died_in
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -19,7 +19,7 @@ from services.log.protocol import Message, Rows, Transactor
 from services.node.broker import EmbeddedKafka
 from tests.support.kafka import running_kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 DEADLINE_S = 120.0
 ROWS = Partition("rows", 0)

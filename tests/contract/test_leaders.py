@@ -21,8 +21,6 @@ from services.log.memory import MemoryLog
 from services.log.protocol import Log, Rows
 from services.node.brokers import brokers_in
 
-pytestmark = pytest.mark.timeout(300)
-
 TOPIC = TopicSpec("led", 6, {"min.insync.replicas": "1"}, replicas=1)
 DEADLINE_S = 60.0
 RECORDS = 5

@@ -23,8 +23,6 @@ from services.log.protocol import Chunk, Log, Message, Reader, Rows
 from services.log.sealed import SealedLog
 from tests.support.commands import until as wait_until
 
-pytestmark = pytest.mark.timeout(300)
-
 DEADLINE_S = 60.0
 TRIES = 4
 """A busy machine may hold up any one call. One that waits where it must not is never quick: one quick call is proof."""

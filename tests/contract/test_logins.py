@@ -17,7 +17,7 @@ from services.log.login import LoginRefused
 from services.node.broker import EmbeddedKafka
 from services.node.ports import choose_pair
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SASL = """
 listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},LOGINS://127.0.0.1:{logins}

@@ -16,8 +16,6 @@ from services.log.seal import Keyring
 from services.log.sealed import SealedLog
 from tests.contract import test_log
 
-pytestmark = pytest.mark.timeout(300)
-
 DIFFERS = {
     "test_a_record_comes_back_as_it_was_written",  # with one header more
     "test_a_transaction_over_two_topics_shows_all_rows",  # the same

@@ -18,7 +18,7 @@ from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.unit.cli.test_trying import JOB, ROWS, assert_same, attempt
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 MEGABYTE = 1_000_000
 PATIENT = ("--timeout", f"{DEADLINE_S:g}")
 SIMPLE = """

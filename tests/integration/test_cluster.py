@@ -13,7 +13,7 @@ import pytest
 from tests.support.cluster import LocalCluster
 from tests.support.commands import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def up(cluster: LocalCluster) -> dict[str, Any]:

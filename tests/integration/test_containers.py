@@ -159,7 +159,7 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
     pytest.mark.alone,
-    pytest.mark.timeout(3600),
+    pytest.mark.timeout(1200),
 ]
 
 

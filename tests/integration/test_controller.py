@@ -28,7 +28,7 @@ from services.kernel.versions import library_versions
 from services.log.kafka import KafkaLog
 from services.log.protocol import Message
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka]
 
 DEADLINE_S = 120.0
 AT_ONCE_S = 5.0

@@ -10,7 +10,7 @@ from tests.support.commands import until
 from tests.support.proxy import BACK, THERE, ProxiedSupervisor
 from tests.support.struck import Struck, running, struck_cluster, tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 FAR = ProxiedSupervisor.FAR
 
 

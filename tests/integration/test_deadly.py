@@ -19,7 +19,7 @@ from tests.campaign.silences import Follower, silence_ms
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
 
 QUARANTINED_S = 30.0
 GAP_MS = 600
@@ -59,7 +59,7 @@ class Greedy(PythonOperator):
         if 888 in batch["id"]:
             while True:
                 self.kept.append(b"x" * 20_000_000)
-                time.sleep(0.02)
+                time.sleep(0.002)
         return batch.select("id", "_time")
 """
 JOB = """
@@ -211,7 +211,7 @@ def test_isolated_code_that_crashes_hangs_or_fills_the_memory_costs_no_worker(
     assert 1 <= int(named[1]) <= 2 <= int(named[2]) <= 3
     site.call("cancel", "deadly")
 
-    # A first batch may take six times longer: so Greedy comes to its limit of memory before that of time.
+    # Greedy comes to its limit of memory before that of time: it takes more than 1 GB/s.
     for name, kind, number, warm, how in (
         ("hangs", "Hangs", 777, True, "it took longer than 0.8 s"),
         ("greedy", "Greedy", 888, False, f"near the limit HOLDFAST_MEMORY_MB={LIMIT_MB}"),

@@ -16,7 +16,7 @@ from tests.support.running_job import NotReached, RunningJob
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.struck import tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 MEGABYTES = 400
 MANY = 2_000
 """Records that are being processed as the disk gets full."""

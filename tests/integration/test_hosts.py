@@ -23,7 +23,7 @@ from tests.support.processes import Watched
 from tests.support.running_job import RunningJob
 from tests.support.struck import tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 LOAD = 10
 SILENT_S = 30.0
 """Without an exit notice a host is missed by its heartbeats, within 0.3 s; a machine that runs tests may be starved."""

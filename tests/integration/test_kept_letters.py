@@ -18,7 +18,7 @@ from tests.integration.test_bad_input import PATIENT, append, good, job_file, le
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from services.recovery.core.unit.switching import Sign
 from tests.campaign.jobs import JOBS, Job
 from tests.support.struck import Struck, StruckJob, struck_cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 FIRST, PEERS = "worker-1", ("worker-2", "worker-3", "worker-4", "worker-5")
 
 

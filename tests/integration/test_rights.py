@@ -34,7 +34,7 @@ from tests.support.processes import Watched
 from tests.support.running_job import RunningJob
 from tests.support.struck import tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 SECURED = """
 listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},LOGINS://127.0.0.1:{logins}

@@ -20,7 +20,7 @@ from services.recovery.core.unit.switching import Move, Sign
 from tests.support.commands import run
 from tests.support.struck import Struck, running, struck_cluster, tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka]
 UNIT = "totals-0"
 KEPT = 20
 """Of the last records of a partition, for forgeries."""

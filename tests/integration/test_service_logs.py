@@ -21,7 +21,7 @@ from services.node.broker import EmbeddedKafka
 from services.node.ports import choose_pair
 from tests.support.kafka import running_kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 OUTAGE_S, DEADLINE_S = 8.0, 90.0
 MOST_LINES = 40

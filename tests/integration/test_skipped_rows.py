@@ -16,7 +16,7 @@ from schemas.topics import TopicSpec
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PLUGIN = """
 from pathlib import Path

@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
     pytest.mark.alone,
-    pytest.mark.timeout(3600),
+    pytest.mark.timeout(1200),
 ]
 
 DRIVERS = {"s1-spark-1": "spark-1", "s2-spark-1": "spark-2"}

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from schemas.analysis import Answer
@@ -36,7 +37,7 @@ from services.spark.settings import SparkSettings
 from tests.support import stateful
 from tests.support.stateful import Flight, Rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
 RECORDS = "value string, partition int, offset long, timestamp timestamp"
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
@@ -60,6 +61,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+    end_jvm()
+
+
+def end_jvm() -> None:
+    """Spark leaves its JVM and the threads that talk to it; the tests that follow in this process need neither."""
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)
 
 
 class Stream:

@@ -13,7 +13,7 @@ from tests.scenario.test_scheme_changes import CHAIN, Load
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.orders import check
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow]
 
 STRIKES = ("primary dies", "primary freezes", "new copy dies", "new copy freezes", "both die", "scheme", "new replica")
 

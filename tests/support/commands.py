@@ -12,6 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from typer.testing import CliRunner
+
+from services.cli.commands import app
 from services.kernel.errors import Retriable
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"
@@ -34,19 +37,36 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_S) 
         _moment.wait(LOOK_AGAIN_S)
 
 
-def run(folder: Path, *words: str, status: int = 0, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+APART = {"up", "down"}
+"""What starts and ends processes has one of its own, as when a person types it."""
+
+
+def run(
+    folder: Path, *words: str, status: int = 0, environment: Mapping[str, str] | None = None, apart: bool = False
+) -> tuple[str, str]:
     """Runs a command on the cluster in a folder; what it printed, and what it told beside.
+
+    Args:
+        environment: beside that of the tests.
+        apart: in a process of its own, which takes two seconds of a core; else in this one.
 
     Raises:
         Retriable: it ended with 1 because Kafka did not answer in time.
     """
-    command = [str(HOLDFAST), *words, "--data-dir", str(folder)]
-    whole = {**os.environ, **(environment or {})}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=whole)
-    if done.returncode == 1 != status and UNANSWERED in " ".join(done.stderr.split()):
-        raise Retriable(done.stderr)
-    assert done.returncode == status, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout, done.stderr
+    line = [*words, "--data-dir", str(folder)]
+    if apart or environment or words[0] in APART:
+        whole = {**os.environ, **(environment or {})}
+        done = subprocess.run([str(HOLDFAST), *line], capture_output=True, text=True, check=False, env=whole)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        found = CliRunner().invoke(app, line, prog_name="holdfast")
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        code, out, err = found.exit_code, found.stdout, found.stderr
+    if code == 1 != status and UNANSWERED in " ".join(err.split()):
+        raise Retriable(err)
+    assert code == status, f"{words}: {out}{err}"
+    return out, err
 
 
 def answered(ask: Callable[[], _T]) -> _T:

@@ -12,7 +12,7 @@ from schemas.topics import Partition, TopicSpec
 from tests.support.cluster import LocalCluster, grow
 from tests.support.commands import DEADLINE_S, until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 JOB = """
 name: NAME
 keep_cuts: true

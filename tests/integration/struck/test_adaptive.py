@@ -20,7 +20,7 @@ from services.recovery.core.unit.reasons import chosen_for_promise
 from tests.support.commands import DEADLINE_S, LOOK_AGAIN_S
 from tests.support.struck import Struck
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 JOB, UNIT = "grows", "words-0"
 TEXT = """
 name: grows

@@ -19,7 +19,7 @@ from services.recovery.core.unit.situation import Stance
 from services.recovery.core.unit.switching import Move, Sign
 from tests.support.struck import Struck, running, tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 HYBRID = tolerant("hybrid")
 UNIT = "totals-0"
 TRANSACTION_S = 5.0

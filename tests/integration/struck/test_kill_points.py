@@ -10,7 +10,7 @@ from tests.campaign.kills import Strike, rounds_of, run_round, strikes
 from tests.support.doomed_worker import POINTS
 from tests.support.struck import Struck
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 ROUNDS = list(rounds_of(strikes([*POINTS], times=1, at_random=2), random.Random(11), a_round=5))
 """Each point once, at one of its moments, and two kills at random; some for each job in turn."""
 FIRE_S = 60.0

@@ -21,7 +21,7 @@ from services.recovery.core.unit.switching import Move, Sign
 from tests.support.commands import DEADLINE_S
 from tests.support.struck import Struck, StruckJob, running, tolerant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 UNIT = "totals-0"
 LEAVING = f"{Sign.PRIMARY_LEAVING.value}: {Move.BEGIN.value}"
 ASKED = f"{Sign.MOVE_ASKED.value}: {Move.BEGIN.value}"

@@ -14,7 +14,7 @@ from tests.campaign.jobs import JOBS
 from tests.support.commands import DEADLINE_S
 from tests.support.struck import Struck, StruckJob
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 WALKS = {
     "events-0": ("hybrid", "active-replication", "passive", "none"),
     "totals-0": ("active-standby", "deployed", "passive-hot", "passive-cold"),

@@ -1,0 +1,71 @@
+"""A process of the tests that dies costs the one test that it ran."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests.conftest import Together
+
+BAD, NEXT, OTHER = (
+    "tests/unit/test_bad.py::test_bad",
+    "tests/unit/test_bad.py::test_next",
+    "tests/unit/test_other.py::t",
+)
+COLLECTION = [BAD, NEXT, OTHER]
+
+
+class Node:
+    """A process as xdist sees it; given: the tests that it was told to run."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+        self.shutting_down = False
+        self.gateway = SimpleNamespace(id="node")
+
+    def send_runtest_some(self, indexes: list[int]) -> None:
+        assert indexes, "a process that is given nothing never answers"
+        self.given += [COLLECTION[index] for index in indexes]
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def scheduler(*nodes: Any) -> Together:
+    config: Any = SimpleNamespace(
+        getvalue={"tx": [f"{len(nodes)}*popen"]}.get, option=SimpleNamespace(loadscopereorder=False)
+    )
+    made = Together(config)
+    for node in nodes:
+        made.add_node(node)
+        made.add_node_collection(node, COLLECTION)
+    return made
+
+
+def test_the_test_that_ends_a_process_is_not_run_again_and_the_rest_of_its_file_is() -> None:
+    first: Any = Node()
+    second: Any = Node()
+    tests = scheduler(first, second)
+    tests.schedule()
+    assert (first.given, second.given) == ([BAD, NEXT], [OTHER])
+    replacement: Any = Node()
+    assert tests.remove_node(first) == BAD
+    tests.add_node(replacement)
+    tests.add_node_collection(replacement, COLLECTION)
+    tests.schedule()
+    assert sorted(replacement.given + second.given) == [NEXT, OTHER]
+
+
+def test_a_process_that_dies_in_its_last_test_leaves_nothing_to_others() -> None:
+    first: Any = Node()
+    second: Any = Node()
+    tests = scheduler(first, second)
+    tests.schedule()
+    tests.mark_test_complete(first, 0)
+    assert tests.remove_node(first) == NEXT
+    replacement: Any = Node()
+    tests.add_node(replacement)
+    tests.add_node_collection(replacement, COLLECTION)
+    tests.schedule()
+    assert replacement.given == []
+    assert replacement.shutting_down
