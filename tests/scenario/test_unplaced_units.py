@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.heartbeats import Heartbeat, encode
+from schemas.heartbeats import Exit, Heartbeat, encode
 from schemas.topics import Partition
 from services.kernel.dataflow import merging
+from services.kernel.logs import cut_snapshots
 from services.worker.core.cutting import MAX_LEAD_BATCHES
 from services.worker.process.loop import Worker
+from services.worker.unit import intake
 from tests.support.memory_cluster import MemoryCluster
+from tests.support.reached import reached_bytes
 
 JOB = """
 name: numbers
@@ -34,6 +37,20 @@ queries:
   fine: {input: fine, sink: {topic: fine}}
   poor: {input: all, sink: {topic: poor}}
 placement: {units: [[numbers, fine, sink-fine], [poor], [all, sink-poor]]}
+"""
+JOINED = """
+name: numbers
+sources: {numbers: {topic: numbers, fields: {x: int, y: string}}}
+operators:
+  fine: {aggregate: {n: "count()"}, key: [y], input: numbers}
+  even: {filter: "x % 2 = 0", input: numbers}
+  odd: {filter: "x % 2 = 1", input: numbers}
+  both: {union: [even, odd]}
+  counted: {aggregate: {n: "count()"}, key: [y], input: both}
+queries:
+  fine: {input: fine, sink: {topic: fine}}
+  both: {input: counted, sink: {topic: both}}
+placement: {units: [[numbers], [fine, sink-fine], [even], [odd], [both, counted, sink-both]]}
 """
 BEAT_MS = 100
 
@@ -78,7 +95,7 @@ def test_a_query_that_does_not_need_the_unit_continues_and_the_other_one_catches
     one, two = leaders(made, "poor")
     live(made, 1_000, one, two)
     made.kill("two")
-    live(made, 3 * 20 * MAX_LEAD_BATCHES + 6_000, one)
+    live(made, 2 * 20 * MAX_LEAD_BATCHES + 2_500, one)
     before = len(made.rows("fine"))
     live(made, 1_000, one)
     assert len(made.rows("fine")) - before >= 40, "it delivers as records come"
@@ -90,6 +107,42 @@ def test_a_query_that_does_not_need_the_unit_continues_and_the_other_one_catches
     assert stopped < 100 < counted(made, "next")
     made.run_to_end()
     assert counted(made, "fine") == counted(made, "next") == fed(made)
+
+
+def test_no_query_stops_while_it_is_found_out_that_a_process_has_ended() -> None:
+    """Sources would reach their lead after 1.3 s; its parent has said it, so nobody waits for heartbeats."""
+    made = MemoryCluster(JOB)
+    one, two = leaders(made, "poor")
+    live(made, 1_000, one, two)
+    made.kill("two")
+    gone = Exit("two", two.identity.incarnation, made.now_ms)
+    made._append(Partition(made.cluster.heartbeats, 0), encode(gone))
+    for _ in range(15):
+        before = len(made.rows("fine"))
+        live(made, 200, one)
+        assert len(made.rows("fine")) - before >= 8, "it delivers as records come"
+    assert fed(made) - counted(made, "next") > MAX_LEAD_BATCHES
+
+
+def test_what_waits_takes_no_more_memory_however_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`both` gets frames of `even`, and waits for those of `odd`. All that the worker holds is counted."""
+    monkeypatch.setattr(intake, "MAX_INPUT_BATCHES", 40)
+    monkeypatch.setattr(cut_snapshots, "KEPT_CUTS", 20)
+    made = MemoryCluster(JOINED)
+    one, two = leaders(made, "odd")
+    live(made, 500, one, two)
+    made.kill("two")
+    sizes = []
+    for ms in (4_000, 2_000, 2_000):
+        live(made, ms, one)
+        sizes.append(reached_bytes(one, beside=(made.log,)))
+    assert counted(made, "fine") >= fed(made) - 5
+    assert sizes[2] < 1.05 * sizes[1], sizes
+    two = made.start("two")
+    made.place({unit: [two if unit.startswith("odd") else one] for unit in made.units})
+    live(made, 3_000, one, two)
+    made.run_to_end()
+    assert counted(made, "both") == counted(made, "fine") == fed(made)
 
 
 def test_a_unit_that_is_slow_but_there_holds_the_sources_back(monkeypatch: pytest.MonkeyPatch) -> None:

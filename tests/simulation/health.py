@@ -24,7 +24,7 @@ from tests.simulation.jobs import NAME
 from tests.simulation.names import TOPICS
 
 BEATS_WITHIN_US = 800_000
-STOPPED_US = 9_000_000
+STOPPED_US = 7_000_000
 """The longest that a source without records takes to cut, and what it takes to see that a unit has no place."""
 
 

@@ -1,21 +1,21 @@
 """Whether a unit runs, how far its copies are and what they cost, as heartbeats say: they are read only while somebody
 asks.
 
-Source: PROTOCOL 3 and 10, MECHANISMS C3 and C5. A slow unit reports, whatever its batch takes: heartbeats have a thread
-of their own.
+Source: PROTOCOL 3, 5 and 10, MECHANISMS C3 and C5. A slow unit reports, whatever its batch takes: heartbeats have a
+thread of their own. That a process has ended its parent reports.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from schemas.assignments import Copy
 from schemas.costs import Costs
-from schemas.heartbeats import Heartbeat, decode
+from schemas.heartbeats import Exit, Heartbeat, decode
 from schemas.topics import Partition
 from services.hosting.blocking import Blocking
 from services.kernel.logs.assigned import Assigned
@@ -25,6 +25,8 @@ from services.worker.host.subscriptions import Subscriptions
 SILENT_MS = 2_000.0
 FORGOTTEN_MS = 10_000.0
 """Heartbeats are read no more when nobody has asked for so long."""
+BEFORE_MS = 5_000
+"""From so long ago on they are read: an exit notice came before anybody could miss the process."""
 
 
 @dataclass(slots=True)
@@ -57,14 +59,23 @@ class Presence:
     """Of the units of one worker's jobs. Implements Subscriber.
 
     Args:
-        partition: of heartbeats. assigned: who is to lead each unit.
+        partition: of heartbeats. assigned: who is to lead each unit. time_ms: the time of day.
     """
 
     def __init__(
-        self, log: Log, asks: Blocking, control: Subscriptions, partition: Partition, assigned: Assigned
+        self,
+        log: Log,
+        asks: Blocking,
+        control: Subscriptions,
+        partition: Partition,
+        assigned: Assigned,
+        time_ms: Callable[[], int],
     ) -> None:
         self._log, self._asks, self._control, self._partition = log, asks, control, partition
-        self._assigned = assigned
+        self._assigned, self._time_ms = assigned, time_ms
+        self._exits: dict[tuple[str, str], float] = {}
+        self._leaders: dict[str, tuple[Copy, float]] = {}
+        """Of each unit that was asked for, as far as is known: since when it was found to lead."""
         self._asked_ms = -math.inf
         self._since_ms = math.inf
         self._opening = False
@@ -73,15 +84,21 @@ class Presence:
         self._pruned_ms = 0.0
 
     def runs(self, unit: str, now_ms: float) -> bool:
-        """Whether the copy that leads the unit is there, and has not failed; also while that is not known yet."""
+        """Whether the copy that leads the unit is there, and has not failed; also while that is not known yet.
+
+        Known is what ended with an exit notice, at once, and what is silent for so long that it does not count.
+        """
         self._listen(now_ms)
-        if now_ms < self._since_ms + SILENT_MS:
-            return True
         change = self._assigned.of(unit)
         leader = None if change is None else change.committer
         if leader is None:
             return False
-        return now_ms - self._of(unit, leader).at_ms < SILENT_MS
+        known = self._leaders.get(unit)
+        if known is None or known[0].incarnation != leader.incarnation:
+            known = self._leaders[unit] = (leader, now_ms)
+        if (leader.worker, leader.incarnation) in self._exits:
+            return False
+        return now_ms - max(self._since_ms, known[1], self._of(unit, leader).at_ms) < SILENT_MS
 
     def heard(self, unit: str, copy: Copy, now_ms: float) -> Heard:
         """What this copy of the unit has reported last, or nothing."""
@@ -102,10 +119,13 @@ class Presence:
         if now_ms - self._pruned_ms > FORGOTTEN_MS:
             self._pruned_ms = now_ms
             self._heard = {key: one for key, one in self._heard.items() if now_ms - one.at_ms <= FORGOTTEN_MS}
+            self._exits = {key: at_ms for key, at_ms in self._exits.items() if now_ms - at_ms <= FORGOTTEN_MS}
         if self._since_ms < math.inf and now_ms - self._asked_ms > FORGOTTEN_MS:
             self._control.remove(self, [self._partition])
             self._since_ms = math.inf
             self._heard.clear()
+            self._exits.clear()
+            self._leaders.clear()
 
     def offer(self, chunk: Chunk) -> None:
         for message in chunk.messages:
@@ -115,6 +135,8 @@ class Presence:
                 continue  # recovery refuses it, and says so
             if isinstance(beat, Heartbeat):
                 self._take(beat)
+            elif isinstance(beat, Exit):
+                self._exits[beat.worker, beat.incarnation] = self._now_ms
 
     def _take(self, beat: Heartbeat) -> None:
         for copy in beat.copies:
@@ -127,16 +149,17 @@ class Presence:
                 known.costs(beat.time_ms, costs)
 
     def broken(self, cause: str, partition: Partition | None = None) -> None:
-        """Begins again at the end."""
+        """Begins again."""
         self._since_ms = math.inf
 
     def _open(self) -> None:
         if not self._opening:
             self._opening = True
-            self._asks.run(lambda: self._log.offsets([self._partition], "end"), self._opened)
+            from_ms = max(0, self._time_ms() - BEFORE_MS)
+            self._asks.run(lambda: self._log.offsets([self._partition], from_ms), self._opened)
 
-    def _opened(self, ends: Mapping[Partition, int] | Exception) -> None:
+    def _opened(self, offsets: Mapping[Partition, int] | Exception) -> None:
         self._opening = False
-        if not isinstance(ends, Exception):
-            self._control.add(self, dict(ends))
+        if not isinstance(offsets, Exception):
+            self._control.add(self, dict(offsets))
             self._since_ms = self._now_ms

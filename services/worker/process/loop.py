@@ -97,7 +97,7 @@ class Worker:
         self._blocking = (deliveries, restores)
         self._watch = TopicWatch(log, asks := watch or Inline())
         heartbeats = Partition(cluster.heartbeats, 0)
-        self._presence = Presence(log, asks, self._control, heartbeats, self._decisions.assigned)
+        self._presence = Presence(log, asks, self._control, heartbeats, self._decisions.assigned, time_ms)
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)
         self.doing, self._spans = doing or Doing(), spans
