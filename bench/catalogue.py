@@ -10,6 +10,7 @@ from bench import jobs
 from bench.checkpoint import checkpoint
 from bench.cluster import BenchCluster
 from bench.cold import cold
+from bench.cost import cost
 from bench.counting import counting
 from bench.disk import disk
 from bench.figures import Figures, Target, at_least, at_most
@@ -169,6 +170,14 @@ MEASURES = (
         "bytes of every topic while a small job runs, 1,000 records/s (--minutes 30: some take 17 to fill)",
         growth,
         {"topics_not_flat": at_most(0)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "cost",
+        "CPU of every process while 2,000 records/s pass four units: a batch every 10 ms, and by latency_ms",
+        cost,
+        {"budget_100_cores_over_often": at_most(0.3)},
         alone=True,
         standard=False,
     ),

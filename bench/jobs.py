@@ -146,3 +146,8 @@ def key(index: int, keys: int) -> bytes:
 def record(index: int, keys: int, time_ms: int) -> bytes:
     """Every key once in each `keys` records, in a scattered order."""
     return b'{"user":"user-%d","amount":%d,"at":%d}' % (index * 7919 % keys, index % 100, time_ms)
+
+
+def within(job: Template, latency_ms: int) -> Template:
+    """The job with a latency budget."""
+    return Template(f"latency_ms: {latency_ms}\n{job.template}")

@@ -117,6 +117,9 @@ class JobSpec(JobPart):
     """Which operators share a unit."""
     batch_interval_ms: Annotated[Whole, Field(ge=1, le=60_000)] = 10
     """Least time between two batches."""
+    latency_ms: Annotated[Whole, Field(ge=1, le=60_000)] | None = None
+    """How long most records may take to become results. Batches are as far apart as that allows, which costs least;
+    null: a batch every batch_interval_ms while records come."""
     max_batch_records: Annotated[Whole, Field(ge=1, le=1_000_000)] = 10_000
     """Records of one source task in a batch."""
     max_batch_bytes: Annotated[Whole, Field(ge=1024, le=256 * 1024 * 1024)] = 8 * 1024 * 1024

@@ -182,3 +182,8 @@ class _Draft:
                 f"batch_interval_ms: raised from {self._spec.batch_interval_ms} to {self.interval_ms}, because a batch "
                 f"is {self._frames} frames and {FRAMES_PER_S} a second are the limit; less parallelism lowers it"
             )
+        if self._spec.latency_ms is not None and self._spec.latency_ms <= self.interval_ms:
+            yield (
+                f"latency_ms: {self._spec.latency_ms} has no effect: batches are {self.interval_ms} ms apart at "
+                "least; a larger latency_ms makes them rarer, which costs less"
+            )

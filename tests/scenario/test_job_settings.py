@@ -51,6 +51,20 @@ def cut_ms(made: MemoryCluster) -> dict[int, int]:
     return {one.batch: one.time_ms - made.day_ms for one in records if isinstance(one, Cut)}
 
 
+# -- latency_ms -------------------------------------------------------------------------------------------------------
+
+
+def test_batches_are_as_far_apart_as_the_latency_budget_allows_and_no_result_comes_later() -> None:
+    often, seldom = cluster(JOB), cluster(f"{JOB}latency_ms: 100\n")
+    for made in (often, seldom):
+        feed_slowly(made, 2_000)
+        made.run_to_end()
+        assert [row["x"] for row in made.rows("kept")] == list(range(200))
+    few, many = (len(cut_ms(made)) for made in (seldom, often))
+    assert many > 150
+    assert 2_000 / 100 < few < many / 5
+
+
 # -- commit_interval_ms -----------------------------------------------------------------------------------------------
 
 

@@ -64,6 +64,7 @@ from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.position import Positions
 from services.worker.sources.cutter import Cutter
 from services.worker.sources.replaced import TopicGuard
+from services.worker.sources.silences import Silences
 from services.worker.sources.user_topic import SourceFeed
 from services.worker.sources.waiting import Waiting
 from services.worker.unit import beside, copy, intake, trimmer
@@ -315,13 +316,13 @@ def gone_records_passed_over(true: Any, self: Waiting, start: int) -> None:
     self.fetched = max(self.fetched, start)
 
 
-@_method(Cutter, "_ask")
-def unconfirmed_end_is_idle(true: Any, self: Cutter, name: str, feed: Any, now_ms: float) -> None:
+@_method(Silences, "ask")
+def unconfirmed_end_is_idle(true: Any, self: Silences, feed: Any, now_ms: float) -> None:
     """A partition is idle once the reader has met its end: nobody asks Kafka whether it ends there still."""
     if feed.idling is None:
         return
     standings = feed.standings()
-    question = feed.idling.question(standings, *self._levels(name, feed.idling), now_ms)
+    question = feed.idling.question(standings, *self._levels(feed.task.name, feed.idling), now_ms)
     if question is not None:
         met = {partition: standing.position for partition, standing in standings.items()}
         feed.idling.answered(question, met, standings)

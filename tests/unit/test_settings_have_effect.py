@@ -37,6 +37,7 @@ JOB = {
     "JobSpec.fault_tolerance": PART,
     "JobSpec.placement": PART,
     "JobSpec.batch_interval_ms": "planning/plan.py",
+    "JobSpec.latency_ms": "worker/sources/cutter.py tests/scenario/test_job_settings.py",
     "JobSpec.max_batch_records": "worker/host/job.py",
     "JobSpec.max_batch_bytes": "worker/host/job.py",
     "JobSpec.on_error": "kernel/operators/python.py",

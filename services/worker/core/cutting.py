@@ -138,8 +138,8 @@ def due(sight: Sight, rhythm: Rhythm) -> Reason | None:
         return Reason.GROWN
     if sight.records >= rhythm.max_records or sight.bytes >= rhythm.max_bytes:
         return Reason.FULL
-    if sight.records and since_ms >= rhythm.interval_ms:
-        return Reason.DUE
+    if sight.records:
+        return Reason.DUE if since_ms >= rhythm.interval_ms else None
     return Reason.IDLE if since_ms >= idle_cut_ms(sight) else None
 
 

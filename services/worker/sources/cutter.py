@@ -12,17 +12,15 @@ from functools import partial
 import msgspec
 
 from schemas import cuts
-from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
+from schemas.cuts import Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
 from schemas.events import Event
 from schemas.topics import Partition
-from services.kernel.dataflow.closing import closing_us
-from services.kernel.dataflow.watermark import followed
 from services.kernel.errors import TopicChanged, Unreachable
 from services.kernel.logs.cuts import of_plan
 from services.kernel.plans.layout import UnitLayout
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.core.cutting import REST_AFTER_MS, Lead, Sight, due, wait_ms
-from services.worker.core.idling import ASK_MS, Idling, Question
+from services.worker.core.pacing import Pace
 from services.worker.core.restarts import Restarts
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -30,7 +28,7 @@ from services.worker.sources.feed import Feed
 from services.worker.sources.feeds import feed_of, table_tasks
 from services.worker.sources.missing import lost
 from services.worker.sources.replaced import TopicGuard, gone, stopped
-from services.worker.sources.rows import RowsFeed
+from services.worker.sources.silences import Silences
 from services.worker.sources.user_topic import SourceFeed
 
 _GROWN_TABLE = (
@@ -70,9 +68,11 @@ class Cutter:
                 feed.stop(keep=False)
         self._restarts = Restarts()
         self._leads = {name: Lead() for name in self.feeds}
-        self._deciding, self._asking = set[str](), set[str]()
+        budget_ms = job.plan.spec.get("latency_ms")
+        self._paces = {name: Pace(job.rhythm, budget_ms) for name in self.feeds}
+        self._deciding = set[str]()
+        self._silences = Silences(job, self.log, self._tables, around)
         self.wait_ms = math.inf  # how long until time alone makes a cut due
-        self._ask_ms: dict[str, float] = {}
         self._stirred_ms = around.clock_ms()
 
     def positions(self) -> dict[Partition, int]:
@@ -170,15 +170,18 @@ class Cutter:
         for record in self._guard.look(self.log, self._around.topics, now_ms):
             self._around.appender.append(self._partition, cuts.encode(record))
             self._publish("topic-replaced", stopped(self._job.plan.job, {record.operator: record}, self.log.tasks))
-        self.wait_ms, rhythm = math.inf, self._job.rhythm
+        self.wait_ms = math.inf
         for name, feed in self.feeds.items():
-            self._ask(name, feed, now_ms)
+            self._silences.ask(feed, now_ms)
             if name in self._deciding:
                 continue
-            sight = self._sight(feed, now_ms)
+            sight, pace = self._sight(feed, now_ms), self._paces[name]
+            pace.processed(sight.slowest, now_ms)
+            rhythm = pace.rhythm
             if due(sight, rhythm) is None:
                 self.wait_ms = min(self.wait_ms, wait_ms(sight, rhythm))
             else:
+                pace.proposed(sight.batch + 1, now_ms)
                 self._append(name, feed, now_ms)
 
     def _publish(self, kind: str, detail: str) -> None:
@@ -206,7 +209,7 @@ class Cutter:
             last_ms=feed.last_cut_ms,
             now_ms=now_ms,
             stirred_ms=self._stirred_ms,
-            settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._settled(feed, now_ms),
+            settled=now_ms - self._stirred_ms >= REST_AFTER_MS and self._silences.settled(feed, now_ms),
             paused=self.log.stopped or self._guard.proposed(feed.task.operator.name),
             final=state.final,
             at_end=ends is not None and not held and feed.at_end(ends),
@@ -293,52 +296,6 @@ class Cutter:
         """One that Kafka may have lost is made again. If the first one is in the log after all, the log decides."""
         if error is not None:
             self._deciding.discard(name)
-
-    # -- idleness -----------------------------------------------------------------------------------------------------
-
-    def _settled(self, feed: Feed, now_ms: float) -> bool:
-        """Whether time alone moves nothing: no table is being loaded, and no watermark waits for a silence to pass."""
-        if self.log.loaded(self._tables) is None:
-            return False
-        if feed.idling is None:
-            return not isinstance(feed, RowsFeed)  # its lanes become idle by the clock
-        name, standings = feed.task.name, feed.standings()
-        if feed.idling.watermark(standings) > self.log.task(name).watermark:
-            return False
-        return not feed.idling.waits(standings, *self._levels(name, feed.idling), now_ms)
-
-    def _ask(self, name: str, feed: Feed, now_ms: float) -> None:
-        """Asks Kafka for the ends of partitions that would be idle: an end met before a leader went away is no end."""
-        if feed.idling is None or name in self._asking or now_ms < self._ask_ms.get(name, -math.inf):
-            return
-        self._ask_ms[name] = now_ms + ASK_MS
-        question = feed.idling.question(feed.standings(), *self._levels(name, feed.idling), now_ms)
-        if question is None:
-            return
-        assert feed.task.source is not None
-        topic, log = feed.task.source.topic, self._around.log
-        partitions = [Partition(topic, index) for index in question.partitions]
-        self._asking.add(name)
-        self._around.asks.run(lambda: log.offsets(partitions, "end"), lambda ends: self._answered(name, question, ends))
-
-    def _answered(self, name: str, question: Question, ends: Mapping[Partition, int] | Exception) -> None:
-        """A partition without an answer is not known to be at its end."""
-        self._asking.discard(name)
-        feed = self.feeds[name]
-        if feed.idling is not None and not isinstance(ends, Exception):
-            found = {partition.index: end for partition, end in ends.items()}
-            feed.idling.answered(question, found, feed.standings())
-
-    def _levels(self, name: str, idling: Idling) -> tuple[int, int]:
-        """(what the task follows when it is idle, what would close everything that is open)."""
-        tasks = self.log.tasks
-        others = followed(state for task, state in tasks.items() if task != name)
-        if idling.close_after_ms is None:
-            return others, NO_WATERMARK
-        times = (r.newest_us for task, state in tasks.items() if task not in self._tables for r in state.ranges)
-        newest = max((time for time in times if time is not None and time < LOADED_WATERMARK), default=None)
-        closing = NO_WATERMARK if newest is None else closing_us(self._job.plan.operators, newest)
-        return others, closing if closing > tasks[name].watermark else NO_WATERMARK
 
 
 def _source(feed: Feed) -> str:

@@ -38,6 +38,7 @@ QUIET = Sight(batch=5, newest=5, slowest=5, records=0, bytes=0, last_ms=1000, no
         ({"newest": 6}, Reason.BEHIND),
         ({"at_end": True}, Reason.END),
         ({"now_ms": 1500}, Reason.IDLE),
+        ({"now_ms": 1500, "records": 1}, Reason.DUE),
         ({"records": 100, "paused": True}, None),
         ({"newest": 9, "final": True}, None),
         ({"records": 100, "batch": 5 + MAX_LEAD_BATCHES, "newest": 5 + MAX_LEAD_BATCHES}, None),

@@ -1,0 +1,101 @@
+"""What a batch costs: CPU of every process of the cluster while a chain of four units runs at a steady rate, by how far
+apart batches are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from bench import jobs
+from bench.cluster import BenchCluster, now_ms
+from bench.feeder import Feeder
+from bench.figures import Figures
+from bench.followed import MeasureFailed
+from bench.hops import split
+from bench.machine import cpu_s
+from bench.scale import Scale
+from bench.trace import Trace
+from schemas.topics import Partition
+
+RATE_PER_S, KEYS = 2_000, 100
+SETTLING_S = 3.0
+VARIANTS: Mapping[str, Template] = {
+    "often": jobs.CHAIN,
+    "budget_50": jobs.within(jobs.CHAIN, 50),
+    "budget_100": jobs.within(jobs.CHAIN, 100),
+    "budget_200": jobs.within(jobs.CHAIN, 200),
+}
+"""By name in the figures: a batch every `batch_interval_ms`, and under a `latency_ms`."""
+
+
+def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    """One after the other; then the CPU of each over that of the first."""
+    found: Figures = {}
+    for variant, job in VARIANTS.items():
+        figures = _one(cluster, f"{name}-{variant.replace('_', '-')}", job, scale.seconds)
+        cluster.say(f"  {variant}: {figures}")
+        found |= {f"{variant}_{figure}": value for figure, value in figures.items()}
+    for variant in VARIANTS:
+        found[f"{variant}_cores_over_often"] = round(found[f"{variant}_cores"] / found["often_cores"], 3)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """CPU seconds so far: of the brokers, of the workers, and of all that the supervisor has started."""
+
+    brokers: float
+    workers: float
+    all: float
+
+    @classmethod
+    def of(cls, cluster: BenchCluster) -> _Spent:
+        supervisor, known = cluster.supervisor(), cluster.files.cluster()
+        assert supervisor is not None
+        assert known is not None
+        return cls(
+            sum(map(cpu_s, known.kafka_pids)), cluster.cpu_s(), sum(map(cpu_s, (supervisor, *_below(supervisor))))
+        )
+
+
+def _below(pid: int) -> Iterator[int]:
+    """The children of a process, and theirs."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            yield child
+            yield from _below(child)
+
+
+def _one(cluster: BenchCluster, name: str, job: Template, seconds: float) -> Figures:
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    with cluster.running(job, topic, name=name) as running:
+        running.await_running()
+        with Trace(cluster, running, f"{topic}-out") as trace:
+            feeder = Feeder(
+                cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))
+            )
+            with feeder:
+                running.watch(SETTLING_S)
+                began_s, before, first = time.monotonic(), _Spent.of(cluster), len(feeder.sent_ms)
+                running.watch(seconds)
+                took_s, after = time.monotonic() - began_s, _Spent.of(cluster)
+            running.await_records(len(feeder.sent_ms))
+            running.watch(0.5)  # the last rows
+    _, seen = trace.rows()
+    cuts = [cut for cut in trace.cuts() if cut.start >= first]
+    appended = [float(message.timestamp()[1]) for message in cluster.log.scan(Partition(topic, 0))]
+    delays = split(appended, cuts, {}, seen)
+    if not delays:
+        raise MeasureFailed("no result could be matched with its records")
+    return {
+        "cores": round((after.all - before.all) / took_s, 3),
+        "worker_cores": round((after.workers - before.workers) / took_s, 3),
+        "broker_cores": round((after.brokers - before.brokers) / took_s, 3),
+        "batches_per_s": round(len(cuts) / (took_s + 0.5), 1),
+        **{figure: delays[figure] for figure in ("p50_ms", "p95_ms", "p99_ms")},
+    }

@@ -1,0 +1,74 @@
+"""Which partitions of the users' topics are idle: read to their ends, with the ends known, and silent for a while.
+
+Source: PROTOCOL 3. What silence means is decided in core/idling.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
+from schemas.topics import Partition
+from services.kernel.dataflow.closing import closing_us
+from services.kernel.dataflow.watermark import followed
+from services.kernel.logs.cuts import CutLog
+from services.worker.core.idling import ASK_MS, Idling, Question
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sources.feed import Feed
+from services.worker.sources.rows import RowsFeed
+
+
+class Silences:
+    """Of the feeds of one copy. tables: the source tasks of tables."""
+
+    def __init__(self, job: JobView, log: CutLog, tables: Collection[str], around: Surroundings) -> None:
+        self._job, self._log, self._tables, self._around = job, log, tables, around
+        self._asking = set[str]()
+        self._ask_ms: dict[str, float] = {}
+
+    def settled(self, feed: Feed, now_ms: float) -> bool:
+        """Whether time alone moves nothing: no table is being loaded, and no watermark waits for a silence to pass."""
+        if self._log.loaded(self._tables) is None:
+            return False
+        if feed.idling is None:
+            return not isinstance(feed, RowsFeed)  # its lanes become idle by the clock
+        name, standings = feed.task.name, feed.standings()
+        if feed.idling.watermark(standings) > self._log.task(name).watermark:
+            return False
+        return not feed.idling.waits(standings, *self._levels(name, feed.idling), now_ms)
+
+    def ask(self, feed: Feed, now_ms: float) -> None:
+        """Asks Kafka for the ends of partitions that would be idle: an end met before a leader went away is no end."""
+        name = feed.task.name
+        if feed.idling is None or name in self._asking or now_ms < self._ask_ms.get(name, -math.inf):
+            return
+        self._ask_ms[name] = now_ms + ASK_MS
+        idling = feed.idling
+        question = idling.question(feed.standings(), *self._levels(name, idling), now_ms)
+        if question is None:
+            return
+        assert feed.task.source is not None
+        topic, log = feed.task.source.topic, self._around.log
+        partitions = [Partition(topic, index) for index in question.partitions]
+        self._asking.add(name)
+        self._around.asks.run(lambda: log.offsets(partitions, "end"), lambda ends: self._answered(feed, question, ends))
+
+    def _answered(self, feed: Feed, question: Question, ends: Mapping[Partition, int] | Exception) -> None:
+        """A partition without an answer is not known to be at its end."""
+        self._asking.discard(feed.task.name)
+        if feed.idling is not None and not isinstance(ends, Exception):
+            found = {partition.index: end for partition, end in ends.items()}
+            feed.idling.answered(question, found, feed.standings())
+
+    def _levels(self, name: str, idling: Idling) -> tuple[int, int]:
+        """(what the task follows when it is idle, what would close everything that is open)."""
+        tasks = self._log.tasks
+        others = followed(state for task, state in tasks.items() if task != name)
+        if idling.close_after_ms is None:
+            return others, NO_WATERMARK
+        times = (r.newest_us for task, state in tasks.items() if task not in self._tables for r in state.ranges)
+        newest = max((time for time in times if time is not None and time < LOADED_WATERMARK), default=None)
+        closing = NO_WATERMARK if newest is None else closing_us(self._job.plan.operators, newest)
+        return others, closing if closing > tasks[name].watermark else NO_WATERMARK
