@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from schemas.formats import FIRST
+from schemas.incidents import Incident, IncidentStanding
 from schemas.reading import Count, Positive, Strict, Whole
 from schemas.retired import Retired
 
@@ -241,6 +242,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     policies: tuple[PolicyStanding, ...] = ()
     checkpoints: tuple[CheckpointStanding, ...] = ()
     format: Count = FIRST
+    incidents: tuple[IncidentStanding, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -261,6 +263,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     policies: tuple[CheckpointPolicy, ...] = ()
     checkpoints: tuple[GlobalCheckpoint, ...] = ()
     format: Count = 0
+    incidents: tuple[Incident, ...] = ()
 
 
 def job_key(job: str, generation: str) -> str:

@@ -28,15 +28,11 @@ SCHEMES = frozenset(
 
 _ONLY_DEFAULT = (
     "fault_tolerance.precision",
-    "fault_tolerance.buffering",
     "fault_tolerance.replication_budget",
 )
 """Settings of which only the default works."""
 
 _SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST_SPARK_SHUFFLE_PARTITIONS"
-
-_NO_EFFECT = ("fault_tolerance.correlated_failure",)
-"""Settings that nobody reads."""
 
 _OF_ADAPTIVE = (
     "fault_tolerance.recovery_time_ms",
@@ -66,9 +62,6 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for path in _ONLY_DEFAULT:
         if (value := _at(spec, path)) != (default := _at(_DEFAULTS, path)):
             yield f"{path}: {value} is not available yet, runs as {'none' if default is None else default}"
-    for path in _NO_EFFECT:
-        if _at(spec, path) != _at(_DEFAULTS, path):
-            yield f"{path}: has no effect yet"
     if not any(one.scheme == "adaptive" for one in wanted.values()):
         for path in _OF_ADAPTIVE:
             if _at(spec, path) != _at(_DEFAULTS, path):

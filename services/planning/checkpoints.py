@@ -68,8 +68,11 @@ def _problems(spec: JobSpec, schemes: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def warnings(spec: JobSpec) -> Iterator[str]:
-    """Settings that the policy does not read."""
-    asked = spec.fault_tolerance.checkpoint
+    """Settings that the policy does not read, or that need another one."""
+    asked, buffering = spec.fault_tolerance.checkpoint, spec.fault_tolerance.buffering
+    if buffering != "upstream" and asked.policy != ALIGNED:
+        needs = f"{buffering} goes by global checkpoints, which {asked.policy} does not make"
+        yield f"fault_tolerance.buffering: {needs}, runs as upstream until the policy is {ALIGNED}"
     for name in without_effect(asked.policy):
         if getattr(asked, name) != getattr(_DEFAULTS, name):
             *others, last = READ[asked.policy]

@@ -30,6 +30,7 @@ from services.log.backlog import Backlog
 from services.log.protocol import Appender
 from services.recovery.core.adaptive.judging import Judgement, Judging, needed, rounded
 from services.recovery.core.adaptive.wording import alternatives, lines
+from services.recovery.core.job.incident import kind_of, story_line
 from services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
@@ -217,10 +218,19 @@ class Replica:
             else:
                 self._moves_ms.pop(change.unit, None)
         self._publish_unexplained()
+        self._publish_incidents(record.author)
         if record.snapshot is not None:  # none follows from another: replicas would answer each other for ever
             self._check(record.snapshot, offset)
         elif self.core.acting and self._due(self.core.standings):
             self._write_snapshot()
+
+    def _publish_incidents(self, author: str) -> None:
+        """What was decided of incidents, by the replica that proposed it."""
+        for incident in self.core.incidents.news if author == self._name and self.core.acting else ():
+            detail = story_line(incident)
+            _log.info("incident", job=incident.job, number=incident.number, detail=detail)
+            self._publish_event(Happened(_now_ms(), kind_of(incident), incident.job, detail=detail))
+        self.core.incidents.news.clear()
 
     def _publish_unexplained(self) -> None:
         """Records that no row of a unit's table makes are another version's, or somebody's mistake."""
@@ -344,15 +354,16 @@ class Replica:
         self._append(self.core.observe(event, self._now_us()))
 
     def _append(self, changes: Iterable[Change]) -> None:
-        proposed = tuple(changes)
-        if not proposed:
+        proposed, incidents = tuple(changes), tuple(self.core.incident_records)
+        self.core.incident_records.clear()
+        if not proposed and not incidents:
             return
 
         def answered(error: Exception | None, _offset: int) -> None:
             if error is not None:
-                self._observe(Withdrawn(proposed))
+                self._observe(Withdrawn(proposed, incidents))
 
-        record = assignments.encode(Assignment(self._name, _now_ms(), proposed))
+        record = assignments.encode(Assignment(self._name, _now_ms(), proposed, incidents=incidents))
         self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)
 
     def _detection_ms(self, before: Change | None, change: Change) -> float | None:

@@ -114,12 +114,12 @@ JOB = {
     "FaultTolerance.weights": "recovery/core/adaptive/promise.py tests/unit/recovery/test_adaptive.py",
     "FaultTolerance.hybrid": PART,
     "FaultTolerance.checkpoint": PART,
-    "FaultTolerance.buffering": WARNED,
+    "FaultTolerance.buffering": "recovery/core/job/incidents.py tests/unit/recovery/test_incident.py",
     "FaultTolerance.replication_budget": WARNED,
     "FaultTolerance.fail_stop_timeout_s": "recovery/core/unit/terms.py",
     "FaultTolerance.heartbeat_interval_ms": WARNED,
     "FaultTolerance.misses": "recovery/core/unit/terms.py",
-    "FaultTolerance.correlated_failure": WARNED,
+    "FaultTolerance.correlated_failure": PART,
     "FaultTolerance.cool_down_s": "recovery/core/adaptive/promise.py tests/unit/recovery/test_adaptive.py",
     "FaultTolerance.rebalance_period_s": "recovery/core/unit/terms.py tests/unit/recovery/test_moving.py",
     "SchemeSettings.scheme": "planning/units.py",
@@ -134,8 +134,8 @@ JOB = {
     "CheckpointSettings.max_interval_ms": "kernel/logs/policies.py tests/scenario/test_checkpoint_policies.py",
     "CheckpointSettings.merge_ms": "kernel/logs/policies.py tests/unit/worker/test_merging.py",
     "CheckpointSettings.every_batches": "kernel/logs/policies.py tests/scenario/test_checkpoint_policies.py",
-    "CorrelatedFailure.workers": WARNED,
-    "CorrelatedFailure.within_s": WARNED,
+    "CorrelatedFailure.workers": "recovery/core/job/incidents.py tests/unit/recovery/test_incident.py",
+    "CorrelatedFailure.within_s": "recovery/core/job/incidents.py tests/unit/recovery/test_incident.py",
     "Placement.units": "planning/plan.py",
     "Placement.spread_by": "recovery/core/unit/terms.py tests/unit/recovery/test_room.py",
 }
@@ -144,13 +144,11 @@ JOB = {
 ASKED: dict[str, tuple[str, Any]] = {
     "Query.results": ("queries.q.results", "tentative"),
     "FaultTolerance.precision": ("fault_tolerance.precision", "gap"),
-    "FaultTolerance.buffering": ("fault_tolerance.buffering", "source"),
     "FaultTolerance.replication_budget": ("fault_tolerance.replication_budget", 0.5),
     "FaultTolerance.heartbeat_interval_ms": ("fault_tolerance.heartbeat_interval_ms", 50),
-    "FaultTolerance.correlated_failure": ("fault_tolerance.correlated_failure", {"workers": 3}),
 }
 """By field that is warned of: where it stands in a job file, and a value that is not the default."""
-WITH_THEIR_OWNER = ("Weights.", "CorrelatedFailure.")
+WITH_THEIR_OWNER = ("Weights.",)
 
 EVERYBODY = {
     "kafka": "hosting/process.py",

@@ -15,6 +15,7 @@ from typing import Any
 
 from schemas.assignments import Assignment, Change, CheckpointPolicy, GlobalCheckpoint, generation_of, job_key_of
 from schemas.formats import FIRST
+from schemas.incidents import Incident
 from schemas.retired import Retired, submitted
 
 
@@ -28,10 +29,12 @@ class Assigned:
         policies: Iterable[CheckpointPolicy] = (),
         checkpoints: Iterable[GlobalCheckpoint] = (),
         format: int = FIRST,
+        incidents: Iterable[Incident] = (),
     ) -> None:
         self._units = {change.unit: change for change in units}
         self._policies = {policy.job_key: policy for policy in policies}
         self._checkpoints = {one.job_key: one for one in checkpoints}
+        self._incidents = {one.job_key: one for one in incidents}
         self._lines: dict[str, int] = {}
         for change in self._units.values():
             self._begin_line(change)
@@ -41,6 +44,7 @@ class Assigned:
         """Takes the state of another fold, for those who hold this one."""
         self._units, self.retired, self._policies = other.units(), other.retired, dict(other._policies)
         self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
+        self._incidents = dict(other._incidents)
         self.format = other.format
 
     def read(self, record: Assignment) -> list[Change]:
@@ -56,6 +60,8 @@ class Assigned:
             self._read_policy(policy)
         for checkpoint in record.checkpoints:
             self._read_checkpoint(checkpoint)
+        for incident in record.incidents:
+            self._read_incident(incident)
         if record.retired is not None:
             self._retire(record.retired)
         self.format = max(self.format, record.format)
@@ -89,13 +95,18 @@ class Assigned:
         if now and one.batch > (0 if last is None else last.batch) and not self.retired.has(one.generation):
             self._checkpoints[one.job_key] = one
 
+    def _read_incident(self, one: Incident) -> None:
+        last = self._incidents.get(one.job_key)
+        if one.number > (0 if last is None else last.number) and not self.retired.has(one.generation):
+            self._incidents[one.job_key] = one
+
     def _retire(self, retired: Retired) -> None:
         held = {generation_of(unit) for unit, change in self._units.items() if change.copies}
         self.retired = self.retired.joined(retired, held)
         gone = [unit for unit in self._units if self.retired.has(generation_of(unit))]
         for unit in gone:
             del self._units[unit]
-        by_job: tuple[dict[str, Any], ...] = (self._policies, self._checkpoints, self._lines)
+        by_job: tuple[dict[str, Any], ...] = (self._policies, self._checkpoints, self._lines, self._incidents)
         for known in by_job:
             for job in [job for job in known if self.retired.has(generation_of(job))]:
                 del known[job]
@@ -122,6 +133,10 @@ class Assigned:
         """
         one = self._checkpoints.get(job_key)
         return one.batch if one is not None else -1 if job_key in self._policies else 0
+
+    def incident(self, job_key: str) -> Incident | None:
+        """The last that was said of one of `<job>@<generation>`; it may be over."""
+        return self._incidents.get(job_key)
 
     def line(self, job_key: str) -> int:
         """The highest line of the job's units."""

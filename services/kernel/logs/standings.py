@@ -1,4 +1,4 @@
-"""The state of every unit, goal and policy, folded so that a snapshot can be written, checked and started from.
+"""The state of every unit, goal, policy and incident, folded so that a snapshot is written, checked and started from.
 
 Source: PROTOCOL 1 and 8. Reading, writing and trimming to snapshots: services/kernel/logs/snapshots.py.
 """
@@ -22,6 +22,7 @@ from schemas.assignments import (
     generation_of,
 )
 from schemas.formats import FIRST
+from schemas.incidents import IncidentStanding
 from schemas.retired import Retired
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.past import Past
@@ -29,7 +30,7 @@ from services.kernel.logs.past import Past
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
 
-State = Standing | GoalStanding | PolicyStanding | CheckpointStanding | Retired | int
+State = Standing | GoalStanding | PolicyStanding | CheckpointStanding | IncidentStanding | Retired | int
 _RETIRED, _FORMAT = "", " "
 """The keys, beside those of units and jobs, of what is retired and of the format."""
 _APART = (_RETIRED, _FORMAT)
@@ -55,12 +56,14 @@ class Standings:
         policies = (one.policy for one in snapshot.policies)
         checkpoints = (one.checkpoint for one in snapshot.checkpoints)
         assigned = Assigned(
-            (one.change for one in snapshot.units), snapshot.retired, policies, checkpoints, snapshot.format
-        )
+            (one.change for one in snapshot.units), snapshot.retired, policies, checkpoints, snapshot.format,
+            (one.incident for one in snapshot.incidents),
+        )  # fmt: skip
         states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
         states |= {one.goal.job_key: one for one in snapshot.goals}
         states |= {_policy_key(one.policy.job_key): one for one in snapshot.policies}
         states |= {_checkpoint_key(one.checkpoint.job_key): one for one in snapshot.checkpoints}
+        states |= {_incident_key(one.incident.job_key): one for one in snapshot.incidents}
         past = Past({**states, _RETIRED: snapshot.retired, _FORMAT: snapshot.format}, snapshot.upto)
         return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
 
@@ -81,6 +84,9 @@ class Standings:
             if self.assigned.policy(policy.job_key) is policy:
                 self._past.put(offset, _policy_key(policy.job_key), PolicyStanding(offset, policy))
         self._note_checkpoints(offset, record)
+        for incident in record.incidents:
+            if self.assigned.incident(incident.job_key) is incident:
+                self._past.put(offset, _incident_key(incident.job_key), IncidentStanding(offset, incident))
         if record.retired is not None:
             self._forget(offset)
         if record.format:
@@ -156,6 +162,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
     keys = [one.change.unit for one in snapshot.units] + [one.goal.job_key for one in snapshot.goals]
     keys += [_policy_key(one.policy.job_key) for one in snapshot.policies]
     keys += [_checkpoint_key(one.checkpoint.job_key) for one in snapshot.checkpoints]
+    keys += [_incident_key(one.incident.job_key) for one in snapshot.incidents]
     return (
         0 <= snapshot.upto <= offset
         and len(keys) == len(set(keys))
@@ -165,6 +172,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
         and all(0 <= one.offset < snapshot.upto and one.goal.well_formed for one in snapshot.goals)
         and all(one.offset < snapshot.upto for one in snapshot.policies)
         and all(one.offset < snapshot.upto for one in snapshot.checkpoints)
+        and all(one.offset < snapshot.upto for one in snapshot.incidents)
     )
 
 
@@ -176,9 +184,14 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
     checkpoints = sorted(
         (one for one in known if isinstance(one, CheckpointStanding)), key=lambda one: one.checkpoint.job_key
     )
+    incidents = sorted(
+        (one for one in known if isinstance(one, IncidentStanding)), key=lambda one: one.incident.job_key
+    )
     retired = next((one for one in known if isinstance(one, Retired)), Retired())
     format = next((one for one in known if isinstance(one, int)), FIRST)
-    return Snapshot(upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints), format)
+    return Snapshot(
+        upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints), format, tuple(incidents)
+    )
 
 
 def _policy_key(job_key: str) -> str:
@@ -188,3 +201,7 @@ def _policy_key(job_key: str) -> str:
 
 def _checkpoint_key(job_key: str) -> str:
     return f"{job_key}//"
+
+
+def _incident_key(job_key: str) -> str:
+    return f"{job_key}///"

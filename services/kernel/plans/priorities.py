@@ -1,4 +1,4 @@
-"""How much each unit matters: as much as the most important query that needs it.
+"""Which units each query needs, and how much each unit matters: as much as the most important query that needs it.
 
 Source: JOBS "queries", MECHANISMS H9 and R6.
 """
@@ -24,16 +24,34 @@ def priorities(plan: Plan) -> dict[str, int]:
     }
 
 
-def _of_operators(plan: Plan) -> dict[str, int]:
-    """Of each query its sink has the priority, and so has all that the sink needs."""
-    above = _above(plan)
+def needed(plan: Plan) -> dict[str, frozenset[str]]:
+    """By query, in the order of the job file: the names of all units that it needs."""
+    hosted = {spark.unit: {spark.operator} for spark in plan.spark}
+    operators = {unit.name: hosted.get(unit.name, set(unit.operators)) for unit in plan.units}
+    return {
+        query: frozenset(unit for unit, own in operators.items() if own & reached)
+        for query, reached in _of_queries(plan).items()
+    }
+
+
+def priority(plan: Plan, query: str) -> int:
+    """As the job file says it."""
     queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}
+    return int((queries.get(query) or {}).get("priority") or LEAST)
+
+
+def _of_queries(plan: Plan) -> dict[str, set[str]]:
+    """By query, the operators that it needs: its sink, and all from which that gets its rows."""
+    above = _above(plan)
+    sinks = (one for one in plan.operators if one.kind == "sink" and "query" in one.params)
+    return {one.params["query"]: _reached(one.name, above) for one in sinks}
+
+
+def _of_operators(plan: Plan) -> dict[str, int]:
     found: dict[str, int] = {}
-    for operator in plan.operators:
-        if operator.kind == "sink" and "query" in operator.params:
-            priority = int((queries.get(operator.params["query"]) or {}).get("priority") or LEAST)
-            for name in _reached(operator.name, above):
-                found[name] = max(found.get(name, LEAST), priority)
+    for query, reached in _of_queries(plan).items():
+        for name in reached:
+            found[name] = max(found.get(name, LEAST), priority(plan, query))
     return found
 
 

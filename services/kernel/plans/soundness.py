@@ -119,7 +119,7 @@ def _of_settings(plan: Plan) -> Iterator[str]:
     if not isinstance(tolerance, dict) or not isinstance(sources, dict):
         yield "fault_tolerance or sources are no objects"
         return
-    for name in ("hybrid", "checkpoint", "weights"):
+    for name in ("hybrid", "checkpoint", "weights", "correlated_failure"):
         if not isinstance(tolerance.get(name) or {}, dict):
             yield f"fault_tolerance.{name} is no object"
             return
@@ -130,6 +130,8 @@ def _of_settings(plan: Plan) -> Iterator[str]:
     times = ("fail_stop_timeout_s", "rebalance_period_s", "recovery_time_ms", "cool_down_s")
     numbers |= {name: tolerance.get(name) for name in ("misses", *times)}
     numbers |= {f"weights.{name}": weight for name, weight in (tolerance.get("weights") or {}).items()}
+    together = tolerance.get("correlated_failure") or {}
+    numbers |= {f"correlated_failure.{name}": together.get(name) for name in ("workers", "within_s")}
     checkpoint, queries = tolerance.get("checkpoint") or {}, plan.spec.get("queries") or {}
     numbers |= {f"checkpoint.{name}": checkpoint.get(name) for name in ("interval_ms", "merge_ms")}
     if not isinstance(queries, dict) or any(not isinstance(query, dict) for query in queries.values()):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from schemas.assignments import Assignment, Change
 from schemas.heartbeats import HeartbeatRecord
+from schemas.incidents import Incident
 from schemas.plans import Decision, Retirement
 from services.kernel.logs.standings import Standings
 
@@ -112,7 +113,8 @@ class CaughtUp:
 class Withdrawn:
     """These proposals were not appended, as far as anybody knows."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
+    incidents: tuple[Incident, ...] = ()
 
 
 Event = (

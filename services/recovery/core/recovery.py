@@ -12,6 +12,7 @@ from functools import partial
 
 from schemas.assignments import Assignment, Change, Copy, Standing, job_key, job_key_of
 from schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
+from schemas.incidents import Incident
 from schemas.plans import Decision, Ended, Plan, Retirement
 from services.kernel.liveness.attention import LOOP_US, Attention
 from services.kernel.liveness.detector import Detector
@@ -22,6 +23,8 @@ from services.recovery.core import observed, survey
 from services.recovery.core.adaptive.controller import Adaptive
 from services.recovery.core.formats import Readers
 from services.recovery.core.instability import Instability, Period
+from services.recovery.core.job.incident import story_line
+from services.recovery.core.job.incidents import Incidents
 from services.recovery.core.job.policies import OpenPolicies
 from services.recovery.core.job.rollbacks import Rollbacks
 from services.recovery.core.job.wants import Wants
@@ -42,7 +45,7 @@ BEAT_US = 100_000
 SWEEP_US = 100_000
 """At least so often all units are looked at."""
 
-STORY_LINES = 1_000
+STORY_LINES, MOST_UNITS = 1_000, 2**30
 
 
 class Recovery:
@@ -77,7 +80,9 @@ class Recovery:
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
         self._asked: dict[str, Asked] = {}
-        self._policies, self._rollbacks = OpenPolicies(), Rollbacks()
+        self._policies, self._rollbacks, self.incidents = OpenPolicies(), Rollbacks(), Incidents()
+        self.incident_records: list[Incident] = []
+        """About incidents, to append to `assignments`, until the shell takes them."""
         self._changed_us: dict[str, int] = {}
         self._moves: dict[str, AskedMove] = {}
         self._relieving, self.reassignment = Relieving(calm_us), reassignment or Reassignment()
@@ -130,7 +135,9 @@ class Recovery:
                 self.reassignment.begin(now_us)
                 self._readers.began_us = self._attention.attentive_us
                 return self._propose(self._all_units())
-            case observed.Withdrawn(changes):
+            case observed.Withdrawn(changes, incidents):
+                for incident in incidents:
+                    self.incidents.withdraw(incident)
                 return self._withdraw(changes)
 
     def tick(self, now_us: int) -> list[Change]:
@@ -141,6 +148,7 @@ class Recovery:
         self._swept_us = now_us
         self._reassign()
         self._share()
+        self._look_at_incidents()
         changes = self._propose(self._all_units(), all_units=True) + self._relieve() + self._adapt()
         self._look_whether_stable()
         waits = [w for unit in self._units() for w in self._waits_us(unit)]
@@ -205,7 +213,11 @@ class Recovery:
         blamed = self._crashes.read(record, self._now_us)
         self.detector.read(record)
         if self.acting and isinstance(record, Exit):
-            self._failed(record.worker, self._units_of(record.worker, record.incarnation))
+            units = self._units_of(record.worker, record.incarnation)
+            self._failed(record.worker, units)
+            for situation in filter(None, map(self._situation, units)):
+                self.incidents.look_at(situation, self._now_us)
+            self._due_us = min(self._due_us, self._now_us)
         self._readers.read(record, self._attention.attentive_us)
         named = [*self._units_on(record.worker), *blamed]
         if isinstance(record, Heartbeat):
@@ -242,7 +254,16 @@ class Recovery:
                 self.detector.expect(copy.worker, copy.incarnation)
         self._withdraw(record.changes)  # also what is invalid: a rollback to what is not the newest any more
         self._due_us = min(self._due_us, self._now_us)
-        return [*(change.unit for change in valid), *self._wants.concerned(record)]
+        concerned = [unit for incident in record.incidents for unit in self._incident(incident)]
+        return [*concerned, *(change.unit for change in valid), *self._wants.concerned(record)]
+
+    def _incident(self, incident: Incident) -> list[str]:
+        """A record about an incident; the units that may have their turn now."""
+        if self.assigned.incident(incident.job_key) is not incident:
+            self.incidents.withdraw(incident)
+            return []
+        self.story = [*self.story[1 - STORY_LINES :], story_line(incident)]
+        return self.incidents.read(incident, self._now_us)
 
     def _note_relief(self, change: Change) -> None:
         if change.moving and change.reason.startswith(switching.Sign.OVERFULL.value):
@@ -265,6 +286,7 @@ class Recovery:
             made = terms(decision)
             self._terms |= made
             self._wants.admit(decision)
+            self.incidents.admit(decision)
             for unit, each in made.items():
                 self._ask(unit, each.asked)
             return list(made)
@@ -273,6 +295,7 @@ class Recovery:
             if plan is None:
                 return []
             self._wants.end(plan)
+            self.incidents.end(job_key(plan.job, plan.generation))
             self._policies.forget(job_key(plan.job, plan.generation))
             for unit in terms(plan):
                 self._crashes.forget(unit)
@@ -312,18 +335,21 @@ class Recovery:
     def _propose(self, units: Iterable[str], all_units: bool = False) -> list[Change]:
         """What is due for these units, in this order; each is asked for once until it is read back.
 
-        all_units: they are all, the important ones first; else nobody gets a standby where not every unit can.
+        all_units: they are all, the important ones first; else nobody gets a standby where not every unit can. While
+        units wait for slots in an incident none does.
         """
         if not self.acting:
             return []
         changes: list[Change] = []
         rooms: dict[object, Room] = {}
+        waits = self.incidents.waits(self.assigned)
         for unit in units:
             situation = self._situation(unit)
             if situation is None or unit in self._proposed:
                 continue
             change = switching.next_change(situation, partial(self._room, situation.terms, rooms))
-            if change is not None and (all_units or not self._limited or not reasons.adds_standby(change)):
+            hurried = waits or (self._limited and not all_units)
+            if change is not None and not (hurried and reasons.adds_standby(change)):
                 self._proposed[unit] = change
                 self.reassignment.proposed(change)
                 changes.append(change)
@@ -361,6 +387,8 @@ class Recovery:
             rollback=self._rollbacks.of(unit, self.assigned),
             policy_open=self._policies.before(job_key_of(unit), asked.offset, -1 if policy is None else policy.asked),
             verdict=self.adaptive.wanted(unit),
+            part=None if known.host else self.incidents.part(unit, self.assigned),
+            gathers=self.incidents.gathers(unit, self._now_us),
         )
 
     def _others_safe(self, suspect: str) -> bool:
@@ -380,6 +408,23 @@ class Recovery:
             for change in {**self.assigned.units(), **self._proposed}.values():
                 rooms[kind].enter(change)
         return rooms[kind]
+
+    # -- incidents ----------------------------------------------------------------------------------------------------
+
+    def _look_at_incidents(self) -> None:
+        """What failed together is restored in the order of a plan."""
+        if not self.acting:
+            return
+        rooms = dict[object, Room]()
+        due = self.incidents.due(
+            self._situations(),
+            self.assigned,
+            slots=lambda one: self._room(one.terms, rooms).slots,
+            busy=lambda unit: unit in self._proposed,
+            heard=self.detector.listened,
+            now_us=self._now_us,
+        )
+        self.incident_records += [record for record, _ in due]
 
     # -- the period of instability -------------------------------------------------------------------------------------
 
@@ -423,6 +468,8 @@ class Recovery:
     def at_rest(self) -> bool:
         """All workers answer, no unit changes or moves, and nobody waits for either."""
         unserved = self.sharing.unserved
+        if self.incidents.any_open(self.assigned):
+            return False
         return self.detector.calm and all(one.at_rest or one.change.unit in unserved for one in self._situations())
 
     def _surveyed(self) -> tuple[list[Placement], list[Host]]:
@@ -490,10 +537,11 @@ class Recovery:
         """Those first that are not as their jobs want them, in the order in which they go."""
         return [*sorted(self._wants.unmet(self.standings), key=self._rank), *sorted(self._units(), key=self._rank)]
 
-    def _rank(self, unit: str) -> int:
-        """The lower, the more important."""
-        known = self._terms.get(unit)
-        return 0 if known is None else -known.priority
+    def _rank(self, unit: str) -> tuple[int, int]:
+        """The lower, the more important; whoever has a turn in an incident comes first."""
+        part, known = self.incidents.part(unit, self.assigned), self._terms.get(unit)
+        turn = part.turn - MOST_UNITS if part is not None and part.granted else 0
+        return turn, 0 if known is None else -known.priority
 
     def _units(self) -> list[str]:
         """Those that have copies."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -19,29 +20,29 @@ from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 T, S = Stance, Sign
 
 
-def cluster(scheme: str = "hybrid", **tolerance: object) -> World:
+def cluster(scheme: str = "hybrid", **tolerance: Any) -> World:
     """Three workers in three zones; the unit's primary on w1, its secondary, if any, on w2."""
     workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
-    return World(*workers, made=plan({"u-0": scheme}, **tolerance)).start().settle()  # type: ignore[arg-type]
+    return World(*workers, made=plan({"u-0": scheme}, **tolerance)).start().settle()
 
 
-def switched() -> World:
-    world = cluster()
+def switched(**tolerance: Any) -> World:
+    world = cluster(**tolerance)
     world.stall("w1")
     return world.until(T.SWITCHED)
 
 
-def rolling_back() -> World:
+def rolling_back(**tolerance: Any) -> World:
     """The primary answers, but has not caught up."""
-    world = switched()
+    world = switched(**tolerance)
     world.workers["w1"].slow = True
     world.stall("w1", False)
     return world.until(T.ROLLING_BACK)
 
 
-def moving() -> World:
+def moving(**tolerance: Any) -> World:
     """The new copy on w3 does not catch up."""
-    world = cluster()
+    world = cluster(**tolerance)
     world.workers["w3"].slow = True
     world.move("w3")
     return world.until(T.MOVING)
@@ -54,9 +55,9 @@ def shared() -> World:
     return World(*workers, made=made).start().settle()
 
 
-def reassigning(scheme: str = "hybrid") -> World:
+def reassigning(scheme: str = "hybrid", **tolerance: Any) -> World:
     """The new standby on w3 does not get its operators loaded."""
-    world = cluster(scheme)
+    world = cluster(scheme, **tolerance)
     world.workers["w3"].loads = False
     world.back("w3")
     return world.until(T.REASSIGNING)
@@ -199,6 +200,9 @@ def blame(world: World) -> None:
         world.publish(Exit("w9", number, 0, 1, at=(At(UNIT, 1_000_000),)))
 
 
+TOGETHER: dict[str, Any] = {"correlated_failure": {"workers": 1}}
+"""One worker that fails is an incident."""
+
 ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.UNPLACED, S.WANTED): after(unplaced, to_run),
     (T.UNPLACED, S.UNASKED): after(cluster, to_run, rob),
@@ -215,6 +219,16 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.ROLLING_BACK, S.DEADLY): after(rolling_back, blame),
     (T.MOVING, S.DEADLY): after(moving, blame),
     (T.REASSIGNING, S.DEADLY): after(reassigning, blame),
+    (T.ALONE, S.TURN): after(lambda: cluster("passive", **TOGETHER), kill("w1")),
+    (T.NORMAL, S.TURN): after(lambda: cluster(**TOGETHER), kill_unseen("w1", "w2")),
+    (T.SWITCHED, S.TURN): after(lambda: switched(**TOGETHER), kill_unseen("w1", "w2")),
+    (T.ROLLING_BACK, S.TURN): after(lambda: rolling_back(**TOGETHER), kill_unseen("w1", "w2")),
+    (T.MOVING, S.TURN): after(
+        lambda: moving(**TOGETHER), kill_unseen("w1", "w2", "w3"), wake("w1"), restart("w2"), seconds=2
+    ),
+    (T.REASSIGNING, S.TURN): after(
+        lambda: reassigning(**TOGETHER), kill_unseen("w1", "w2", "w3"), restart("w2"), seconds=2
+    ),
     (T.ALONE, S.PRIMARY_GONE): after(lambda: cluster("passive"), kill("w1")),
     (T.ALONE, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stall("w1")),
     (T.ALONE, S.PRIMARY_LEAVING): after(lambda: cluster("none"), leave("w1")),

@@ -12,6 +12,7 @@ from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, 
 from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
+from schemas.incidents import Incident
 from schemas.plans import OperatorPlan, Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.reassigning import HALF
@@ -49,7 +50,10 @@ def plan(
     priorities: Mapping[str, int] | None = None,
     **tolerance: object,
 ) -> Plan:
-    """A job with these units, submitted at offset 3. priorities: of queries whose only unit is the one of that name."""
+    """A job with these units, submitted at offset 3. priorities: of queries whose only unit is the one of that name.
+
+    Incidents need more workers than most tests have, so that units are seen alone.
+    """
     given = priorities or {}
     units = tuple(
         UnitPlan(name, 0, (f"sink-{name}",) if name in given else (), 0, scheme, host=host)
@@ -60,7 +64,7 @@ def plan(
         for name in given
     )
     spec = {
-        "fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, **tolerance},
+        "fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, "correlated_failure": {"workers": 9}, **tolerance},
         "queries": {name: {"priority": priority} for name, priority in given.items()},
     }
     return Plan("job", G, Id("c", 1), spec, sinks, (), units, (), {}, 10, {})
@@ -404,9 +408,11 @@ class World:
     def publish(self, record: HeartbeatRecord) -> None:
         self.beats.append(record)
 
-    def append(self, author: str, changes: Iterable[Change], goals: Iterable[Goal] = ()) -> None:
+    def append(
+        self, author: str, changes: Iterable[Change], goals: Iterable[Goal] = (), incidents: Iterable[Incident] = ()
+    ) -> None:
         """One record; what is valid in it is checked."""
-        record = Assignment(author, self.now_us // 1000, tuple(changes), goals=tuple(goals))
+        record = Assignment(author, self.now_us // 1000, tuple(changes), goals=tuple(goals), incidents=tuple(incidents))
         before = self.checked.units()
         for change in self.checked.read(record):
             if author != "stranger":
@@ -446,5 +452,6 @@ class World:
         self._append(replica, replica.core.observe(event, self.now_us))
 
     def _append(self, replica: Replica, changes: list[Change]) -> None:
-        if changes:
-            self.append(replica.name, changes)
+        incidents, replica.core.incident_records = replica.core.incident_records, []
+        if changes or incidents:
+            self.append(replica.name, changes, incidents=incidents)

@@ -56,6 +56,7 @@ class Room:
         self._backed: Counter[tuple[str, str]] = Counter()
         self._standbys: Counter[str] = Counter()
         self._departing: Counter[str] = Counter()
+        self._taken: Counter[tuple[str, str]] = Counter()
 
     def enter(self, change: Change) -> None:
         """The unit has these copies."""
@@ -63,6 +64,7 @@ class Room:
             self.hold(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
         self._standbys.update(standbys(change))
         self._departing.update(_departing(change))
+        self._taken.update((copy.worker, copy.incarnation) for copy in change.copies)
 
     def leave(self, change: Change) -> None:
         """It has them no more."""
@@ -70,6 +72,15 @@ class Room:
             self.release(change.unit, copy.worker, backs=change.copies[0].worker if index else "")
         self._standbys.subtract(standbys(change))
         self._departing.subtract(_departing(change))
+        self._taken.subtract((copy.worker, copy.incarnation) for copy in change.copies)
+
+    @property
+    def slots(self) -> int:
+        """Free ones. What a former incarnation of a worker held takes none."""
+        return sum(self._free(candidate) for candidate in self._candidates)
+
+    def _free(self, candidate: Candidate) -> int:
+        return max(0, candidate.slots - self._taken[candidate.worker, candidate.incarnation])
 
     def hold(self, unit: str, worker: str, backs: str = "") -> None:
         """The worker holds a copy; backs: where the unit's primary is, if the copy is its secondary."""
@@ -92,9 +103,13 @@ class Room:
         """The backup group (i, j): units of worker i whose standbys lie on worker j."""
         return self._backed[worker, self._domains.of(primary, "none")]
 
-    def for_primary(self, unit: str, without: Collection[str] = ()) -> Candidate | None:
-        """A place for the unit's only copy, not on the workers named; whoever takes it calls `hold`."""
-        fitting = (candidate for candidate in self._candidates if candidate.worker not in without)
+    def for_primary(self, unit: str, without: Collection[str] = (), *, slots: bool = False) -> Candidate | None:
+        """A place for the unit's only copy, not on the workers named; whoever takes it calls `hold`.
+
+        slots: only on a worker with a free slot.
+        """
+        allowed = (candidate for candidate in self._candidates if candidate.worker not in without)
+        fitting = (candidate for candidate in allowed if not slots or self._free(candidate))
         return min(fitting, key=lambda candidate: self._as_primary(unit, candidate), default=None)
 
     def for_secondary(self, unit: str, primary: str, spread: str = ZONE) -> Candidate | None:

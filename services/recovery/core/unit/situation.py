@@ -18,7 +18,7 @@ from services.recovery.core.placement.sharing import Outranked
 from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
 from services.recovery.core.unit.crashes import MOST_CRASHES, OF_LOADING, Crash
 from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
-from services.recovery.core.unit.terms import Asked, AskedMove, Terms, Want
+from services.recovery.core.unit.terms import Asked, AskedMove, Part, Terms, Want
 
 CALM_US = 1_000_000
 """A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""
@@ -115,7 +115,7 @@ class Situation:
     others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
     policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
     answered. rollback: asked for, and to where. verdict: of the controller of adaptive units, if it wants another
-    scheme.
+    scheme. part: in an incident; None: there is none. gathers: further units may turn out to be stranded.
     """
 
     change: Change
@@ -138,6 +138,8 @@ class Situation:
     policy_open: bool = False
     rollback: Back = NOWHERE
     verdict: Verdict | None = None
+    part: Part | None = None
+    gathers: bool = False
 
     @property
     def stance(self) -> Stance:
@@ -200,6 +202,41 @@ class Situation:
         """It has more copies than the table has rows for: the doing of a version that knows why."""
         return len(self.change.copies) > MOST[self.stance]
 
+    # -- incidents ----------------------------------------------------------------------------------------------------
+
+    @property
+    def stranded(self) -> bool:
+        """No copy of it can continue: it has to be placed again. In an incident nobody waits for one worker.
+
+        What a unit may have done itself is no incident.
+        """
+        left_alone = not self.change.copies or self.terms.host or self.over or self.crowded
+        if left_alone or self.unwanted or self.deadly or self._blamed:
+            return False
+        gone = all(self.gone(copy) for copy in self.change.copies)
+        return gone or (self.stance is Stance.ALONE and (self.lost(self.primary) or self.given_up))
+
+    @property
+    def given_up(self) -> bool:
+        """Its only copy is silent, and its scheme does not wait for that."""
+        return not self.scheme.rolls_back and self.silent(self.primary) and self.target is Rung.ABSENT
+
+    @property
+    def its_turn(self) -> bool:
+        return self.part is not None and self.part.granted and self.stranded
+
+    @property
+    def held_back(self) -> bool:
+        """It is restored when its turn comes."""
+        return self.part is not None and self.stranded
+
+    @property
+    def runs(self) -> bool:
+        """Its leader processes, or has ended."""
+        leader = self.change.committer
+        report = None if leader is None or self.gone(leader) else self.report(leader)
+        return self.over or (report is not None and report.state in _SERVES["live"])
+
     # -- what its workers died of --------------------------------------------------------------------------------------
 
     @property
@@ -227,8 +264,14 @@ class Situation:
     def _crashed_lately(self) -> bool:
         if self.crash is None or self.crash_age_us >= SUSPECT_US:
             return False
-        unknown = self.crash.status is None and self.crash_age_us < STATUS_US
-        return self.crash.count > 1 or self.crash.by_itself or unknown
+        return self._blamed or (self.crash.status is None and self.crash_age_us < STATUS_US)
+
+    @property
+    def _blamed(self) -> bool:
+        """Workers have ended at its work, and nothing outside did that."""
+        if self.crash is None or self.crash_age_us >= SUSPECT_US:
+            return False
+        return self.crash.count > 1 or self.crash.by_itself
 
     @property
     def _hangs(self) -> bool:

@@ -29,6 +29,7 @@ class Sign(Enum):
     DEADLY = "its workers end at the same place again and again"
     WANTED = "its job is to run"
     UNASKED = "it was unplaced, and nobody asked for the end of its job"
+    TURN = "it has a slot in an incident"
     BOTH_GONE = "both copies are gone"
     PRIMARY_GONE = "the primary is gone"
     SECONDARY_GONE = "the secondary is gone"
@@ -62,7 +63,7 @@ class Sign(Enum):
     CHOSEN = "another scheme suits the promise better"
 
 
-FAILURES = (Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
+FAILURES = (Sign.TURN, Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
 """Signs that the leader has failed."""
 LOSSES = (*FAILURES, Sign.SECONDARY_GONE, Sign.ARRIVING_GONE)
 """Signs that a copy is lost, or does not answer."""
@@ -83,6 +84,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.DEADLY: lambda s: s.deadly,
     Sign.WANTED: lambda s: s.wanted and s.new,
     Sign.UNASKED: lambda s: s.wanted and not s.new,
+    Sign.TURN: lambda s: s.its_turn,
     Sign.BOTH_GONE: lambda s: all(s.gone(copy) for copy in s.change.copies),
     Sign.PRIMARY_GONE: lambda s: s.gone(s.primary) if _two(s) else s.lost(s.primary),
     Sign.SECONDARY_GONE: lambda s: s.gone(s.secondary),
@@ -91,9 +93,7 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.ARRIVED_ALONE: lambda s: s.arrived,
     Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and _next_leader_ready(s),
     Sign.PRIMARY_GIVEN_UP: lambda s: (
-        not s.scheme.rolls_back
-        and s.silent(s.primary)
-        and (_next_leader_ready(s) if _two(s) else s.target is Rung.ABSENT)
+        not s.scheme.rolls_back and s.silent(s.primary) and (_next_leader_ready(s) if _two(s) else s.given_up)
     ),
     Sign.SECONDARY_SILENT: lambda s: s.silent(s.secondary) and s.answers(s.primary),
     Sign.PRIMARY_LEAVING: lambda s: s.leaving(s.primary),
@@ -137,6 +137,7 @@ class Move(Enum):
     LET_GO = "the primary continues alone"
     ADD = "a new secondary"
     PLACE = "placed again from the checkpoint log"
+    RESTORE = "placed again in the order of the plan"
     PLACE_ELSEWHERE = "placed elsewhere from the checkpoint log"
     ADOPT = "the change begins"
     KEEP_SCHEME = "the scheme stays"
@@ -164,6 +165,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.UNPLACED, _S.UNASKED): (_T.ALONE, _M.PLACE),
     **{(each, _S.UNWANTED): (_T.UNPLACED, _M.REMOVE) for each in Stance},
     **{(each, _S.DEADLY): (_T.UNPLACED, _M.QUARANTINE) for each in Stance if each is not _T.UNPLACED},
+    **{(each, _S.TURN): (_T.ALONE, _M.RESTORE) for each in Stance if each is not _T.UNPLACED},
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
     (_T.ALONE, _S.UNFIT_ASKED): (_T.ALONE, _M.KEEP_SCHEME),
@@ -281,12 +283,24 @@ def _add(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _place(s: Situation, rooms: Rooms) -> Copies | None:
-    """Where its worker returned, if the scheme waits for that; else wherever there is room."""
+    """Where its worker returned, if the scheme waits for that; else wherever there is room.
+
+    While it may turn out that others have failed with it, room is a free slot.
+    """
     if s.change.copies and s.misses is None and (returned := s.successor(s.primary)) is not None:
         return (_leading(returned),)
+    return _where_room_is(s, rooms, slots=bool(s.change.copies) and s.gathers)
+
+
+def _restore(s: Situation, rooms: Rooms) -> Copies | None:
+    return _where_room_is(s, rooms, slots=s.part is not None and not s.part.beyond)
+
+
+def _where_room_is(s: Situation, rooms: Rooms, *, slots: bool) -> Copies | None:
+    """slots: only on a worker that has a free one."""
     named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
     silent = [beat.worker for beat in s.detector.alive() if (beat.worker, beat.incarnation) in named]
-    chosen = rooms().for_primary(s.change.unit, without=silent)
+    chosen = rooms().for_primary(s.change.unit, without=silent, slots=slots)
     return None if chosen is None else (_leading(chosen),)
 
 
@@ -316,6 +330,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.LET_GO: _let_go,
     _M.ADD: _add,
     _M.PLACE: _place,
+    _M.RESTORE: _restore,
     _M.PLACE_ELSEWHERE: drilling.place_elsewhere,
     _M.ADOPT: _adopt,
     _M.KEEP_SCHEME: _adopt,
@@ -338,7 +353,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
 """The copies of the next record; None while there is no worker for them."""
 
 LOADS: frozenset[Move] = frozenset({
-    _M.SWITCH, _M.SUSPEND, _M.PROMOTE, _M.CHANGE_PLACES, _M.PLACE,
+    _M.SWITCH, _M.SUSPEND, _M.PROMOTE, _M.CHANGE_PLACES, _M.PLACE, _M.RESTORE,
     _M.SWITCH_MOVING, _M.PROMOTE_MOVING, _M.CHANGE_PLACES_MOVING,
 })  # fmt: skip
 """Moves after which another worker does the unit's next batch: they wait while that batch may end it, too."""
@@ -352,7 +367,7 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     if sign is None:
         return None
     after, move = TRANSITIONS[before, sign]
-    if move in LOADS and situation.suspect:
+    if (move in LOADS and situation.suspect) or (move is _M.PLACE and situation.held_back):
         return None
     copies = MOVES[move](situation, rooms)
     return None if copies is None else _record(situation, sign, move, copies, after)
@@ -361,6 +376,7 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
 def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
     why = _why(situation, sign, move)
     scheme, asked, adaptive = _asked(situation, sign, move)
+    line = _line(situation, move)
     change = msgspec.structs.replace(
         situation.change,
         epoch=situation.change.epoch + 1,
@@ -372,14 +388,23 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
         backing=copies[-1].worker if after is _T.REASSIGNING else "",
         moved=_answered(situation, sign),
         deadly=_deadly(situation, move),
-        line=situation.rollback.line if move is _M.GO_BACK else situation.change.line,
-        back=situation.rollback.complete if move is _M.GO_BACK else situation.change.back,
+        line=line,
+        back=situation.change.back if line == situation.change.line else situation.rollback.complete,
         rolled=situation.rollback.asked if move in (_M.GO_BACK, _M.STAY) else situation.change.rolled,
         adaptive=adaptive,
     )
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
     return change
+
+
+def _line(s: Situation, move: Move) -> int:
+    """On which the unit is from then on."""
+    if move is _M.GO_BACK:
+        return s.rollback.line
+    if move is _M.RESTORE and s.part is not None:
+        return max(s.part.line, s.change.line)
+    return s.change.line
 
 
 def _why(s: Situation, sign: Sign, move: Move) -> str:
@@ -400,7 +425,9 @@ def _why(s: Situation, sign: Sign, move: Move) -> str:
         return f"that of batch {s.rollback.complete}"
     if move is _M.STAY:
         return s.rollback_refusal
-    return s.loss if move is _M.PLACE else ""
+    if move is _M.RESTORE and _line(s, move) > s.change.line:
+        return f"at the global checkpoint of batch {s.rollback.complete}, {s.loss}"
+    return s.loss if move in (_M.PLACE, _M.RESTORE) else ""
 
 
 def _deadly(s: Situation, move: Move) -> Deadly | None:

@@ -69,6 +69,22 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Of one unit in an incident, as long as no copy of it can continue. turn: its place in the plan; -1: no slot yet.
+
+    line: on which it begins again; 0: at its own newest checkpoint. beyond: slots are no limit.
+    """
+
+    turn: int = -1
+    line: int = 0
+    beyond: bool = False
+
+    @property
+    def granted(self) -> bool:
+        return self.turn >= 0
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
     """Of one unit.
 

@@ -1,0 +1,70 @@
+"""Incidents, in `assignments`: workers that failed together have taken units of a job with them; what is restored when.
+
+Source: MECHANISMS R2, R3, R5 and R6; docs/decisions/0095. An incident is the recovery of one job, from the first such
+failure until all of its units run again. Each record states all of it, so whoever reads the newest one can continue.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from schemas.reading import Count, Positive, Whole
+
+UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """One step of the plan: these units are restored for this query, in this order; it may need others, too.
+
+    query: empty: of no query. density: its priority for each slot, when it was chosen.
+    """
+
+    query: str
+    units: tuple[UnitName, ...]
+    density: float
+
+
+class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one incident of a generation of a job stands. Valid iff `number` is above that of the job's last valid one.
+
+    workers: that have failed since it began. units: that belong to it; the others continue. planned: there is a plan.
+    chosen: the units that have a slot, in the order in which they are restored. waiting: the density of each query that
+    waits for slots. slots: that were free. beyond: no worker came for so long that slots are no limit any more.
+    line: on which its units begin again, at the newest global checkpoint; 0: each begins at its own newest checkpoint.
+    held: the global checkpoint that was the newest when the incident began: nothing that is sent is trimmed before a
+    later one is complete. blocking: none is restored before all have a slot. over: all units run.
+    """
+
+    job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
+    generation: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,18}-[0-9a-f]{6}\Z")]
+    number: Positive
+    workers: tuple[str, ...] = ()
+    units: tuple[UnitName, ...] = ()
+    planned: bool = False
+    chosen: tuple[Chosen, ...] = ()
+    waiting: dict[str, float] = {}
+    slots: Count = 0
+    beyond: bool = False
+    line: Count = 0
+    held: Whole = -1
+    blocking: bool = False
+    over: bool = False
+
+    @property
+    def job_key(self) -> str:
+        """`<job>@<generation>`."""
+        return f"{self.job}@{self.generation}"
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """The units that have a slot, in the order in which they are restored."""
+        return tuple(unit for step in self.chosen for unit in step.units)
+
+
+class IncidentStanding(msgspec.Struct, frozen=True):
+    """The last valid record about an incident of a job, and its offset."""
+
+    offset: Count
+    incident: Incident

@@ -1,0 +1,234 @@
+"""What one replica knows of the incidents of all jobs: their terms, who has failed lately, what is proposed.
+
+Source: MECHANISMS R2 and R5; docs/decisions/0095. How an incident stands is in `assignments`; what is kept here is what
+every replica finds by itself: when workers were heard last, and for how long nothing has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.assignments import job_key, job_key_of, unit_key
+from schemas.incidents import Incident
+from schemas.job_settings import CorrelatedFailure
+from schemas.plans import Plan
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.policies import ALIGNED, in_force
+from services.kernel.plans.priorities import needed, priority
+from services.recovery.core.job.incident import Scene, next_record
+from services.recovery.core.job.recovery_plan import Query
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.terms import FAIL_STOP_S, Part
+
+GATHER_US = 200_000
+"""So long a unit waits for a free slot, as further workers may have failed with its own; then it goes beyond slots."""
+
+_DEFAULT = CorrelatedFailure()
+NOT_LINED = ("upstream",)
+"""Values of `buffering` under which whatever a unit needs from its own newest checkpoint on is there."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One that runs. lost_us: by worker, when it was heard last before it failed. read_us: of the last record.
+
+    stranded_us: by unit, since when no copy of it can continue.
+    """
+
+    plan: Plan
+    queries: Mapping[str, Query]
+    most: int
+    within_us: int
+    buffering: str
+    patience_us: int
+    lost_us: dict[str, int] = field(default_factory=dict)
+    stranded_us: dict[str, int] = field(default_factory=dict)
+    read_us: int = 0
+    proposed: Incident | None = None
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Job:
+        tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
+        when: dict[str, Any] = tolerance.get("correlated_failure") or {}
+        queries = {name: Query(units, float(priority(plan, name))) for name, units in needed(plan).items()}
+        return cls(
+            plan,
+            queries,
+            int(when.get("workers") or _DEFAULT.workers),
+            round(float(when.get("within_s") or _DEFAULT.within_s) * 1_000_000),
+            str(tolerance.get("buffering") or "upstream"),
+            round(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
+        )
+
+    def key(self, unit: str) -> str:
+        return unit_key(self.plan.job, self.plan.generation, unit)
+
+    def names(self, units: Iterable[str]) -> frozenset[str]:
+        return frozenset(unit.rpartition("/")[2] for unit in units)
+
+    def back(self, assigned: Assigned) -> bool:
+        """Units that are restored begin again at the newest global checkpoint."""
+        aligned = in_force(self.plan, assigned).policy == ALIGNED
+        return self.buffering not in NOT_LINED and aligned
+
+    def forget_failures(self, now_us: int) -> None:
+        """Of before the window that ends now, unless their units still wait."""
+        self.lost_us = {worker: at for worker, at in self.lost_us.items() if now_us - at <= self.within_us}
+
+    @property
+    def workers(self) -> list[str]:
+        """Those that have failed, the first one first."""
+        return sorted(self.lost_us, key=lambda worker: (self.lost_us[worker], worker))
+
+    @property
+    def together(self) -> bool:
+        """So many workers have failed within one window."""
+        times = sorted(self.lost_us.values())
+        spans = zip(times, times[self.most - 1 :], strict=False)
+        return any(last - first <= self.within_us for first, last in spans)
+
+
+class Incidents:
+    """Of all jobs that run. news: records that count, until published."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+        self.news: list[Incident] = []
+
+    # -- folding ------------------------------------------------------------------------------------------------------
+
+    def admit(self, plan: Plan) -> None:
+        self._jobs[job_key(plan.job, plan.generation)] = _Job.of(plan)
+
+    def end(self, job: str) -> None:
+        self._jobs.pop(job, None)
+
+    def read(self, incident: Incident, now_us: int) -> list[str]:
+        """A record counts; the units that it concerns."""
+        self.news.append(incident)
+        job = self._jobs.get(incident.job_key)
+        if job is None:
+            return []
+        job.read_us, job.proposed = now_us, None
+        if incident.over:
+            job.lost_us.clear()
+        return [job.key(unit) for unit in (*incident.granted, *incident.units)]
+
+    def withdraw(self, incident: Incident) -> None:
+        """Its record was not appended, or does not count."""
+        job = self._jobs.get(incident.job_key)
+        if job is not None and job.proposed == incident:
+            job.proposed = None
+
+    def look_at(self, situation: Situation, now_us: int) -> None:
+        """Notes whose failure has stranded the unit."""
+        unit, job = situation.change.unit, self._jobs.get(job_key_of(situation.change.unit))
+        if job is None:
+            return
+        if not situation.stranded:
+            job.stranded_us.pop(unit, None)
+            return
+        job.stranded_us.setdefault(unit, now_us)
+        for copy in situation.change.copies:
+            silent_us = max(situation.detector.silent_us(copy.worker), 0)
+            job.lost_us.setdefault(copy.worker, now_us - silent_us)
+
+    # -- what units may do --------------------------------------------------------------------------------------------
+
+    def part(self, unit: str, assigned: Assigned) -> Part | None:
+        """What a unit that is stranded has to wait for; None: for nothing."""
+        key = job_key_of(unit)
+        job, incident = self._jobs.get(key), assigned.incident(key)
+        if job is None:
+            return None
+        if incident is None or incident.over:
+            return Part() if job.together or job.back(assigned) else None
+        name = unit.rpartition("/")[2]
+        if name not in incident.granted:
+            return Part()
+        return Part(incident.granted.index(name), max(incident.line, assigned.line(key)) if incident.line else 0,
+                    incident.beyond)  # fmt: skip
+
+    def gathers(self, unit: str, now_us: int) -> bool:
+        """It is stranded since a moment: others may turn out to be."""
+        job = self._jobs.get(job_key_of(unit))
+        return job is not None and now_us - job.stranded_us.get(unit, now_us) < GATHER_US
+
+    def waits(self, assigned: Assigned) -> bool:
+        """Units wait for slots somewhere."""
+        parts = (self.part(unit, assigned) for job in self._jobs.values() for unit in job.stranded_us)
+        return any(part is not None and not part.granted for part in parts)
+
+    def open(self, job: str, assigned: Assigned) -> bool:
+        incident = assigned.incident(job)
+        return incident is not None and not incident.over
+
+    def any_open(self, assigned: Assigned) -> bool:
+        return any(self.open(job, assigned) for job in self._jobs)
+
+    # -- proposing ----------------------------------------------------------------------------------------------------
+
+    def due(
+        self,
+        situations: Iterable[Situation],
+        assigned: Assigned,
+        slots: Callable[[Situation], int],
+        busy: Callable[[str], bool],
+        heard: bool,
+        now_us: int,
+    ) -> list[tuple[Incident, str]]:
+        """Records to append, each with its line of a story.
+
+        Args:
+            situations: of all units that have copies. slots: free ones, of workers that could take such a unit.
+            busy: a change of this unit is on its way.
+        """
+        found: dict[str, list[Situation]] = {}
+        for one in situations:
+            if not one.terms.host:
+                self.look_at(one, now_us)
+                found.setdefault(job_key_of(one.change.unit), []).append(one)
+        records, promised = list[tuple[Incident, str]](), 0
+        for key, job in self._jobs.items():
+            units, is_open = found.get(key, []), self.open(key, assigned)
+            if not is_open:
+                job.forget_failures(now_us)
+            if not units or not (job.stranded_us or is_open) or job.proposed is not None:
+                continue
+            if any(busy(one.change.unit) for one in units):
+                continue
+            free = slots(units[0]) - promised
+            scene = self._scene(key, job, units, assigned, free, heard, now_us)
+            due = next_record(scene)
+            if due is not None:
+                job.proposed = due[0]
+                records.append(due)
+            granted = due[0] if due is not None else assigned.incident(key)
+            promised += 0 if granted is None else len(scene.stranded.intersection(granted.granted))
+        return records
+
+    @staticmethod
+    def _scene(
+        key: str, job: _Job, units: list[Situation], assigned: Assigned, slots: int, heard: bool, now_us: int
+    ) -> Scene:
+        return Scene(
+            job.plan.job,
+            job.plan.generation,
+            assigned.incident(key),
+            units=job.names(one.change.unit for one in units),
+            stranded=job.names(one.change.unit for one in units if one.stranded),
+            running=job.names(one.change.unit for one in units if one.runs),
+            queries=job.queries,
+            workers=tuple(job.workers),
+            together=job.together,
+            slots=slots,
+            heard=heard,
+            age_us=now_us - job.read_us,
+            patience_us=job.patience_us,
+            back=job.back(assigned) and assigned.complete(key) >= 0,
+            gradual=job.buffering == "adaptive",
+            line=assigned.line(key) + 1,
+            complete=assigned.complete(key),
+        )

@@ -1,0 +1,423 @@
+"""Units that failed together: every row of the table of incident.py, the paper's staircase on workers, stories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from schemas.assignments import Assignment, GlobalCheckpoint, unit_key
+from schemas.decided import Id
+from schemas.incidents import Chosen, Incident
+from schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
+from services.recovery.core.job.incident import TRANSITIONS, Move, Phase, Scene, Sign, next_record, phase
+from services.recovery.core.job.recovery_plan import Query
+from tests.unit.recovery.world import G, Worker, World, plan
+
+P, S = Phase, Sign
+WINDOWS = [f"o{number}" for number in range(4)]
+SUBSETS = [subset for size in (2, 3, 4) for subset in combinations(WINDOWS, size)]
+NEEDS = {name: ("parser",) for name in WINDOWS} | {f"o{4 + at}": subset for at, subset in enumerate(SUBSETS)}
+"""Of the 15 queries of MECHANISMS R8, what each reads."""
+
+
+def hashtags(priorities: Mapping[str, int] | None = None, **tolerance: Any) -> Plan:
+    """One task of each operator, in a unit of its own."""
+    names = ("source", "parser", *NEEDS)
+    operators = [OperatorPlan(name, "filter", 1, (), {}, {}) for name in names]
+    operators += [
+        OperatorPlan(f"sink-{name}", "sink", 1, (), {"query": name, "topic": name, "partitions": 1}, {})
+        for name in NEEDS
+    ]
+    edges = [Edge("source", "parser", 0, "forward")]
+    edges += [Edge(above, name, 0, "forward") for name, reads in NEEDS.items() for above in reads]
+    edges += [Edge(name, f"sink-{name}", 0, "forward") for name in NEEDS]
+    units = [UnitPlan(name, 0, (name, f"sink-{name}") if name in NEEDS else (name,), 0, "passive") for name in names]
+    spec = {
+        "fault_tolerance": {"fail_stop_timeout_s": 20, **tolerance},
+        "queries": {name: {"priority": (priorities or {}).get(name, 1)} for name in NEEDS},
+    }
+    return Plan("job", G, Id("c", 1), spec, tuple(operators), tuple(edges), tuple(units), (), {}, 10, {})
+
+
+def key(unit: str) -> str:
+    return unit_key("job", G, unit)
+
+
+def ten_workers(made: Plan, slots: int = 2) -> World:
+    """Source and parser on w0, whose slots they fill; two queries on each of the eight others."""
+    workers = [Worker("w0", "z0", slots=2), *(Worker(f"w{n}", f"z{n}", slots=slots) for n in range(1, 9))]
+    where = {name: f"w{1 + at // 2}" for at, name in enumerate(NEEDS)} | {"source": "w0", "parser": "w0"}
+    return World(*workers, made=made).start(**where).settle()
+
+
+def kill_eight(world: World) -> World:
+    for number in range(1, 9):
+        world.kill(f"w{number}")
+    return world.run(1)
+
+
+def arrive(world: World, *names: str, slots: int = 2) -> World:
+    for name in names:
+        world.add_worker(Worker(name, f"z{name}", slots=slots))
+    return world.run(1.5)
+
+
+def available(world: World) -> list[str]:
+    """The queries all of whose units run on workers that live."""
+
+    def runs(unit: str) -> bool:
+        worker = world.workers[world.leader_of(key(unit))]
+        return (
+            worker.alive
+            and not worker.stalled
+            and key(unit) in worker.copies
+            and worker.copies[key(unit)].state == "running"
+        )
+
+    needed = {name: {name, *reads, "source", "parser"} for name, reads in NEEDS.items()}
+    return [name for name, units in needed.items() if all(map(runs, units))]
+
+
+def incident(world: World) -> Incident:
+    found = world.checked.incident(f"job@{G}")
+    assert found is not None
+    return found
+
+
+def told(world: World) -> list[str]:
+    return [line for line in world.story if line.startswith("incident")]
+
+
+def epochs(world: World) -> dict[str, int]:
+    return {unit: world.change(unit).epoch for unit in world.units}
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+def scene(incident: Incident | None, stranded: str = "ab", **more: object) -> Scene:
+    """Of a job of units a, b and c, a query for each."""
+    queries = {f"q{name}": Query(frozenset(name)) for name in "abc"}
+    units = frozenset("abc")
+    known: dict[str, object] = {"running": units - set(stranded), "workers": ("w1", "w2"), "together": True, "slots": 1}
+    return Scene("job", G, incident, units, frozenset(stranded), queries=queries, **{**known, **more})  # type: ignore[arg-type]
+
+
+def record(*granted: str, units: str = "ab", planned: bool = True, **more: object) -> Incident:
+    chosen = tuple(Chosen(f"q{unit}", (unit,), 1.0) for unit in granted)
+    return Incident("job", G, 4, ("w1", "w2"), tuple(units), planned, chosen, **more)  # type: ignore[arg-type]
+
+
+SCENES: dict[tuple[Phase, Sign], Scene] = {
+    (P.CALM, S.TOGETHER): scene(None),
+    (P.DETECTED, S.TOGETHER): scene(record(planned=False, blocking=True), back=True),
+    (P.DETECTED, S.FURTHER): scene(record(planned=False), "abc"),
+    (P.DETECTED, S.BACK): scene(record(planned=False), ""),
+    (P.DETECTED, S.HEARD): scene(record(planned=False)),
+    (P.PLANNED, S.TOGETHER): scene(record(blocking=True), back=True),
+    (P.PLANNED, S.FURTHER): scene(record("a"), "abc"),
+    (P.PLANNED, S.BACK): scene(record(), ""),
+    (P.PLANNED, S.OTHER_SLOTS): scene(record("a"), slots=2),
+    (P.PLANNED, S.NO_WORKER_CAME): scene(record("a"), age_us=30_000_000),
+    (P.RESTORING, S.TOGETHER): scene(record("a", "b", blocking=True), "b", back=True),
+    (P.RESTORING, S.FURTHER): scene(record("a"), "bc"),
+    (P.RESTORING, S.BACK): scene(record("a", "b"), ""),
+    (P.RESTORING, S.OTHER_SLOTS): scene(record("a"), "b"),
+    (P.RESTORING, S.NO_WORKER_CAME): scene(record("a"), "b", slots=0, age_us=30_000_000),
+}
+
+
+def test_there_is_a_scene_for_every_row_and_every_move_is_made() -> None:
+    assert set(SCENES) == set(TRANSITIONS)
+    assert {move for _, move in TRANSITIONS.values()} == set(Move)
+
+
+@pytest.mark.parametrize(("before", "sign"), TRANSITIONS, ids=lambda value: value.name.lower())
+def test_every_row_of_the_table_is_taken(before: Phase, sign: Sign) -> None:
+    """Invariants are checked with every record that is made."""
+    one = SCENES[before, sign]
+    assert one.phase is before
+    made = next_record(one)
+    assert made is not None
+    after, move = TRANSITIONS[before, sign]
+    assert made[1].endswith(f"{before.value} -> {after.value}: {sign.value}: {move.value}")
+    assert phase(made[0], one.stranded) is after
+    assert made[0].number == (1 if one.incident is None else 5)
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        scene(None, ""),
+        scene(None, together=False),
+        scene(record("a")),
+        scene(record("a"), slots=1, heard=False),
+        scene(record("a", "b"), "", running=frozenset("ac")),
+        scene(record(), slots=0),
+        scene(record(beyond=True), "", running=frozenset("c")),
+        scene(record("a", "b", blocking=True), slots=2, back=True, gradual=False),
+        scene(record(blocking=True), slots=1, back=True, gradual=False),
+    ],
+)
+def test_nothing_is_due(quiet: Scene) -> None:
+    assert next_record(quiet) is None
+
+
+@pytest.mark.parametrize(
+    ("back", "gradual", "together", "blocking"),
+    [(False, False, True, False), (True, True, True, False), (True, True, False, True), (True, False, True, True)],
+)
+def test_whether_units_wait_for_each_other(back: bool, gradual: bool, together: bool, blocking: bool) -> None:
+    """MECHANISMS R2: adaptive is gradual from N workers on; below that, and under source, recovery is blocking."""
+    made = next_record(scene(None, back=back, gradual=gradual, together=together, line=3, complete=20))
+    if not together and not back:
+        assert made is None
+        return
+    assert made is not None
+    assert (made[0].blocking, made[0].line, made[0].held) == (blocking, 3 if back else 0, 20 if back else -1)
+
+
+# -- on workers -------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_staircase_by_workers_that_arrive_one_by_one() -> None:
+    world, stairs = kill_eight(ten_workers(hashtags())), []
+    assert available(world) == []
+    for number in range(8):
+        stairs.append(len(available(arrive(world, f"r{number}"))))
+        assert all(len(held.copies) <= held.slots for held in world.workers.values() if held.alive), "slots are hard"
+    assert stairs == [2, 4, 6, 8, 10, 12, 14, 15]
+    assert incident(world).over
+    assert told(world)[1] == (
+        "incident job#2: 0 slots; restored: nothing; waiting: o0 8, o1 8, o2 8, o3 8, o4 0.8, o5 0.8, o6 0.8, o7 0.8, "
+        "o8 0.8, o9 0.8, o10 0.7273, o11 0.7273, o12 0.7273, o13 0.7273, o14 0.6667"
+    ), "five times the paper's, as an operator has one task here"
+    assert told(world)[2].startswith("incident job#3: 2 slots; restored: o0 8: o0; o1 8: o1; waiting: o2 8, ")
+    assert told(world)[-1] == "incident job#11: over"
+
+
+def test_survivors_take_what_fits_and_a_query_of_priority_comes_first() -> None:
+    world = ten_workers(hashtags({"o14": 50}), slots=5)
+    for number in range(1, 8):
+        world.kill(f"w{number}")
+    world.run(2)
+    assert len(world.workers["w8"].copies) == 5, "o14 was there, and the four windows that it needs have come"
+    assert available(world) == [*WINDOWS, "o14"]
+
+
+def test_a_failure_during_recovery_restores_only_what_newly_failed() -> None:
+    world = kill_eight(ten_workers(hashtags()))
+    arrive(arrive(world, "r0"), "r1")
+    before = epochs(world)
+    gone = {unit for unit in world.units if world.leader_of(unit) == "r1"}
+    world.kill("r1")
+    arrive(world, "r2")
+    changed = {unit for unit, epoch in epochs(world).items() if epoch != before[unit]}
+    assert changed == gone
+    assert len(available(world)) == 4
+    assert "r1" in incident(world).workers
+
+
+def test_any_replica_continues_and_also_one_that_starts_in_the_middle() -> None:
+    world = kill_eight(ten_workers(hashtags()))
+    arrive(world, "r0", "r1")
+    world.replicas[0].alive = False
+    number = incident(world).number
+    world.run(1)
+    world.add_replica()
+    world.run(2)
+    assert incident(world).number == number, "nothing has changed"
+    for at in range(2, 8):
+        arrive(world, f"r{at}")
+    assert len(available(world)) == 15
+    assert incident(world).over
+
+
+def test_two_replicas_decide_one_incident() -> None:
+    world = ten_workers(hashtags())
+    world.add_replica()
+    kill_eight(world)
+    arrive(world, *(f"r{number}" for number in range(8)))
+    world.run(1)
+    assert len(available(world)) == 15
+    assert incident(world).over
+    assert world.replicas[0].core.story == world.replicas[1].core.story
+
+
+def test_without_further_workers_units_go_beyond_the_slots_in_the_end() -> None:
+    """Else a cluster that is full would never be whole again."""
+    world = kill_eight(ten_workers(hashtags()))
+    arrive(world, "r0", "r1", "r2")
+    world.run(10)
+    assert len(available(world)) == 6
+    world.run(12)
+    assert len(available(world)) == 15
+    assert incident(world).over
+
+
+def test_one_worker_that_fails_is_no_incident_and_its_units_are_placed_at_once() -> None:
+    world = ten_workers(hashtags(), slots=4)
+    world.kill("w3")
+    world.run(0.1)
+    assert not told(world)
+    assert {world.leader_of(key("o4")), world.leader_of(key("o5"))} <= {f"w{n}" for n in range(1, 9)} - {"w3"}
+
+
+def test_a_unit_waits_a_moment_for_a_free_slot_and_goes_beyond_then() -> None:
+    world = ten_workers(hashtags())
+    world.kill("w3")
+    world.run(0.1)
+    assert (world.leader_of(key("o4")), world.leader_of(key("o5"))) == ("w8", "w3"), "w8 has one free slot"
+    world.run(0.5)
+    assert world.leader_of(key("o5")) != "w3"
+    assert not told(world)
+
+
+def test_units_with_a_standby_never_enter_it() -> None:
+    schemes = {"u-0": "passive-hot", "u-1": "passive", "u-2": "passive"}
+    workers = [Worker(f"w{number}", f"z{number}", slots=3) for number in range(1, 5)]
+    made = plan(schemes, correlated_failure={"workers": 2})
+    world = World(*workers, made=made).start(u_0="w1", u_1="w1", u_2="w2").settle()
+    assert [copy.worker for copy in world.change(key("u-0")).copies][:1] == ["w1"]
+    standby = world.change(key("u-0")).copies[1].worker
+    world.kill("w1")
+    world.kill("w2" if standby != "w2" else "w3")
+    world.settle()
+    assert all("u-0" not in one.units for one in records(world))
+    assert world.leader_of(key("u-0")) == standby
+
+
+def records(world: World) -> list[Incident]:
+    return [one for record in world.log for one in record.incidents]
+
+
+# -- lines ------------------------------------------------------------------------------------------------------------
+
+
+def aligned(buffering: str, **tolerance: Any) -> World:
+    """Its newest global checkpoint is that of batch 20."""
+    made = hashtags(buffering=buffering, checkpoint={"policy": "aligned"}, **tolerance)
+    world = ten_workers(made)
+    complete(world, 20)
+    return world.run(0.2)
+
+
+def complete(world: World, batch: int, line: int = 0) -> None:
+    stated = Assignment("controller", 0, (), checkpoints=(GlobalCheckpoint("job", G, batch, 3, line),))
+    world.checked.read(stated)
+    world.log.append(stated)
+
+
+def lines(world: World, units: Iterable[str]) -> set[tuple[int, int]]:
+    return {(world.change(key(unit)).line, world.change(key(unit)).back) for unit in units}
+
+
+def test_under_adaptive_buffering_units_begin_again_at_the_global_checkpoint_on_one_line() -> None:
+    world = kill_eight(aligned("adaptive"))
+    arrive(world, "r0")
+    arrive(world, "r1")
+    back = available(world)
+    assert len(back) == 4
+    assert lines(world, back) == {(1, 20)}
+    assert lines(world, ["source", "parser", "o14"]) == {(0, 0)}
+    assert (incident(world).line, incident(world).held, incident(world).blocking) == (1, 20, False)
+    world.kill("r1")
+    arrive(world, "r2")
+    assert lines(world, back) == {(1, 20)}, "what has newly failed continues on the line"
+    arrive(world, *(f"r{number}" for number in range(3, 9)))
+    assert lines(world, NEEDS) == {(1, 20)}
+    assert incident(world).over
+
+
+def test_a_global_checkpoint_that_is_complete_meanwhile_is_where_the_others_begin() -> None:
+    world = kill_eight(aligned("adaptive"))
+    arrive(world, "r0")
+    back = available(world)
+    complete(world, 30, 1)
+    arrive(world, *(f"r{number}" for number in range(1, 8)))
+    assert lines(world, back) == {(1, 20)}
+    assert lines(world, set(NEEDS) - set(back)) == {(1, 30)}
+
+
+def test_under_source_buffering_nothing_is_restored_before_all_is() -> None:
+    """The baseline: blocking recovery, which is 0 until the eighth worker."""
+    world, stairs = kill_eight(aligned("source")), []
+    for number in range(8):
+        stairs.append(len(available(arrive(world, f"r{number}"))))
+    assert stairs == [0] * 7 + [15]
+    assert lines(world, NEEDS) == {(1, 20)}
+    assert incident(world).over
+
+
+def test_below_n_workers_adaptive_recovery_is_blocking_and_widens_once_there_are_n() -> None:
+    world = aligned("adaptive")
+    world.kill("w1")
+    world.run(0.5)
+    assert incident(world).blocking
+    world.kill("w2")
+    world.run(0.5)
+    assert not incident(world).blocking
+    assert incident(world).workers == ("w1", "w2")
+
+
+def test_under_another_policy_each_unit_begins_at_its_own_newest_checkpoint() -> None:
+    world = kill_eight(ten_workers(hashtags(buffering="adaptive")))
+    arrive(world, *(f"r{number}" for number in range(8)))
+    assert len(available(world)) == 15
+    assert lines(world, NEEDS) == {(0, 0)}
+
+
+# -- scenarios that have gone wrong -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["stall", "silent"])
+def test_without_exit_notices_missed_heartbeats_are_enough(fault: str) -> None:
+    world = ten_workers(hashtags())
+    for number in range(1, 9):
+        if fault == "stall":
+            world.stall(f"w{number}")
+        else:
+            world.kill(f"w{number}", notice=False)
+    world.run(1)
+    assert [len(available(arrive(world, f"r{number}"))) for number in range(2)] == [2, 4]
+
+
+def test_workers_that_answer_again_before_they_were_replaced_end_it() -> None:
+    world = ten_workers(hashtags())
+    for number in range(1, 9):
+        world.stall(f"w{number}")
+    world.run(1)
+    assert incident(world).units
+    for number in range(1, 9):
+        world.stall(f"w{number}", False)
+    world.run(1)
+    assert incident(world).over
+    assert len(available(world)) == 15
+
+
+def test_in_an_incident_nobody_waits_for_one_worker() -> None:
+    """Under `none` a unit waits for its worker to return; where several have failed, any slot will do."""
+    workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
+    made = plan({"u-0": "none", "u-1": "none"}, correlated_failure={"workers": 2})
+    world = World(*workers, made=made).start(u_0="w1", u_1="w2").settle()
+    world.kill("w1")
+    world.run(0.5)
+    assert world.leader_of(key("u-0")) == "w1"
+    world.kill("w2")
+    world.run(1)
+    assert {world.leader_of(key("u-0")), world.leader_of(key("u-1"))} == {"w3"}
+
+
+def test_the_same_worker_that_fails_twice_is_one() -> None:
+    workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
+    made = plan({"u-0": "none"}, correlated_failure={"workers": 2})
+    world = World(*workers, made=made).start().settle()
+    for _ in range(3):
+        world.kill("w1")
+        world.run(0.3)
+        world.restart("w1")
+        world.run(1)
+    assert not told(world)
