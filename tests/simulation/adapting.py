@@ -21,6 +21,7 @@ from services.kernel.logs.assigned import Assigned
 from services.recovery.core.adaptive import controller
 from services.recovery.core.adaptive.controller import Adaptive
 from services.recovery.core.adaptive.measured import STALE_US, Measured
+from services.recovery.core.adaptive.steadying import Steady
 from services.recovery.core.unit import adapting, drilling, switching
 from services.recovery.core.unit.reasons import chosen_for_promise, drilled
 from services.recovery.core.unit.schemes import Rung
@@ -169,9 +170,33 @@ def scheme_changed_during_a_switch() -> AbstractContextManager[object]:
     return bug
 
 
+def _nobody_waits() -> AbstractContextManager[object]:
+    """A cheaper scheme is taken in the look that finds it: no bug by itself, but it would hide others for long."""
+    return mock.patch.object(Steady, "found", lambda self, now_us, cool_down_us: frozenset(self._since_us))
+
+
 def no_cool_down() -> AbstractContextManager[object]:
     """The controller changes a scheme as soon as an estimate moves."""
-    return mock.patch.object(Adaptive, "rested", return_value=True)
+    bug = ExitStack()
+    bug.enter_context(_nobody_waits())
+    bug.enter_context(mock.patch.object(Adaptive, "rested", return_value=True))
+    return bug
+
+
+def cool_down_of_ones_own_changes_alone() -> AbstractContextManager[object]:
+    """A scheme that another replica has chosen begins no cool-down: two controllers take turns."""
+    true = Adaptive.decided
+
+    def decided(self: Adaptive, before: Change | None, change: Change, now_us: int) -> None:
+        since_us, mine = self._changed_us.get(change.unit), self.verdicts.get(change.unit)
+        true(self, before, change, now_us)
+        if since_us is not None and chosen_for_promise(change) and (mine is None or mine.chosen != change.scheme):
+            self._changed_us[change.unit] = since_us
+
+    bug = ExitStack()
+    bug.enter_context(_nobody_waits())
+    bug.enter_context(mock.patch.object(Adaptive, "decided", decided))
+    return bug
 
 
 def estimates_of_a_former_leader() -> AbstractContextManager[object]:
@@ -182,6 +207,7 @@ def estimates_of_a_former_leader() -> AbstractContextManager[object]:
         return max(heard, key=lambda one: one.samples[-1][0], default=None)
 
     bug = ExitStack()
+    bug.enter_context(_nobody_waits())
     bug.enter_context(mock.patch.object(Measured, "leader", leader))
     bug.enter_context(mock.patch.object(Measured, "decided"))
     return bug

@@ -77,6 +77,7 @@ from services.worker.unit.running import Running
 from tests.simulation.adapting import (
     commands_wait_for_the_controller,
     controllers_record_beats_a_command,
+    cool_down_of_ones_own_changes_alone,
     drill_of_whatever_there_is,
     estimates_of_a_former_leader,
     no_cool_down,
@@ -1122,10 +1123,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(rows_trimmed_too_far, "rows trim", 2, "spark-rows", run_ms=2_500),
     Mutant(bound_ignored, "bound", 39, "bounded", run_ms=2_500),
     Mutant(sent_before_forgotten, "bound", 37, "bounded"),
-    Mutant(scheme_changed_during_a_switch, "adapted", 4, "adaptive", run_ms=1_500),
+    Mutant(scheme_changed_during_a_switch, "adapted", 9, "adaptive", run_ms=2_500),
     Mutant(no_cool_down, "cool-down", 0, "adaptive", run_ms=1_500),
-    Mutant(estimates_of_a_former_leader, "stale", 16, "adaptive", run_ms=1_500),
-    Mutant(controllers_record_beats_a_command, "adapted", 8, "adaptive", run_ms=1_500),
+    Mutant(cool_down_of_ones_own_changes_alone, "cool-down", 1, "adaptive"),
+    Mutant(estimates_of_a_former_leader, "stale", 5, "adaptive", run_ms=3_500),
+    Mutant(controllers_record_beats_a_command, "adapted", 3, "adaptive", run_ms=2_500),
     Mutant(commands_wait_for_the_controller, "ignored", 1, "adaptive", run_ms=1_500),
     Mutant(drill_of_whatever_there_is, "drilled", 6, "adaptive", run_ms=1_500),
 )

@@ -11,12 +11,15 @@ from msgspec import structs
 from schemas.assignments import Change
 from schemas.costs import Costs
 from services.recovery.core.adaptive.controller import PACE_US
+from services.recovery.core.adaptive.steadying import COOL_DOWNS
 from services.recovery.core.observed import SchemeAsked
 from services.recovery.core.unit.reasons import chosen_for_promise
 from services.recovery.core.unit.situation import Stance, stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 COOL_DOWN_S = 2.0
+CHOSEN_S = COOL_DOWNS * COOL_DOWN_S + 1.5
+"""After so long a scheme that has suited better all the time is taken."""
 
 
 def costs(state_bytes: int = 0, unsaved: int = 50, rate: int = 1_000) -> Costs:
@@ -68,7 +71,7 @@ def test_it_begins_replicated_and_rests_then_takes_the_cheapest_scheme_that_keep
     world = started()
     change = world.change()
     assert (change.scheme, change.adaptive, change.asked) == ("active-replication", True, 3)
-    world.run(COOL_DOWN_S + 1).settle()
+    world.run(CHOSEN_S).settle()
     change = world.change()
     assert (change.scheme, change.adaptive, len(change.copies), change.asked) == ("passive", True, 1, 3)
     assert chosen(world) == ["passive"]
@@ -86,25 +89,57 @@ def test_a_promise_that_is_tight_keeps_it_at_what_is_fast() -> None:
 def test_the_scheme_follows_the_size_of_the_state() -> None:
     """1.2 s for a small state; 4 MB of it make a log of 16 MB, that are read in 16 s."""
     load = Load()
-    world = started(load=load).run(COOL_DOWN_S + 1).settle()
+    world = started(load=load).run(CHOSEN_S).settle()
     assert world.change().scheme == "passive"
     load.state_bytes = 4_000_000
     world.run(COOL_DOWN_S + 3).settle()
     assert world.change().scheme == "passive-cold"
     load.state_bytes = 0
-    world.run(COOL_DOWN_S + 3).settle()
+    world.run(CHOSEN_S).settle()
     assert world.change().scheme == "passive"
 
 
 def test_at_most_one_change_within_a_cool_down_whoever_makes_it() -> None:
     load = Load()
     world = started(replicas=3, load=load)
-    for second in range(40):
-        load.state_bytes = 4_000_000 * (second % 2)
-        world.run(1)
+    for _ in range(4):
+        for state_bytes in (4_000_000, 0):
+            load.state_bytes = state_bytes
+            world.run(3 * COOL_DOWN_S)
     times = times_of_choices(world)
     assert len(times) > 3
     assert min(b - a for a, b in pairwise(times)) >= COOL_DOWN_S
+
+
+def test_what_one_replica_chooses_begins_the_cool_down_of_the_others() -> None:
+    """The promise breaks right after the first change: a replica that had not rested would go back at once."""
+    load = Load()
+    world = started(replicas=2, load=load)
+    while not chosen(world):
+        world.run(0.1)
+    load.state_bytes = 4_000_000
+    world.run(2 * COOL_DOWN_S)
+    first, second = times_of_choices(world)
+    assert COOL_DOWN_S <= second - first < COOL_DOWN_S + 1
+
+
+def test_an_estimate_that_swings_changes_the_scheme_once() -> None:
+    """The cheapest scheme keeps the promise in every other second: one that keeps it always is taken, and stays."""
+    load = Load()
+    world = started(replicas=2, load=load)
+    for second in range(40):
+        load.state_bytes = 4_000_000 * (second % 2)
+        world.run(1)
+    assert chosen(world) == ["passive-cold"]
+
+
+def test_a_scheme_that_breaks_the_promise_is_left_as_soon_as_the_cool_down_is_over() -> None:
+    load = Load()
+    world = started(load=load).run(CHOSEN_S).settle().run(COOL_DOWN_S)
+    assert chosen(world) == ["passive"]
+    load.state_bytes = 4_000_000
+    world.run(2).settle()
+    assert chosen(world) == ["passive", "passive-cold"]
 
 
 def test_several_replicas_decide_as_one() -> None:
@@ -115,7 +150,7 @@ def test_several_replicas_decide_as_one() -> None:
 
 
 def test_nothing_changes_while_the_unit_is_switched() -> None:
-    world = started(recovery_ms=700, load=Load(4_000_000)).run(COOL_DOWN_S + 1).settle()
+    world = started(recovery_ms=700, load=Load(4_000_000)).run(CHOSEN_S).settle()
     world.ask("hybrid")
     world.settle()
     world.ask("adaptive")
@@ -139,7 +174,7 @@ def watch(world: World, wrong: list[str]) -> None:
 @pytest.mark.parametrize("fault", ["kill", "stall", "move", "leave"])
 def test_nothing_changes_while_the_unit_moves_or_lacks_a_copy(fault: str) -> None:
     load = Load(4_000_000)
-    world = started(recovery_ms=900, load=load).run(COOL_DOWN_S + 1).settle()
+    world = started(recovery_ms=900, load=load).run(CHOSEN_S).settle()
     wrong: list[str] = []
     watch(world, wrong)
     for _ in range(3):
@@ -150,12 +185,12 @@ def test_nothing_changes_while_the_unit_moves_or_lacks_a_copy(fault: str) -> Non
         else:
             getattr(world, fault)(leader)
         load.state_bytes = 4_000_000 - load.state_bytes
-        world.run(COOL_DOWN_S + 1).heal().settle().run(1)
+        world.run(CHOSEN_S).heal().settle().run(1)
     assert not wrong
 
 
 def test_a_users_command_ends_it_and_another_one_begins_it_again() -> None:
-    world = started().run(COOL_DOWN_S + 1).settle()
+    world = started().run(CHOSEN_S).settle()
     world.ask("hybrid")
     world.run(0.1)
     assert (world.change().scheme, world.change().adaptive) == ("hybrid", False)
@@ -169,7 +204,7 @@ def test_a_users_command_ends_it_and_another_one_begins_it_again() -> None:
 
 
 def test_a_user_who_asks_for_what_it_has_ends_it_too() -> None:
-    world = started().run(COOL_DOWN_S + 1).settle()
+    world = started().run(CHOSEN_S).settle()
     world.ask("passive")
     world.run(0.1)
     assert (world.change().scheme, world.change().adaptive, world.change().asked) == ("passive", False, 10)
@@ -182,7 +217,7 @@ def test_a_command_beats_the_record_of_a_controller_that_had_not_seen_it() -> No
     """One replica reads the command late, and its record is valid first: the others undo it."""
     world = started(replicas=2)
     world.replicas[0].alive = False
-    world.run(COOL_DOWN_S + 1)
+    world.run(CHOSEN_S)
     assert world.change().scheme == "passive", "the other one has not seen the command"
     world.replicas[0].alive = True
     asked = SchemeAsked(UNIT, "active-replication", 50)
@@ -197,7 +232,7 @@ def test_a_command_beats_the_record_of_a_controller_that_had_not_seen_it() -> No
 
 
 def test_a_replica_that_starts_late_waits_for_a_cool_down() -> None:
-    world = started().run(COOL_DOWN_S + 1).settle()
+    world = started().run(CHOSEN_S).settle()
     world.replicas[0].alive = False
     world.measured = Load(4_000_000)
     world.add_replica()
@@ -225,7 +260,7 @@ def test_what_the_former_leader_measured_decides_nothing() -> None:
     world.run(1).heal().settle().run(COOL_DOWN_S + 2)
     assert chosen(world) == []
     world.measured = load
-    world.run(3)
+    world.run(CHOSEN_S)
     assert chosen(world) == ["passive"]
 
 
@@ -236,7 +271,7 @@ def test_weights_of_the_job_count() -> None:
 
 
 def test_a_verdict_has_every_scheme_and_stays_for_the_event() -> None:
-    world = started().run(COOL_DOWN_S + 1)
+    world = started().run(CHOSEN_S)
     verdict = world.replicas[0].core.adaptive.verdicts[UNIT]
     assert verdict.chosen == "passive"
     assert {one.scheme for one in verdict.estimates} >= {"none", "hybrid", "deployed", "active-standby"}

@@ -90,10 +90,39 @@ def test_to_change_takes_a_promise_kept_with_headroom_and_to_stay_does_not() -> 
     assert verdict(4_200, present="deployed").chosen == "passive-cold"
 
 
-def test_a_scheme_is_left_for_one_that_costs_visibly_less() -> None:
-    def one(name: str, cost: float, ms: float = 100.0) -> Estimate:
-        return Estimate(name, Phases(detection=ms), cost)
+def one(name: str, cost: float, ms: float = 100.0) -> Estimate:
+    return Estimate(name, Phases(detection=ms), cost)
 
+
+def test_where_nothing_keeps_the_promise_nobody_changes_to_what_is_hardly_shorter() -> None:
+    """What takes so long is the same under both: two active copies cost more and keep nothing, either."""
+    hybrid, cold = one("hybrid", 3.0, 2_600), one("passive-cold", 2.7, 2_750)
+    assert choose(2_500, [one("active-replication", 3.4, 2_590), hybrid, cold], "hybrid").chosen == "hybrid"
+    assert choose(2_500, [one("active-replication", 3.4, 2_590), hybrid, cold], "passive-cold").chosen == "passive-cold"
+    assert choose(500, [one("active-replication", 3.4, 900), hybrid, cold], "hybrid").chosen == "active-replication"
+    unknown = one("hybrid", 3.0, math.inf)
+    assert choose(500, [one("active-replication", 3.4, math.inf), unknown], "hybrid").chosen == "active-replication"
+
+
+def test_a_broken_promise_is_left_for_the_cheapest_scheme_that_keeps_it_with_headroom_if_there_is_one() -> None:
+    hybrid, cold = one("hybrid", 3.0, 2_300), one("passive-cold", 2.7, 2_510)
+    active = one("active-replication", 3.4, 2_300)
+    assert choose(2_500, [active, hybrid, cold], "passive-cold").chosen == "hybrid", "both have less than 10% to spare"
+    standby = one("active-standby", 3.3, 2_200)
+    assert choose(2_500, [active, standby, hybrid, cold], "passive-cold").chosen == "active-standby"
+
+
+def test_a_cheaper_scheme_is_taken_once_it_has_suited_better_for_long_enough() -> None:
+    both = [one("hybrid", 3.0), one("passive", 0.0)]
+    waits = choose(2_500, both, "hybrid", ())
+    assert waits.chosen == "hybrid"
+    assert waits.rejected(waits.of("passive")) == "has not suited better for long enough"
+    assert choose(2_500, both, "hybrid", {"passive"}).chosen == "passive"
+    broken = [one("hybrid", 3.0, 2_600), one("passive-hot", 3.0)]
+    assert choose(2_500, broken, "hybrid", ()).chosen == "passive-hot", "a broken promise waits for nothing"
+
+
+def test_a_scheme_is_left_for_one_that_costs_visibly_less() -> None:
     assert choose(500, [one("a", 2.0), one("b", 1.95)], "a").chosen == "a"
     assert choose(500, [one("a", 2.0), one("b", 1.85)], "a").chosen == "b"
     assert choose(500, [one("a", 2.0), one("b", 2.0, 90.0)], "a").chosen == "b", "it costs the same and is shorter"

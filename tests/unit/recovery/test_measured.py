@@ -61,7 +61,14 @@ def test_times_are_the_longest_of_the_last_ones() -> None:
     assert (found.deploy_ms, found.receive_ms, found.send_ms, found.open_ms) == (900.0, 9.0, 4.0, 8.0)
     for number in range(16):
         unit.hear(open_ms=5.0 + number / 100)
-    assert unit.known.open_ms == pytest.approx(5.15), "what was once taken while a broker was away is forgotten"
+    assert unit.known.open_ms == pytest.approx(5.14), "what was once taken while a broker was away is forgotten"
+
+
+def test_of_five_times_or_more_the_longest_is_an_outlier() -> None:
+    """1,868 ms were taken while a cluster started; the takeovers since then took 200 to 420 ms."""
+    unit = Watched().hear(open_ms=1_868.0).hear(open_ms=120.0).hear(open_ms=90.0).hear(open_ms=95.0)
+    assert unit.known.open_ms == 1_868.0, "of few nobody knows which is usual"
+    assert unit.hear(open_ms=100.0).known.open_ms == 120.0
 
 
 def test_what_nobody_has_measured_is_not_known() -> None:

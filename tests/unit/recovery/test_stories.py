@@ -164,7 +164,7 @@ def drill(world: World) -> None:
 def grown() -> World:
     """An adaptive unit whose state was small enough for `passive`, and is no more."""
     load = adaptive.Load()
-    world = adaptive.started(load=load).run(adaptive.COOL_DOWN_S + 1).settle()
+    world = adaptive.started(load=load).run(2 * adaptive.CHOSEN_S).settle()
     load.state_bytes = 4_000_000
     return world.run(adaptive.COOL_DOWN_S + 3)
 
@@ -247,7 +247,7 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.ALONE, S.CHOSEN): grown,
     (T.NORMAL, S.DRILL_REFUSED): after(cluster, leave("w2"), leave("w3"), run(0.3), drill, seconds=3),
     (T.NORMAL, S.DRILL_ASKED): after(cluster, drill),
-    (T.NORMAL, S.CHOSEN): after(adaptive.started, seconds=adaptive.COOL_DOWN_S + 1),
+    (T.NORMAL, S.CHOSEN): after(adaptive.started, seconds=adaptive.CHOSEN_S),
     (T.NORMAL, S.BOTH_GONE): after(cluster, kill_unseen("w1", "w2")),
     (T.NORMAL, S.PRIMARY_GONE): after(cluster, kill("w1")),
     (T.NORMAL, S.SECONDARY_GONE): after(cluster, kill("w2")),

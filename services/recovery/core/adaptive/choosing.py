@@ -1,12 +1,12 @@
 """Which scheme a unit gets: the cheapest one that keeps the promise. Pure.
 
-Source: MECHANISMS A4.
+Source: MECHANISMS A4, docs/decisions/0101.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from services.recovery.core.adaptive.estimating import Phases
@@ -16,6 +16,8 @@ HEADROOM = 0.9
 """A scheme is changed to only if it takes at most this share of the promise: the present one may take all of it."""
 SAVES = 0.05
 """A scheme that keeps the promise is left only for one that costs less by more than this share."""
+SHORTER = 0.9
+"""Where no scheme keeps the promise, the present one is left only for one that takes at most this share of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,16 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """promise_ms: the user's. estimates: of every scheme. chosen: one of them. present: where the unit stands."""
+    """promise_ms: the user's. estimates: of every scheme. chosen: one of them. present: where the unit stands.
+
+    unsteady: schemes that suit better now, and have not long enough.
+    """
 
     promise_ms: float
     estimates: tuple[Estimate, ...]
     chosen: str
     present: str = ""
+    unsteady: frozenset[str] = frozenset()
 
     def of(self, scheme: str) -> Estimate:
         return next(one for one in self.estimates if one.scheme == scheme)
@@ -62,6 +68,8 @@ class Verdict:
             return f"takes {one.total_ms - self.promise_ms:.0f} ms more than the promise"
         if not keeps(one, self):
             return f"keeps the promise with less than {1 - HEADROOM:.0%} to spare"
+        if one.scheme in self.unsteady:
+            return "has not suited better for long enough"
         chosen = self.of(self.chosen)
         if _rank(one) > _rank(chosen):
             same = round(one.cost, 3) == round(chosen.cost, 3)
@@ -69,17 +77,46 @@ class Verdict:
         return f"costs less by no more than {SAVES:.0%}"
 
 
-def choose(promise_ms: float, estimates: Sequence[Estimate], present: str = "") -> Verdict:
-    """The verdict on these schemes. present: the scheme that the unit has; empty: none yet."""
+def choose(
+    promise_ms: float, estimates: Sequence[Estimate], present: str = "", steady: Collection[str] | None = None
+) -> Verdict:
+    """The verdict on these schemes.
+
+    Args:
+        present: the scheme that the unit has; empty: none yet.
+        steady: schemes that have suited better than the present one for long enough; None: all that do now. A present
+            scheme that breaks the promise is left at once.
+    """
     asked = Verdict(promise_ms, tuple(estimates), present, present)
-    able = [one for one in estimates if keeps(one, asked)]
-    if not able:
-        return Verdict(promise_ms, asked.estimates, FIRST, present)
-    best = min(able, key=_rank)
-    stays = next((one for one in able if one.scheme == present), None)
-    if stays is not None and not _better(best, stays):
-        best = stays
-    return Verdict(promise_ms, asked.estimates, best.scheme, present)
+    stays = next((one for one in estimates if one.scheme == present), None)
+    if stays is None or not keeps(stays, asked):
+        return Verdict(promise_ms, asked.estimates, _left_for(asked, stays), present)
+    suited = better(asked)
+    able = [one for one in suited if steady is None or one.scheme in steady]
+    unsteady = frozenset(one.scheme for one in suited) - {one.scheme for one in able}
+    return Verdict(promise_ms, asked.estimates, min([stays, *able], key=_rank).scheme, present, unsteady)
+
+
+def better(verdict: Verdict) -> list[Estimate]:
+    """Schemes that suit better than the present one: they keep the promise with headroom, and cost visibly less."""
+    present = next((one for one in verdict.estimates if one.scheme == verdict.present), None)
+    if present is None or not keeps(present, verdict):
+        return []
+    return [one for one in verdict.estimates if one is not present and keeps(one, verdict) and _better(one, present)]
+
+
+def _left_for(asked: Verdict, present: Estimate | None) -> str:
+    """In place of a scheme that breaks the promise: the cheapest one that keeps it, with headroom if there is any.
+
+    Where none keeps it, the shortest takeover, but only if it is visibly shorter: else nothing is gained.
+    """
+    able = [one for one in asked.estimates if keeps(one, asked)]
+    able = able or [one for one in asked.estimates if one.total_ms <= asked.promise_ms]
+    if able:
+        return min(able, key=_rank).scheme
+    if present is None or math.isinf(present.total_ms):
+        return FIRST
+    return FIRST if asked.of(FIRST).total_ms <= SHORTER * present.total_ms else present.scheme
 
 
 def keeps(one: Estimate, verdict: Verdict) -> bool:

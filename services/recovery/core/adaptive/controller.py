@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable
 from schemas.assignments import Change
 from schemas.heartbeats import Heartbeat
 from services.kernel.liveness.detector import Detector
-from services.recovery.core.adaptive.choosing import Estimate, Verdict, choose
+from services.recovery.core.adaptive.choosing import Estimate, Verdict, better, choose
 from services.recovery.core.adaptive.costing import cost, usage
 from services.recovery.core.adaptive.estimating import MARGIN, SLACK_MS, takeover
 from services.recovery.core.adaptive.judging import Foreseen, corrected
 from services.recovery.core.adaptive.measured import Measured
+from services.recovery.core.adaptive.steadying import Steady
 from services.recovery.core.unit.adapting import adaptable, lag
 from services.recovery.core.unit.reasons import drilled, follows_failure
 from services.recovery.core.unit.schemes import SCHEMES
@@ -50,6 +51,7 @@ class Adaptive:
         self._measured: dict[str, Measured] = {}
         self._changed_us: dict[str, int] = {}
         self._margins: dict[str, float] = {}
+        self._steady: dict[str, Steady] = {}
         self._looked_us = -PACE_US
         self._wanted: dict[str, Verdict] = {}
         self.verdicts: dict[str, Verdict] = {}
@@ -68,10 +70,15 @@ class Adaptive:
         self._measured.setdefault(change.unit, Measured()).decided(change, now_us)
         if before is None or before.scheme != change.scheme or before.adaptive != change.adaptive:
             self._changed_us[change.unit] = now_us
+            self._steady.pop(change.unit, None)
+        elif before.committer != change.committer:
+            self._steady.pop(change.unit, None)
 
     def forget(self, unit: str) -> None:
         """Its job has ended."""
-        for known in (self._measured, self._changed_us, self._margins, self.verdicts, self.foreseen):
+        for known in (
+            self._measured, self._changed_us, self._margins, self._steady, self.verdicts, self.foreseen,
+        ):  # fmt: skip
             known.pop(unit, None)
 
     def judged(self, unit: str, needed: float) -> None:
@@ -92,12 +99,17 @@ class Adaptive:
         """At units whose scheme is ours to choose; those that may change now and of which enough is known."""
         for one in situations:
             change, terms = one.change, one.terms
-            if not adaptable(one) or not self.rested(change.unit, terms, now_us):
+            if not adaptable(one):
                 continue
             grace_us = one.detector.grace_us(one.primary.worker)
-            verdict = self.verdict(change, terms, grace_us, now_us, lag(one))
-            if verdict is not None:
-                self._wanted[change.unit] = verdict
+            found = self.verdict(change, terms, grace_us, now_us, lag(one))
+            if found is None:
+                continue
+            steady = self._steady.setdefault(change.unit, Steady())
+            steady.look({estimate.scheme for estimate in better(found)}, now_us)
+            if self.rested(change.unit, terms, now_us):
+                settled = steady.found(now_us, terms.promise.cool_down_us)
+                self._wanted[change.unit] = choose(found.promise_ms, found.estimates, found.present, settled)
         return list(self._wanted)
 
     def wanted(self, unit: str) -> Verdict | None:

@@ -19,6 +19,9 @@ WINDOW_US = 15_000_000
 """Rates are means over it, and the events since the newest marker are the most that it has seen."""
 STALE_US = 5_000_000
 """What a leader reported longer ago says nothing of now."""
+OUTLIER = 5
+"""Of so many times or more the longest one does not count: one that was taken while everything started at once would
+stand for all later ones."""
 MOST_SAMPLES = 64
 """Of one copy within the window."""
 LAST = 16
@@ -33,7 +36,7 @@ NEAR = 2
 
 @dataclass(slots=True)
 class Longest:
-    """The longest of the last different times. None: none was measured."""
+    """The longest of the last different times, without an outlier. None: none was measured."""
 
     _last: deque[float] = field(default_factory=lambda: deque(maxlen=LAST))
 
@@ -43,7 +46,8 @@ class Longest:
 
     @property
     def ms(self) -> float | None:
-        return max(self._last, default=None)
+        known = sorted(self._last)
+        return None if not known else known[-1] if len(known) < OUTLIER else known[-2]
 
 
 @dataclass(slots=True)
