@@ -181,8 +181,12 @@ class MemoryCluster:
 
     # -- what a controller and a machine do ---------------------------------------------------------------------------
 
-    def start(self, name: str, incarnation: str = "", spans: Spans | None = None) -> Worker:
-        """A new incarnation; an earlier one of that name is gone without a word. spans: of its batches."""
+    def start(
+        self, name: str, incarnation: str = "", spans: Spans | None = None, left: Callable[[], None] = lambda: None
+    ) -> Worker:
+        """A new incarnation; an earlier one of that name is gone without a word. spans: of its batches. left: is told
+        when a copy was closed.
+        """
         incarnation = incarnation or f"{name}-{self.now_ms:08d}"  # later ones sort later
         worker = Worker(
             Identity(name, incarnation),
@@ -196,6 +200,7 @@ class MemoryCluster:
             restores=Inline(),
             isolation=Isolation(),
             spans=spans,
+            left=left,
         )
         self.workers[name] = worker
         return worker

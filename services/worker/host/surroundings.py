@@ -35,6 +35,8 @@ class Surroundings:
 
     isolation: what holds for code in processes of its own; None: there are none.
 
+    left: a copy was closed, and leaves behind what refers to itself.
+
     read_decisions(done): calls done once `assignments` has been read to its present end.
     """
 
@@ -59,3 +61,4 @@ class Surroundings:
     happened: Callable[[Event], None]
     refusals: Refusals
     isolation: Isolation | None
+    left: Callable[[], None] = lambda: None

@@ -64,7 +64,7 @@ class Worker:
         image: opens a new, empty image for a copy.
         doing: what the loop is at, for its parent.
         isolation: what holds for code in processes of its own; None: there are none, all code runs here.
-        spans: of batches; None: nobody wants them.
+        spans: of batches; None: nobody wants them. left: a copy was closed, whose rest is to be collected.
         watch: for questions to Kafka, about the users' topics and the ends of partitions; default: at once.
 
     Raises Retriable, and has opened nothing then.
@@ -86,6 +86,7 @@ class Worker:
         cpu_ms: Callable[[], float] | None = None,
         doing: Doing | None = None,
         isolation: Isolation | None = None,
+        left: Callable[[], None] = lambda: None,
         spans: Spans | None = None,
     ) -> None:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
@@ -123,6 +124,7 @@ class Worker:
             happened=publish,
             refusals=self.refusals,
             isolation=isolation,
+            left=left,
         )
         self._jobs: dict[str, JobView] = {}
         self._progress_readers: dict[str, ProgressReader] = {}

@@ -79,6 +79,7 @@ def main() -> int:
         cpu_ms=_thread_cpu_ms,
         doing=doing,
         isolation=settings.isolation,
+        left=collector.left,
         spans=(spans := _spans(settings)),
     )
     for pool in pools:

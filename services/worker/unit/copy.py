@@ -240,8 +240,8 @@ class UnitCopy:
         self._around.control.remove(self)
         if self.running is not None:
             self.running.close()
-            # What is left of a closed copy refers to itself, and is not collected.
             self._around.restores.run(self.running.store.release, lambda _: None, self.key)
+            self._around.left()
         self.running = None
 
     def _close_outputs(self) -> None:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from services.worker.process import collector
-from services.worker.process.collector import MANY_OBJECTS, OLDEST_BUSY_S, OLDEST_S, Collector
+from services.worker.process.collector import (
+    LEFT_BUSY_S,
+    LEFT_S,
+    MANY_OBJECTS,
+    OLDEST_BUSY_S,
+    OLDEST_S,
+    Collector,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +66,22 @@ def test_what_lives_long_is_looked_through_at_a_rest_and_without_one_in_the_end(
         now_s[0] = at_s
         turns.turned(worked)
     assert passes == [0, 2, 2]
+
+
+@pytest.mark.parametrize(("worked", "limit_s"), [(False, LEFT_S), (True, LEFT_BUSY_S)])
+def test_what_a_closed_copy_leaves_behind_is_collected_soon_and_once(worked: bool, limit_s: float) -> None:
+    passes: list[int] = []
+    now_s = [0.0]
+    turns = Collector(passes.append, lambda: 0, lambda: now_s[0])
+    turns.left()
+    now_s[0] = limit_s / 2
+    turns.left()
+    turns.turned(worked)
+    assert 2 not in passes
+    for at_s in (limit_s, limit_s + 1):
+        now_s[0] = at_s
+        turns.turned(worked)
+    assert passes.count(2) == 1
 
 
 def test_a_ring_of_references_is_gone_after_the_turn_that_made_it() -> None:
