@@ -1122,13 +1122,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(rows_skipped_without_a_record, "undecided", 0, "raises", run_ms=4_000),
     Mutant(rows_trimmed_too_far, "rows trim", 2, "spark-rows", run_ms=2_500),
     Mutant(bound_ignored, "bound", 39, "bounded", run_ms=2_500),
-<<<<<<< HEAD
-    Mutant(sent_before_forgotten, "bound", 37, "bounded"),
-    Mutant(scheme_changed_during_a_switch, "adapted", 9, "adaptive", run_ms=2_500),
-=======
     Mutant(sent_before_forgotten, "bound", 34, "bounded"),
-    Mutant(scheme_changed_during_a_switch, "adapted", 4, "adaptive", run_ms=1_500),
->>>>>>> 93307bd (A worker gives back what closed copies leave: 25 MiB and now and then a producer's threads stayed with it per job)
+    Mutant(scheme_changed_during_a_switch, "adapted", 9, "adaptive", run_ms=2_500),
     Mutant(no_cool_down, "cool-down", 0, "adaptive", run_ms=1_500),
     Mutant(cool_down_of_ones_own_changes_alone, "cool-down", 1, "adaptive"),
     Mutant(estimates_of_a_former_leader, "stale", 5, "adaptive", run_ms=3_500),
