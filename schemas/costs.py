@@ -35,6 +35,10 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     the newest valid capture began, which a standby would repeat; at a suspended copy what applying the runs that wait
     would take. The sum over the copies is R_u.
 
+    latencies: batches of which it is known how long they took from the arrival of their oldest record until their rows
+    were out, some of each second; latency_ms: the sum. waits_since_ms: since when the oldest record waits of such a
+    batch that is not out, time of day; 0: none does.
+
     Phases, each by itself and as measured last; null: not yet. deploy_ms: loading and warming the operators.
     restore_ms: reading and applying the checkpoint log, of restore_bytes; restore_cpu_ms: CPU time of the thread that
     did it. receive_ms: from the flag until every input has answered. send_ms: from the first frame after the flag until
@@ -76,3 +80,6 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     sink_bytes: dict[str, Count] = {}
     restore_cpu_ms: float | None = None
     recovery_ms: float = 0.0
+    latencies: Count = 0
+    latency_ms: Count = 0
+    waits_since_ms: Count = 0

@@ -235,12 +235,29 @@ Record = Decision | Skip | Retirement | Snapshot
 """What `jobs.plans` holds."""
 
 
+class QueryState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether a query is available: all that it needs runs, and after a failure its results come as soon as before.
+
+    since_ms: so, time of day. latency_ms: mean of the last 10 s, from the arrival of a record until its results are
+    out; before_ms: before the failure, or the median of the last minute while there is none; relative: their quotient.
+    Null: not known.
+    """
+
+    query: str
+    available: bool
+    since_ms: Count = 0
+    latency_ms: float | None = None
+    before_ms: float | None = None
+    relative: float | None = None
+
+
 class Status(Counts, frozen=True, omit_defaults=True):
     """State of a job for people; key `<job>@<generation>` in `jobs.status`. Counts: once its copies are gone.
 
     state: accepted, starting, running, pausing, paused, stopped (until a person says how to continue), waiting (for a
     topic that is not there), draining, cancelling, failed, ended, rejected.
-    since_ms: in this state, time of day; 0: not known, since it was so before the controller started.
+    since_ms: in this state, time of day; 0: not known, since it was so before the controller started. queries: of a job
+    that runs.
     """
 
     job: str
@@ -253,6 +270,7 @@ class Status(Counts, frozen=True, omit_defaults=True):
     units: int = 0
     error: str = ""
     since_ms: Count = 0
+    queries: tuple[QueryState, ...] = ()
 
 
 _decision: Text[Decision] = Text(msgspec.json.Decoder(Decision).decode)

@@ -26,7 +26,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     that let only some of the records pass. step_ms: the longest that checkpoint work kept the unit from its batches,
     since the record before; step_cpu_ms: the most CPU time that one such step took. ended: the unit has processed its
     end and its marker is valid. retained: bytes of its frames that a reader has not acknowledged, of a job that bounds
-    them.
+    them. arrived: of a unit with source tasks, of the batches since the record before, the one whose oldest record has
+    waited longest for its cut, or the next one while some wait for it; arrived_ms: since when, time of day.
     """
 
     unit: str
@@ -47,6 +48,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     marked: Count = 0
     marks: tuple[Count, ...] = ()
     since: Whole = -1
+    arrived: Count = 0
+    arrived_ms: Count = 0
 
     @property
     def durable(self) -> int:

@@ -15,7 +15,10 @@ from services.kernel.errors import FAILED, CommandFailed
 from services.view.losses import dropped_as_late
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from schemas.events import Event
+    from schemas.plans import QueryState
     from services.view.lines import JobStatus, UnitLine
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes, until Ctrl-C.")]
@@ -73,6 +76,11 @@ def _when(time_ms: int) -> str | None:
     return datetime.fromtimestamp(time_ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if time_ms else None
 
 
+def _available(query: QueryState) -> Text:
+    state: Text = coloured("available" if query.available else "unavailable")
+    return state
+
+
 def _draw_status(found: JobStatus) -> None:
     from rich.text import Text
 
@@ -94,6 +102,13 @@ def _draw_status(found: JobStatus) -> None:
     ]  # fmt: skip
     if rows:
         print_table(columns, rows)
+    if found.queries:
+        heads = ("query", "state", "since", "latency ms", "before ms", "relative")
+        states = [
+            (query.query, _available(query), _when(query.since_ms), query.latency_ms, query.before_ms, query.relative)
+            for query in found.queries
+        ]
+        print_table(heads, states)
     say(f"{found.records:,} records taken in; {found.dead:,} dead, {found.lost:,} lost")
     if found.late_by_stream:
         say(dropped_as_late(found.late_by_stream))

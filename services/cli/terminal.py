@@ -65,7 +65,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 
 _STYLES = {
-    "green": ("running", "live", "ok", "ended"),
+    "green": ("running", "live", "ok", "ended", "available"),
     "yellow": (
         "starting",
         "accepted",

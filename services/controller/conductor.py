@@ -7,6 +7,7 @@ another thread, one at a time. `run` does all of it at once: for memory, where n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,11 +25,11 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
-from services.controller.counts import counts_of
+from services.controller.counts import counts_of, latencies
 from services.controller.ends import beginnings, ends_of_sources
 from services.controller.kept import delete_over, until_ms
 from services.controller.rooting import Rooting
-from services.kernel.errors import HoldfastError, JobRejected, OtherFormat
+from services.kernel.errors import HoldfastError, JobRejected, OtherFormat, Retriable
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.jobs import EVERY, Jobs
 from services.kernel.logs.refusals import Refusals
@@ -173,6 +174,9 @@ class Conductor:
 
     def caught_up(self) -> None:
         """All that the topics held at the start has been fed."""
+        running = [job.label for job in self.core.jobs.values() if not job.over]
+        with suppress(Retriable):  # then latencies are compared with those from now on
+            self._handle(happened.Published(latencies(self._log, self.cluster, running)), self._time_ms())
         self._handle(happened.CaughtUp(), self._time_ms())
 
     def tick(self, now_ms: int) -> None:

@@ -5,7 +5,7 @@ Source: PROTOCOL 1 and 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -25,6 +25,17 @@ def counts_of(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
     if log.describe([where.topic]):
         return summed(furthest(_read(log, where, {unit.name for unit in plan.units})).values())
     return _published(log, cluster, plan)
+
+
+def latencies(log: Log, cluster: ClusterTopics, jobs: Collection[str]) -> dict[str, dict[str, float]]:
+    """By generation and query, the latency before a failure, as published last. Blocks. jobs: `<job>@<generation>`."""
+    found: dict[str, dict[str, float]] = {}
+    for value in last_words(log, Partition(cluster.status, 0), jobs):
+        with suppress(msgspec.DecodeError):
+            status = plans.decode_status(value or b"")
+            if status.queries:
+                found[status.generation] = {one.query: one.before_ms for one in status.queries if one.before_ms}
+    return found
 
 
 def _read(log: Log, where: Partition, units: set[str]) -> Iterator[Progress]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from services.controller.core.controller import Controller
 from services.controller.core.job import Job
+from services.controller.core.life import PLACED
 from services.controller.core.status import STATES
 from services.log.metrics import REFUSED, Metric, Read, Sample
 
@@ -14,12 +15,32 @@ JOBS = Metric("holdfast_jobs", "gauge", ("state",), "Jobs that the controller kn
 STATE = Metric("holdfast_job_state", "gauge", ("job", "generation", "state"), "Always 1: of each job that is not over")
 UNITS = Metric("holdfast_job_units", "gauge", ("job", "generation"), "Units of the job")
 UP = Metric("holdfast_job_units_running", "gauge", ("job", "generation"), "Units that some copy serves")
-OF_CONTROLLER = (JOBS, STATE, UNITS, UP, REFUSED)
+QUERY = ("job", "generation", "query")
+AVAILABLE = Metric(
+    "holdfast_query_available", "gauge", QUERY, "1: all that it needs runs, as fast as before the last failure; else 0"
+)
+LATENCY = Metric(
+    "holdfast_query_latency_seconds", "gauge", QUERY, "From a record's arrival until its results are out, mean of 10 s"
+)
+RELATIVE = Metric(
+    "holdfast_query_relative_latency", "gauge", QUERY, "The latency as a multiple of that before the last failure"
+)
+OF_CONTROLLER = (JOBS, STATE, UNITS, UP, AVAILABLE, LATENCY, RELATIVE, REFUSED)
 
 
 def state_of(job: Job) -> str:
     """As `jobs.status` has it: of one that runs also whether it has failed, is paused or waits."""
     return STATES[job.life.phase] if job.published is None else job.published.state
+
+
+def _of_queries(job: Job) -> Iterator[Sample]:
+    for query in list(job.availability.states()) if job.life.phase in PLACED else ():
+        named = job.name, job.generation, query.query
+        yield AVAILABLE.of(int(query.available), *named)
+        if query.latency_ms is not None:
+            yield LATENCY.of(query.latency_ms / 1000, *named)
+        if query.relative is not None:
+            yield RELATIVE.of(query.relative, *named)
 
 
 def of_jobs(core: Controller) -> Read:
@@ -36,5 +57,6 @@ def of_jobs(core: Controller) -> Read:
                 yield STATE.of(1, *named, state_of(job))
                 yield UNITS.of(len(job.units), *named)
                 yield UP.of(0 if job.published is None else job.published.available, *named)
+                yield from _of_queries(job)
 
     return read

@@ -45,6 +45,12 @@ TRANSACTING = Metric("holdfast_unit_transaction_seconds_total", "counter", UNIT,
 TRANSACTION_CPU = Metric(
     "holdfast_unit_transaction_cpu_seconds_total", "counter", UNIT, "CPU time of the threads that made them"
 )
+LATENCIES = Metric(
+    "holdfast_unit_latencies_total", "counter", UNIT, "Batches of which it was measured when they were out"
+)
+LATENCY = Metric(
+    "holdfast_unit_latency_seconds_total", "counter", UNIT, "From the arrival of a record until these batches were out"
+)
 RESTORE_CPU = Metric("holdfast_unit_restore_cpu_seconds", "gauge", UNIT, "CPU time of the last restore")
 SINK_BYTES = Metric("holdfast_sink_bytes_total", "counter", (*UNIT, "sink"), "Bytes of rows delivered, about")
 RECOVERY = Metric(
@@ -68,7 +74,8 @@ EDGE_BYTES = Metric("holdfast_edge_bytes_total", "counter", (*UNIT, "edge"), "By
 OF_COPIES = (
     COPIES, BATCH, DURABLE, CPU, RECORDS, PROCESSING, UNSAVED, STATE_KEYS, STATE_BYTES, CAPTURES, CAPTURING, APPLIES,
     APPLYING, WRITTEN, RUN, AGE, RECOVERY, SENT, PHASE, RESTORE_CPU, TRANSACTIONS, ABORTED, TRANSACTING,
-    TRANSACTION_CPU, SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG, REFUSED,
+    TRANSACTION_CPU, LATENCIES, LATENCY, SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG,
+    REFUSED,
 )  # fmt: skip
 
 
@@ -123,6 +130,8 @@ def _spent(costs: Costs) -> Iterator[Sample]:
     yield ABORTED.of(costs.aborted, *unit)
     yield TRANSACTING.of(costs.transaction_ms / 1000, *unit)
     yield TRANSACTION_CPU.of(costs.transaction_cpu_ms / 1000, *unit)
+    yield LATENCIES.of(costs.latencies, *unit)
+    yield LATENCY.of(costs.latency_ms / 1000, *unit)
     for sink, size in costs.sink_bytes.items():
         yield SINK_BYTES.of(size, *unit, sink)
     if costs.leads:

@@ -180,6 +180,7 @@ class ClusterView:
         """How far a job is, unit by unit."""
         plan = self._plans.get(job.generation)
         counts = self._counts(job.generation, plan)
+        known = None if job.state in OVER else self._statuses.get(job.generation)
         units = [] if plan is None or job.state in OVER else [self._unit(plan, unit, now_ms) for unit in plan.units]
         return JobStatus(
             job=job.job,
@@ -196,6 +197,7 @@ class ClusterView:
             skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
             **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
             late_by_stream=counts.late_dropped,
+            queries=() if known is None else known.queries,
             checkpoint=None if plan is None else policy_line(self.policy(plan), self.complete(plan)),
         )
 

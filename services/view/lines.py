@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from schemas.plans import QueryState
+
 
 class JobLine(msgspec.Struct, frozen=True):
     """A line of `holdfast list`. available: units that run. since_ms: in this state, time of day; 0: not known."""
@@ -114,7 +116,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
     count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
     since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
-    could take one holds as many as it may. checkpoint: the policy in force; null: the job has no plan.
+    could take one holds as many as it may. checkpoint: the policy in force; null: the job has no plan. queries: whether
+    each is available (schemas/plans.py, QueryState).
     """
 
     job: str
@@ -136,3 +139,4 @@ class JobStatus(msgspec.Struct, frozen=True):
     since_ms: int = 0
     unserved: tuple[str, ...] = ()
     checkpoint: PolicyLine | None = None
+    queries: tuple[QueryState, ...] = ()

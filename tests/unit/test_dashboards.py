@@ -16,6 +16,7 @@ from schemas.costs import Costs
 from schemas.events import Event
 from schemas.heartbeats import CopyState
 from schemas.topics import TopicSpec
+from services.controller.core.availability import Availability
 from services.controller.core.controller import Controller
 from services.controller.core.job import Job
 from services.controller.core.life import Life, Phase
@@ -46,7 +47,7 @@ def exported() -> dict[str, set[str]]:
         sink_bytes={"out": 1},
     )  # fmt: skip
     core = Controller("c", 100)
-    core.jobs[G] = Job(G, "job", units={UNIT: "u-0"}, life=Life("", Phase.RUNNING))
+    core.jobs[G] = Job(G, "job", units={UNIT: "u-0"}, life=Life("", Phase.RUNNING), availability=_measured())
     meters = Meters(World(Worker("w1", "a"), Worker("w2", "b")).start().settle().replicas[0].core, 0, name="r")
     meters.count(Event(1, "unit-active", phases_ms={"activation": 5.0}))
     total = {"total": 5.0}
@@ -65,6 +66,16 @@ def exported() -> dict[str, set[str]]:
     for registry in registries:
         for name, vector in exposition(registry, "i").items():
             found.setdefault(name, set()).update(label for labels in vector for label, _ in labels)
+    return found
+
+
+def _measured() -> Availability:
+    """A query of which is known how fast it is, and was."""
+    found = Availability({"q": frozenset({"u-0"})}, {"q": frozenset({"u-0"})})
+    found.knows({"q": 5.0})
+    for latencies in (1, 2):
+        found.read("u-0", ("w1", "a"), Costs("u-0", latencies=latencies, latency_ms=latencies), latencies)
+    found.look({"u-0": ("w1", "a")}, 3)
     return found
 
 

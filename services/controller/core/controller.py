@@ -8,9 +8,10 @@ one stopped. The transition table of a job is in life.py.
 
 from __future__ import annotations
 
-from schemas.assignments import RUN, STOP, Assignment, GoalKind
+from schemas.assignments import RUN, STOP, Assignment, GoalKind, split_unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
+from schemas.heartbeats import Heartbeat, HeartbeatRecord
 from schemas.plans import Decision, Plan, Rejection, Retirement
 from schemas.topics import generation
 from services.controller.core import capturing, commanding, completing, reports, status, steps
@@ -41,6 +42,7 @@ from services.controller.core.events import (
     Failed,
     Found,
     ProgressRead,
+    Published,
     Refused,
     Submitted,
     Ticked,
@@ -56,6 +58,8 @@ from services.kernel.logs.counting import counted
 from services.kernel.logs.decided import Author
 
 BEAT_MS = 100
+LOOK_MS = 100
+"""Between two looks which queries are available."""
 
 RETRY_MS = 1_000
 DRAIN_AGAIN_MS = 5_000
@@ -83,6 +87,7 @@ class Controller:
         self._admitted = Admitted()
         self._author = Author(name)
         self._commands: list[Asked] = []
+        self._looked_ms = 0
         self._submitted_upto = 0
         self._actions: list[Action] = []
 
@@ -114,7 +119,12 @@ class Controller:
         """Folds the event; False if nothing can follow from it before the next tick."""
         match event:
             case BeatRead():
+                self._costs(event.record, now_ms)
                 return self.fleet.read(event.record)
+            case Published():
+                for g, before_ms in event.before_ms.items():
+                    if g in self.jobs:
+                        self.jobs[g].availability.knows(before_ms)
             case Submitted():
                 self._submitted(event, now_ms)
             case DecisionRead():
@@ -141,6 +151,25 @@ class Controller:
             case Ticked():
                 pass
         return True
+
+    def _costs(self, record: HeartbeatRecord, now_ms: int) -> None:
+        """How long results took, as the leaders of units say."""
+        for costs in record.costs if isinstance(record, Heartbeat) and self.acting else ():
+            _, g, unit = split_unit_key(costs.unit)
+            if costs.leads and g in self.jobs:
+                self.jobs[g].availability.read(unit, (record.worker, record.incarnation), costs, now_ms)
+
+    def _look(self, now_ms: int) -> None:
+        """Which queries are available, and says so of those that were not, or are no more."""
+        if now_ms - self._looked_ms < LOOK_MS:
+            return
+        self._looked_ms = now_ms
+        assigned = self.goals.standings.assigned
+        for job in self.jobs.values():
+            if job.life.phase in PLACED:
+                leaders = {name: status.leader(key, assigned, self.fleet) for key, name in job.units.items()}
+                for query in job.availability.look(leaders, now_ms):
+                    self._publish_event(reports.availability(job.name, query, now_ms))
 
     def _submitted(self, event: Submitted, now_ms: int) -> None:
         self._submitted_upto = max(self._submitted_upto, event.offset + 1)
@@ -276,6 +305,7 @@ class Controller:
 
     def _advance(self, now_ms: int) -> None:
         self._command(now_ms)
+        self._look(now_ms)
         for job in self.jobs.values():
             if job.settled:
                 continue

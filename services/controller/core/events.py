@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.assignments import Assignment
@@ -48,6 +49,13 @@ class BeatRead:
     """A sign of life or an exit notice."""
 
     record: HeartbeatRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was published of jobs before the start: by generation and query, the latency before a failure."""
+
+    before_ms: Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,5 +125,14 @@ class Failed:
 
 Outcome = Drafted | Refused | Counted | Found | Done | Failed
 Event = (
-    Submitted | DecisionRead | AssignmentsBegun | AssignmentRead | BeatRead | ProgressRead | CaughtUp | Ticked | Outcome
+    Submitted
+    | DecisionRead
+    | AssignmentsBegun
+    | AssignmentRead
+    | BeatRead
+    | Published
+    | ProgressRead
+    | CaughtUp
+    | Ticked
+    | Outcome
 )

@@ -11,7 +11,9 @@ from schemas.decided import Id
 from schemas.plans import Counts, Decision, Plan, Problem, Rejection, Status
 from schemas.progress import Progress
 from services.controller.core.actions import Action
+from services.controller.core.availability import Availability
 from services.controller.core.life import OVER, UNDECIDED, Life
+from services.kernel.plans.priorities import delivering, needed
 
 SETTLED = ("ended", "rejected")
 
@@ -41,6 +43,7 @@ class Job:
     the last one that a command asked for, by unit, and the offset of the command. policies: commands for another
     checkpoint policy that may not be answered yet, by offset. policy_asked: the last one to which an answer was
     proposed. progress: the newest that each unit has published; complete_ms: when a global checkpoint was stated last.
+    availability: of its queries.
     """
 
     generation: str
@@ -77,6 +80,7 @@ class Job:
     formerly_ms: int = 0
     published: Status | None = None
     published_ms: int = 0
+    availability: Availability = field(default_factory=lambda: Availability({}, {}))
 
     @property
     def offset(self) -> int:
@@ -113,6 +117,7 @@ class Job:
     def admit(self, plan: Plan) -> None:
         self.plan = plan
         self.units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in plan.units}
+        self.availability = Availability(needed(plan), delivering(plan))
         self.hosts = {unit_key(plan.job, plan.generation, unit.name): unit.host for unit in plan.units}
 
     def refuse(self, problems: tuple[Problem, ...], in_use: Job | None, id: Id) -> None:

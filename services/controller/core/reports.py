@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.assignments import CheckpointPolicy
 from schemas.commands import Command
 from schemas.events import Event
-from schemas.plans import Decision, Plan, Rejection
+from schemas.plans import Decision, Plan, QueryState, Rejection
 
 
 def decided(decision: Decision, now_ms: int) -> Event:
@@ -14,6 +14,12 @@ def decided(decision: Decision, now_ms: int) -> Event:
     if isinstance(decision, Rejection):
         return Event(now_ms, "job-rejected", job=decision.job, detail="; ".join(map(str, decision.problems)))
     return Event(now_ms, "job-ended", job=decision.job, detail=decision.reason)
+
+
+def availability(job: str, query: QueryState, now_ms: int) -> Event:
+    kind = "query-available" if query.available else "query-unavailable"
+    relative = "" if query.relative is None else f", {query.relative:g} times the latency before"
+    return Event(now_ms, kind, job=job, detail=f"{query.query}{relative}")
 
 
 def answered(policy: CheckpointPolicy, now_ms: int) -> Event:

@@ -10,13 +10,16 @@ from msgspec.structs import asdict
 
 from schemas.assignments import Deadly
 from schemas.plans import Status
+from services.controller.core.availability import Leader
 from services.controller.core.fleet import Fleet
 from services.controller.core.job import Job
 from services.controller.core.life import Phase
 from services.kernel.logs.assigned import Assigned
 
 COUNT_INTERVAL_MS = 500
-"""A change of the count alone is published at most so often."""
+"""A change of the counts alone, and of which queries are available, is published at most so often."""
+LATENCY_INTERVAL_MS = {False: 10_000, True: 1_000}
+"""And one of latencies alone, without a failure and after one."""
 
 _P = Phase
 
@@ -67,6 +70,7 @@ def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int
         available=available,
         units=len(job.units),
         error=failure or stopped or job.trouble or waits or (waiting if live else ""),
+        queries=tuple(job.availability.states()) if live else (),
         **asdict(job.counts),
     )
 
@@ -79,11 +83,19 @@ def due(new: Status, job: Job, now_ms: int) -> bool:
         return now_ms - job.published_ms >= COUNT_INTERVAL_MS
     if _apart_from_counts(new) != _apart_from_counts(old):
         return True
-    return new.available != old.available and now_ms - job.published_ms >= COUNT_INTERVAL_MS
+    since_ms = now_ms - job.published_ms
+    if _running(new) != _running(old) and since_ms >= COUNT_INTERVAL_MS:
+        return True
+    return new.queries != old.queries and since_ms >= LATENCY_INTERVAL_MS[job.availability.failing]
 
 
 def _apart_from_counts(one: Status) -> Status:
-    return msgspec.structs.replace(one, available=0, time_ms=0)
+    return msgspec.structs.replace(one, available=0, time_ms=0, queries=())
+
+
+def _running(one: Status) -> tuple[int, tuple[tuple[str, bool], ...]]:
+    """How many units run, and which queries are available."""
+    return one.available, tuple((query.query, query.available) for query in one.queries)
 
 
 def _since_ms(job: Job, state: str, now_ms: int) -> int:
@@ -106,6 +118,14 @@ def _state(job: Job, available: int, failure: str, stopped: str, waits: str, sto
     if job.control is not None and job.control.kind == "pause":
         return "paused" if job.control_done >= job.control.offset else "pausing"
     return "running" if job.was_up or available == len(job.units) else "starting"
+
+
+def leader(unit: str, assigned: Assigned, fleet: Fleet) -> Leader | None:
+    """Of a unit, by its key: who leads it and runs; None: nobody."""
+    change = assigned.of(unit)
+    copy = None if change is None else change.committer
+    state = None if copy is None else fleet.report(copy, unit)
+    return (copy.worker, copy.incarnation) if copy is not None and state is not None and state.state in UP else None
 
 
 def _up(unit: str, assigned: Assigned, fleet: Fleet) -> bool:

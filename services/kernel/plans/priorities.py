@@ -34,6 +34,14 @@ def needed(plan: Plan) -> dict[str, frozenset[str]]:
     }
 
 
+def delivering(plan: Plan) -> dict[str, frozenset[str]]:
+    """By query, the names of the units that deliver its rows."""
+    sinks = {one.name: one.params["query"] for one in plan.operators if one.kind == "sink" and "query" in one.params}
+    return {
+        query: frozenset(unit.name for unit in plan.units if sink in unit.operators) for sink, query in sinks.items()
+    }
+
+
 def priority(plan: Plan, query: str) -> int:
     """As the job file says it."""
     queries: dict[str, dict[str, Any]] = plan.spec.get("queries") or {}

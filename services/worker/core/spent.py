@@ -38,7 +38,7 @@ class Spent:
     """By one copy since it was placed here; a copy that rebuilds continues to count.
 
     marked_ms: when the newest valid marker was read, on the clock; None: none was. entry: mean size of the state's.
-    edges: of the batches up to the copy's last one.
+    edges: of the batches up to the copy's last one. latencies, latency_ms, waits_since_ms: see core/latency.py.
     """
 
     cpu_ms: float = 0.0
@@ -63,6 +63,9 @@ class Spent:
     transaction_cpu_ms: float = 0.0
     aborted: int = 0
     sink_bytes: dict[str, int] = field(default_factory=dict)
+    latencies: int = 0
+    latency_ms: int = 0
+    waits_since_ms: int = 0
     marked_ms: float | None = None
     entry: MeanSize = field(default_factory=MeanSize)
     edges: EdgeCounts = field(default_factory=EdgeCounts)

@@ -57,4 +57,6 @@ def later(a: Progress, b: Progress) -> Progress:
         marked=max(a.marked, b.marked),
         marks=b.marks if b.durable >= a.durable else a.marks,
         since=b.since if b.durable >= a.durable else a.since,
+        arrived=max(a.arrived, b.arrived),
+        arrived_ms=b.arrived_ms if b.arrived >= a.arrived else a.arrived_ms,
     )

@@ -98,6 +98,7 @@ class Delivery:
         self.delivered = 0
         self.too_large = 0
         self.transactions = 0
+        self.committed_ms = 0.0
         self.rows = 0
 
     def prepare(self) -> None:
@@ -310,6 +311,7 @@ class Delivery:
         done, self._under_way = self._under_way, []
         self.delivered = done[-1].number
         self.transactions += 1
+        self.committed_ms = self._clock_ms()
         rows, too_large = outcome
         self.rows += rows
         self.too_large += too_large

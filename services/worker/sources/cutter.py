@@ -24,6 +24,7 @@ from services.worker.core.pacing import Pace
 from services.worker.core.restarts import Restarts
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
+from services.worker.sources.arrivals import Arrivals
 from services.worker.sources.feed import Feed
 from services.worker.sources.feeds import feed_of, table_tasks
 from services.worker.sources.missing import lost
@@ -42,7 +43,7 @@ class Cutter:
     known that the cut log held when the copy began may be of a topic that was created again.
 
     log: the cut log, as far as it is read. rewired: what a feed reads has changed since it was last set to False.
-    raised: valid records of the unit's code that raised, which nobody has taken yet.
+    raised: valid records of the unit's code that raised, which nobody has taken yet. arrivals: of its batches.
     """
 
     def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: Surroundings) -> None:
@@ -74,6 +75,7 @@ class Cutter:
         self._silences = Silences(job, self.log, self._tables, around)
         self.wait_ms = math.inf  # how long until time alone makes a cut due
         self._stirred_ms = around.clock_ms()
+        self.arrivals = Arrivals(around.time_ms)
 
     def positions(self) -> dict[Partition, int]:
         """The cut log, for units that read it."""
@@ -139,11 +141,19 @@ class Cutter:
         valid = self.log.read(offset, record)
         self._look(record, valid)
         if valid:
+            self.arrivals.cut(record.task, record.time_ms)
             self.rewired |= any(r.partition not in feed.positions() for r in record.ranges)
             self._leads[record.task].cut(record.batch, feed.weight(record))
             feed.read_cut(record, self._around.clock_ms())
         if valid or self._around.author.wrote(record.id):
             self._deciding.discard(record.task)
+
+    def arrived(self) -> tuple[int, int]:
+        """See schemas/progress.py."""
+        waiting = ((name, self.log.task(name).batch + 1, feed) for name, feed in self.feeds.items() if feed.records)
+        for name, batch, feed in () if self._deciding else waiting:
+            self.arrivals.waits(name, batch, feed.oldest_ms)
+        return self.arrivals.slowest
 
     def skip(self, batch: int) -> None:
         """Continues behind a batch that another copy has done."""
@@ -268,6 +278,7 @@ class Cutter:
 
     def _append(self, name: str, feed: Feed, now_ms: float) -> None:
         rhythm, before, joining = self._job.rhythm, self.log.task(name), tuple[Range, ...]()
+        oldest_ms = feed.oldest_ms
         if self._held(name):
             ranges, final = tuple(Range(r.partition, r.stop, r.stop, r.newest_us) for r in before.ranges), False
         else:
@@ -287,6 +298,8 @@ class Cutter:
             final=final and not joining,
             time_ms=self._around.time_ms(),
         )
+        if any(r.stop > r.start for r in ranges):
+            self.arrivals.batch(name, cut.batch, oldest_ms)
         self._deciding.add(name)
         self._around.appender.append(self._partition, cuts.encode(cut), done=partial(self._appended, name))
         if what:

@@ -46,6 +46,11 @@ class Feed(ABC):
         """Records that no cut names yet."""
 
     @property
+    def oldest_ms(self) -> int | None:
+        """The stamp of the first record that no cut names yet; None: there is none, or it has none."""
+        return None
+
+    @property
     @abstractmethod
     def bytes(self) -> int:
         """About, of the records that are here."""

@@ -54,6 +54,10 @@ class SourceFeed(Feed):
         return sum(waiting.uncut + len(waiting.gone) for waiting in self._waiting.values())
 
     @property
+    def oldest_ms(self) -> int | None:
+        return min((ms for waiting in self._waiting.values() if (ms := waiting.oldest_ms) is not None), default=None)
+
+    @property
     def bytes(self) -> int:
         return sum(w.bytes for w in self._waiting.values())
 

@@ -70,6 +70,12 @@ class Waiting:
         """Records that no cut names yet."""
         return len(self.offsets) - bisect_left(self.offsets, self.cut)
 
+    @property
+    def oldest_ms(self) -> int | None:
+        """The stamp of the first record that no cut names."""
+        first = bisect_left(self.offsets, self.cut)
+        return self.stamps[first] if first < len(self.stamps) else None
+
     def holds(self, stop: int) -> bool:
         """Whether every record below `stop` is here."""
         return (self.fetched >= stop or self.end >= stop) and not any(start < stop for start, _ in self.gone)

@@ -160,8 +160,16 @@ class Outputs:
 
     def acknowledged(self, processed: int) -> int:
         """The last batch up to which every frame is acknowledged and every row committed."""
-        committed = processed if self._delivery is None else self._delivery.committed(processed)
-        return min(self._outbox.acknowledged(processed), committed)
+        return min(self._outbox.acknowledged(processed), self.committed(processed))
+
+    def committed(self, processed: int) -> int:
+        """The last batch up to which every row is committed."""
+        return processed if self._delivery is None else self._delivery.committed(processed)
+
+    @property
+    def committed_ms(self) -> float:
+        """When rows were committed last, on the clock."""
+        return 0.0 if self._delivery is None else self._delivery.committed_ms
 
     @property
     def answers(self) -> tuple[int, int]:

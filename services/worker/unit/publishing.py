@@ -9,6 +9,7 @@ from schemas.progress import Progress, encode
 from schemas.topics import Partition
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
+from services.worker.sources.cutter import Cutter
 from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.outputs import Outputs
 from services.worker.unit.processing import Processing
@@ -21,7 +22,7 @@ class ProgressPublisher:
     """Of one copy: publishes at most every PROGRESS_MS, and only what is new.
 
     Args:
-        unit: its name. steps: are timed from one publication to the next.
+        unit: its name. steps: are timed from one publication to the next. cutter: of its source tasks.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class ProgressPublisher:
         checkpoints: Checkpoints,
         outputs: Outputs,
         steps: Steps,
+        cutter: Cutter,
     ) -> None:
         self._unit, self._partition, self._appender = unit, Partition(job.topics.progress, 0), around.appender
         self._cut_log = job.topics.cuts
@@ -40,17 +42,22 @@ class ProgressPublisher:
         self._last_ms = around.clock_ms()
         self._batch = -1
         self._kept: dict[str, int] = {}
+        self._cutter = cutter
+        self._arrival = (0, 0)
 
     @property
     def due_ms(self) -> float:
         """When to publish: never, if the last batch has been published, and what readers have not acknowledged."""
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
+        published &= self._arrival[0] >= self._cutter.arrived()[0]
         return math.inf if published else self._last_ms + PROGRESS_MS
 
     def publish(self, now_ms: float) -> None:
         """Publishes what the leader has done."""
         progress = self.progress()
         self._last_ms, self._batch, self._kept = now_ms, progress.processed, self._outputs.retained
+        self._arrival = progress.arrived, progress.arrived_ms
+        self._cutter.arrivals.published()
         self._append(progress)
         self._steps.restart()
 
@@ -63,6 +70,7 @@ class ProgressPublisher:
     def progress(self) -> Progress:
         """As of the last batch done."""
         done, marker, holding = self._processing, self._checkpoints.marker, self._checkpoints.holding
+        arrived, arrived_ms = self._cutter.arrived()
         acked = holding.acked(marker)
         return Progress(
             unit=self._unit,
@@ -83,6 +91,8 @@ class ProgressPublisher:
             marked=0 if marker is None or marker is acked else marker.b,
             marks=holding.marks(marker),
             since=holding.since,
+            arrived=arrived,
+            arrived_ms=arrived_ms,
         )
 
     def _needed(self, marker: Marker) -> tuple[Position, ...]:

@@ -69,6 +69,9 @@ def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, le
         aborted=spent.aborted,
         sink_bytes=dict(spent.sink_bytes),
         restore_cpu_ms=_rounded(spent.restore_cpu_ms),
+        latencies=spent.latencies,
+        latency_ms=spent.latency_ms,
+        waits_since_ms=spent.waits_since_ms,
     )
 
 

@@ -19,6 +19,7 @@ from services.log.protocol import Chunk
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.checkpoint.writer import Moment
+from services.worker.core.latency import Latency
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -63,7 +64,12 @@ class Running:
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
         self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self.commits)
         self._cuts = Cuts(self, job, self.intake, around)
-        self._publisher = ProgressPublisher(job, unit, around, done, self.checkpoints, self.outputs, self._steps)
+        cutter = self.intake.cutter
+        self._publisher = ProgressPublisher(
+            job, unit, around, done, self.checkpoints, self.outputs, self._steps, cutter
+        )
+        self._latency = Latency(spent, self.batch) if layout.unit.delivers else None
+        self._sources = job.cutting_units
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self.turns = Turns(self._tasks(), self._watched())
         self.raising.place(epoch, flags)
@@ -84,6 +90,7 @@ class Running:
             Task("trim the cut log", self._cut_trimmer.due_ms, self._cut_trimmer.look),
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
             Task("hold what comes too fast", never, lambda _: self.intake.hold(self.batch + 1)),
+            Task("measure how long results take", never, self._measure),
             Task("publish progress", self._progress_due, self._publish_progress),
             Task("end if a frame could not be delivered", never, self.outputs.look_at_frames),
         )
@@ -329,6 +336,22 @@ class Running:
         """The state is as of another copy's marker, which is ahead: continue from there."""
         self._processing.jump(marker)
         self.marked(marker)
+
+    # -- latency ------------------------------------------------------------------------------------------------------
+
+    def _measure(self, now_ms: float) -> None:
+        """A batch is out once it is processed and its rows are committed."""
+        if self._latency is None:
+            return
+        if not self.commits:
+            self._latency.stop()
+            return
+        out = self.outputs.committed(self.batch)
+        just_now = self._latency.processed(self.batch) and out == self.batch
+        ago_ms = 0.0 if just_now else max(0.0, self._around.clock_ms() - self.outputs.committed_ms)
+        known = (self.job.progress.get(unit) for unit in self._sources)
+        arrivals = [(one.unit, one.arrived, one.arrived_ms) for one in known if one is not None and one.arrived_ms]
+        self._latency.look(out, int(self._around.time_ms() - ago_ms), arrivals)
 
     # -- progress -----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,178 @@
+"""Whether the queries of a job are available: all that they need runs, and results come as soon as before the failure.
+
+Source: MECHANISMS R7 (Su and Zhou 2017, section 6). The latency of a query is measured where it delivers
+(worker/core/latency.py), and reported in heartbeats. It is compared with what it was before a failure: from when a unit
+of the job has no leader that runs, or another one, until every query is available again. At other times there is
+nothing to compare with, so a query is available whose units run. Pure; times are milliseconds of the day.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from schemas.costs import Costs
+from schemas.plans import QueryState
+
+WINDOW_MS = 10_000
+"""The mean over so long counts."""
+MOST = 1.2
+"""Times the latency before, and a query is not available."""
+SAMPLE_MS, SAMPLES = 1_000, 60
+"""How often latencies are noted while nothing fails; what was before is the median of so many."""
+SETTLED_MS = 2_000
+"""The newest of them may have seen a failure that nobody has noticed yet."""
+Leader = tuple[str, str]
+"""(worker, incarnation)."""
+NEVER_MS = 600_000
+"""All units have run for so long, and a query is slow all the while: then this is how fast it is."""
+
+
+@dataclass(slots=True)
+class _Sink:
+    """What the leader of a delivering unit has reported: counters when read last, and what they grew by since."""
+
+    leader: Leader = ("", "")
+    count: int = 0
+    ms: int = 0
+    waits_since_ms: int = 0
+    grown: deque[tuple[int, int, int]] = field(default_factory=deque)
+
+    def read(self, leader: Leader, costs: Costs, now_ms: int) -> None:
+        fresh = leader != self.leader or costs.latencies < self.count
+        count, ms = (0, 0) if fresh else (self.count, self.ms)
+        if leader != self.leader and not self.leader[0]:
+            count, ms = costs.latencies, costs.latency_ms  # from before anybody here listened
+        if costs.latencies > count:
+            self.grown.append((now_ms, costs.latencies - count, max(0, costs.latency_ms - ms)))
+        self.leader, self.count, self.ms = leader, costs.latencies, costs.latency_ms
+        self.waits_since_ms = costs.waits_since_ms
+
+    def mean_ms(self, now_ms: int) -> float | None:
+        """Over the window, with what waits and is later than all that came; None: nothing came."""
+        while self.grown and self.grown[0][0] <= now_ms - WINDOW_MS:
+            self.grown.popleft()
+        count, ms = sum(n for _, n, _ in self.grown), sum(ms for _, _, ms in self.grown)
+        waits_ms = now_ms - self.waits_since_ms if self.waits_since_ms else 0
+        if not count:
+            return float(waits_ms) if waits_ms else None
+        return max(ms / count, (ms + waits_ms) / (count + 1))
+
+
+@dataclass(slots=True)
+class _Query:
+    """samples: (time, mean latency), of times without a failure. before_ms: the latency before this failure."""
+
+    units: frozenset[str]
+    sinks: Mapping[str, _Sink]
+    samples: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    before_ms: float | None = None
+    latency_ms: float | None = None
+    available: bool = False
+    since_ms: int = 0
+
+    @property
+    def relative(self) -> float | None:
+        """The latency as a multiple of that before; None: one of them is not known."""
+        if self.latency_ms is None or not self.before_ms:
+            return None
+        return self.latency_ms / self.before_ms
+
+
+class Availability:
+    """Of the queries of one job. failing: there was a failure, and some query is not available yet.
+
+    Args:
+        needed: by query, the units that it needs. sinks: by query, those of them that deliver it.
+    """
+
+    def __init__(self, needed: Mapping[str, frozenset[str]], sinks: Mapping[str, frozenset[str]]) -> None:
+        self._sinks = {unit: _Sink() for units in sinks.values() for unit in units}
+        self._queries = {
+            query: _Query(units, {unit: self._sinks[unit] for unit in sorted(sinks[query])})
+            for query, units in needed.items()
+        }
+        self._sampled_ms = 0
+        self.failing, self._whole_ms = False, 0
+        self._leaders: Mapping[str, Leader | None] = {}
+
+    def knows(self, before_ms: Mapping[str, float]) -> None:
+        """What a controller before this one has published: the latency before a failure that may still last."""
+        for name, ms in before_ms.items():
+            if name in self._queries:
+                self._queries[name].before_ms, self.failing = ms, True
+
+    def read(self, unit: str, leader: Leader, costs: Costs, now_ms: int) -> None:
+        """Costs of the unit's leader, which is (worker, incarnation)."""
+        if unit in self._sinks:
+            self._sinks[unit].read(leader, costs, now_ms)
+
+    def look(self, leaders: Mapping[str, Leader | None], now_ms: int) -> list[QueryState]:
+        """Those of which `available` has changed since the last look. leaders: of every unit, as far as they run."""
+        before, self._leaders = self._leaders, leaders
+        whole = all(leaders.values())
+        self._whole_ms = (self._whole_ms or now_ms) if whole else 0
+        if not self.failing and any(leader and leaders.get(unit) != leader for unit, leader in before.items()):
+            self._fail(now_ms)
+        changed = []
+        for name, query in self._queries.items():
+            means = [sink.mean_ms(now_ms) for sink in query.sinks.values()]
+            query.latency_ms = max((ms for ms in means if ms is not None), default=None)
+            now = all(leaders.get(unit) for unit in query.units) and not (self.failing and self._slow(query))
+            if now != query.available or not query.since_ms:
+                query.available, query.since_ms = now, now_ms
+                changed.append(self._state(name, query))
+        if whole and self._over(now_ms - self._whole_ms):
+            self.failing = False
+            self._sample(now_ms)
+        return changed
+
+    def _over(self, whole_ms: int) -> bool:
+        """The failure: what is measured is of after it. whole_ms: for so long all units have run."""
+        if not self.failing:
+            return True
+        available = all(query.available for query in self._queries.values())
+        return whole_ms >= NEVER_MS or (available and whole_ms >= WINDOW_MS)
+
+    def states(self) -> Iterator[QueryState]:
+        for name, query in self._queries.items():
+            yield self._state(name, query)
+
+    def _state(self, name: str, query: _Query) -> QueryState:
+        return QueryState(
+            name,
+            query.available,
+            query.since_ms,
+            _rounded(query.latency_ms, 1),
+            _rounded(query.before_ms, 1),
+            _rounded(query.relative, 3),
+        )
+
+    def _slow(self, query: _Query) -> bool:
+        """Of what was never measured before nobody can say so."""
+        return (query.relative or 0.0) >= MOST
+
+    def _fail(self, now_ms: int) -> None:
+        """What was so far is what the latency is compared with from now on."""
+        self.failing, self._whole_ms = True, now_ms if self._whole_ms else 0
+        for query in self._queries.values():
+            query.before_ms = self._median(query, now_ms)
+
+    def _median(self, query: _Query, now_ms: int) -> float | None:
+        settled = [ms for at_ms, ms in query.samples if at_ms <= now_ms - SETTLED_MS]
+        return median(settled) if settled else query.before_ms
+
+    def _sample(self, now_ms: int) -> None:
+        if now_ms - self._sampled_ms < SAMPLE_MS:
+            return
+        self._sampled_ms = now_ms
+        for query in self._queries.values():
+            if query.latency_ms is not None:
+                query.samples.append((now_ms, query.latency_ms))
+            query.before_ms = self._median(query, now_ms)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
