@@ -59,6 +59,28 @@ class Deadly(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.crashes} workers in a row ended {where}, the last was {self.worker}"
 
 
+class Unshown(msgspec.Struct, frozen=True):
+    """The copy on this worker runs with versions of which nobody knows yet whether they give equal bytes."""
+
+    worker: str
+    versions: str
+
+
+class Differing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Versions that give other bytes, and how that was seen.
+
+    worker: of the copy. batch: the first one that differed; 0: the copy stopped, `cause` says why.
+    """
+
+    versions: str
+    worker: str
+    batch: Count = 0
+    cause: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.worker}, {f'batch {self.batch}' if self.batch else self.cause}: {self.versions}"
+
+
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """The wanted copies of one unit from now on; valid iff epoch = the unit's last + 1 and the copies are well formed.
 
@@ -73,6 +95,9 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     begins there. rolled: the last command `rollback` that was answered, as in moved.
     deadly: the unit is in quarantine until its job ends: it has no copies, and gets none.
     adaptive: recovery chooses the scheme, as the job or the command named by `asked` says.
+    shown: versions whose copies have shown equal bytes, those of the first leader first; only such a copy leads.
+    unshown: copies that process and lead nothing, until they have shown that. differ: versions that gave other bytes.
+    accepted: offset in `jobs.submit` of the last command that let versions lead unseen; -1: there was none.
     """
 
     unit: UnitKey
@@ -89,6 +114,14 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     back: Count = 0
     rolled: Whole = -1
     adaptive: bool = False
+    shown: tuple[str, ...] = ()
+    unshown: tuple[Unshown, ...] = ()
+    differ: tuple[Differing, ...] = ()
+    accepted: Whole = -1
+
+    def unshown_of(self, copy: Copy) -> Unshown | None:
+        """With which versions a copy runs that may not lead yet; None: it may."""
+        return next((one for one in self.unshown if one.worker == copy.worker and not copy.flags.commit), None)
 
     @property
     def committer(self) -> Copy | None:

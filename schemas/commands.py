@@ -11,7 +11,7 @@ import msgspec
 
 from schemas import reading
 
-COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "drill", "checkpoint", "rollback")
+COMMANDS = ("cancel", "pause", "resume", "drain", "scheme", "move", "drill", "checkpoint", "rollback", "accept")
 SETTINGS = ("interval_ms", "min_interval_ms", "max_interval_ms", "merge_ms", "every_batches")
 """Of a command `checkpoint`, beside the policy: those of schemas/job_settings.py, CheckpointSettings."""
 STARTS = ("", "earliest", "latest")
@@ -23,7 +23,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     drain is a cancel that runs everything out first. scheme needs `unit` and `scheme`, move `unit` and `worker`, drill
     `unit`. start: for resume, where sources continue whose topics were created again: earliest or latest. checkpoint
     needs `policy`; of its other settings, the SETTINGS, those that are left out stay as they are. rollback: of `unit`,
-    or of all units.
+    or of all units. accept: the versions that workers have now may lead the job's units, whatever bytes they give.
     """
 
     command: str

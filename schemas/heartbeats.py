@@ -11,6 +11,9 @@ from schemas.costs import Costs
 from schemas.formats import FIRST
 from schemas.reading import Count, Strict, Whole
 
+DID_NOTHING = 0
+"""In place of a digest, of a batch that brought, made and changed nothing."""
+
 
 class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one hosted copy has reached.
@@ -19,6 +22,7 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     no state), restoring, synced (image applied, suspended), opening, running (it processes), ended, fenced, failed.
     batch: last one processed or applied. durable: batch of the unit's newest valid marker it has read. stopped: why the
     job continues only when a person says so. waits: for what that does not exist.
+    shows: the newest batches with a digest of what they did, while a copy of the unit is to show equal bytes.
     """
 
     unit: str
@@ -29,6 +33,7 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     durable: Count = 0
     stopped: str = ""
     waits: str = ""
+    shows: tuple[tuple[Count, Count], ...] = ()
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -20,7 +20,7 @@ from services.audit.recording import Recording, find, where_raised
 from services.audit.settling import Settling
 from services.audit.taken_in import Cuts, Sources
 from services.kernel.errors import CommandFailed, Divergence
-from services.kernel.versions import library_versions
+from services.kernel.versions import versions
 from services.log.protocol import Log
 
 
@@ -142,9 +142,9 @@ def _check_cut(recording: Recording, run: Replay, batch: int, missing: Sequence[
 
 
 def _version_notes(plan: Plan) -> list[str]:
-    here = library_versions()
+    here = versions()
     return [
-        f"the job runs with {name} {version}, this command with {here[name]}: bytes may differ for that alone"
+        f"the job was admitted with {name} {version}, this command has {here[name]}: bytes may differ for that alone"
         for name, version in plan.versions.items()
-        if name in here and here[name] != version and plan.versions.keys() == here.keys()
+        if name in here and here[name] != version
     ]

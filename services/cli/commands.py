@@ -115,7 +115,7 @@ def _assemble() -> None:
         checkpointing.checkpoint,
         checkpointing.rollback,
         jobs.move,
-        jobs.move,
+        jobs.accept,
         explaining.drill,
     ):
         app.command(rich_help_panel=JOBS)(command)

@@ -233,6 +233,35 @@ def move(
         say(f"{unit} runs on {worker} now, and no longer on {former}: {moved.took_ms:.0f} ms{silence}")
 
 
+def accept(
+    job: JobName,
+    timeout: Timeout = 60.0,
+    data_dir: DataDir = None,
+    kafka: KafkaAt = None,
+    as_json: Json = False,
+) -> None:
+    """Let the versions lead that the job's workers have now, though they have not shown that they give equal bytes.
+
+    For a job whose workers were all replaced at once, so that none is left to compare with; `holdfast status` says so.
+    From here on rows may be computed otherwise than before. Without this the job waits for a worker as it was.
+    """
+    from services.cli.whereabouts import connected
+    from services.client import submitting
+    from services.view.reading import named_job, read_jobs
+
+    with connected(data_dir, kafka) as door, waiting(f"versions of {job} ...", quiet=as_json):
+        view = read_jobs(door)
+        line = named_job(view, job)
+        _check_runs(line)
+        plan = view.plan(line.generation)
+        found = {} if plan is None else submitting.accept_versions(door, line, plan, timeout)
+    if as_json:
+        print_json({"job": line.job, "generation": line.generation, "versions": found})
+        return
+    for unit, versions in found.items():
+        say(f"{unit} may be led with {'; or with '.join(versions) or 'any versions'}")
+
+
 def _command(
     kind: str,
     name: str,

@@ -109,6 +109,9 @@ def _draw_status(found: JobStatus) -> None:
             for query in found.queries
         ]
         print_table(heads, states)
+    for unit in found.units:
+        if unit.versions:
+            say(f"{unit.unit}: {unit.versions}")
     say(f"{found.records:,} records taken in; {found.dead:,} dead, {found.lost:,} lost")
     if found.late_by_stream:
         say(dropped_as_late(found.late_by_stream))

@@ -29,7 +29,7 @@ from services.hosting.identity import Identity
 from services.kernel.dataflow.sink_records import json_rows
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.state.image import MemoryImage
-from services.kernel.versions import library_versions
+from services.kernel.versions import versions
 from services.log.memory import MemoryLog
 from services.recovery.polling import Polling as RecoveryPolling
 from services.worker.process.loop import Worker
@@ -79,6 +79,7 @@ class LocalRun:
             hint = "`holdfast up`, then `holdfast submit`, runs the job; `holdfast check` looks at it"
             raise LocalRunFailed(f"operator '{heavy[0]}' runs on Spark, which a run in memory does not start: {hint}")
         self._spec, self._inputs = spec, inputs
+        self._versions = versions(tuple(allow))
         self._turns = 0
         self._started_ms = int(time.time() * 1000)
         self._cluster = ClusterTopics("local")
@@ -90,7 +91,7 @@ class LocalRun:
             self._cluster,
             Controller("local"),
             self._time_ms,
-            versions=library_versions(),
+            versions=self._versions,
             allow=allow,
         )
         self._controller = Polling(conductor, self._log, self._time_ms)
@@ -103,7 +104,6 @@ class LocalRun:
             self._cluster,
             clock_ms=lambda: float(self._turns),
             time_ms=self._time_ms,
-            versions=library_versions(),
             image=lambda _: MemoryImage(),
             deliveries=Inline(),
             restores=Inline(),
@@ -175,7 +175,7 @@ class LocalRun:
             time_ms=self._time_ms(),
             slots=_WORKER.slots,
             decided=self._worker.decided,
-            versions=library_versions(),
+            versions=self._versions,
             copies=self._worker.copies(),
         )
         self._appender.append(Partition(self._cluster.heartbeats, 0), encode_beat(beat))

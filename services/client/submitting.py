@@ -19,7 +19,7 @@ from schemas.commands import Command
 from schemas.events import Event
 from schemas.job_operators import Spark
 from schemas.jobs import JobSpec
-from schemas.plans import Counts, Ended, Problem, Rejection, Status
+from schemas.plans import Counts, Ended, Plan, Problem, Rejection, Status
 from schemas.topics import Partition, generation
 from services.kernel.errors import CommandFailed, JobRejected, Retriable
 from services.view.door import Door
@@ -165,6 +165,27 @@ def change_scheme(door: Door, job: JobLine, unit: str, scheme: str, timeout_s: f
     raise CommandFailed(
         f"{unit} is not under {scheme} after {timeout_s:g} s", "it changes once its copies allow it: `holdfast units`"
     )
+
+
+def accept_versions(door: Door, job: JobLine, plan: Plan, timeout_s: float) -> dict[str, tuple[str, ...]]:
+    """Returns which versions may lead each unit that workers run, once recovery has decided it of all of them.
+
+    Raises:
+        CommandFailed: it has not in time.
+    """
+    keys = {one.name: unit_key(job.job, job.generation, one.name) for one in plan.units if not one.host}
+    offset = append(door, commands.encode(Command("accept", job.job)))
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        with suppress(Retriable):  # a broker that is busy is asked again
+            view = read_all(door)
+            over = {one.unit for one in view.units(plan) if any(copy.state == "ended" for copy in one.copies)}
+            changes = {unit: view.change(key) for unit, key in keys.items() if unit not in over}
+            found = {unit: change for unit, change in changes.items() if change is not None and change.copies}
+            if all(change.accepted >= offset for change in found.values()):
+                return {unit: change.shown for unit, change in found.items()}
+        time.sleep(LOOK_AGAIN_S)
+    raise CommandFailed(f"nothing has decided it after {timeout_s:g} s", "`holdfast status` says whether its units run")
 
 
 def _failed(record: Status, job: JobLine) -> bool:

@@ -17,7 +17,7 @@ from services.controller.core.controller import Controller
 from services.controller.meters import of_jobs
 from services.controller.settings import ControllerSettings
 from services.kernel.operators.python import restrict
-from services.kernel.versions import library_versions
+from services.kernel.versions import versions
 from services.log.agents import make_app
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
@@ -68,7 +68,7 @@ async def run(settings: ControllerSettings) -> int:
         topics,
         Controller(settings.controller, settings.heartbeat_interval_ms),
         time_ms,
-        versions=library_versions(),
+        versions=versions(tuple(settings.allow)),
         allow=settings.allow,
         durability=durability,
         safe_s=settings.trim_after_s or None,

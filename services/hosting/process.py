@@ -21,7 +21,7 @@ from services.hosting.metrics import of_copies
 from services.hosting.settings import HostSettings
 from services.hosting.watchdog import Watchdog, end_process
 from services.kernel.errors import WorkerUnfit
-from services.kernel.versions import library_versions
+from services.kernel.versions import versions
 from services.log.health import Check, Health, answering, reading
 from services.log.metrics import of_process, of_refusals
 from services.log.opening import look_at_secret, open_log, refused_by
@@ -96,7 +96,7 @@ def serve(
         log.appender(f"heartbeat-{host.identity.worker}"),
         Partition(topics.heartbeats, 0),
         settings.heartbeat_interval_ms,
-        library_versions(),
+        versions(tuple(settings.allow)),
         time_ms,
         Place(settings.host, settings.address),
         refused_by(log),

@@ -1,36 +1,151 @@
-"""Versions of what the bytes of a task's output depend on: a plan pins them, a worker with others refuses its units.
+"""Versions of what the bytes of a unit's output depend on, and of nothing else, as heartbeats carry them.
 
-Source: PROTOCOL 0.2 and 1.
+The code that computes counts by its content: a release that leaves it alone gives equal bytes. A unit with a user's
+code depends on that code, too, and on the libraries that it imports.
+
+Source: PROTOCOL 0.2 and 4.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import os
+import platform
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
 
-DISTRIBUTIONS = {"holdfast": "holdfast-streams", "polars": "polars", "pyarrow": "pyarrow"}
+COMPUTES = ("codecs", "dataflow", "expressions", "operators", "plans", "state")
+"""Packages of the kernel whose code makes rows, frames and state out of what a cut names."""
+
+DISTRIBUTIONS = ("msgspec", "numpy", "polars", "pyarrow")
+"""Libraries that make values and bytes. What only moves bytes, such as Kafka's client, does not count."""
+
+CODE = "code "
+"""Begins the name of what holds for the code of one module of a user's, such as `code scoring`."""
+
+PRETENDED = "HOLDFAST_TEST_VERSIONS"
+"""For tests only: `polars=9.9,...`, or such a text in a file, `@path`, is said in place of what is true."""
+
+MAX_TEXT = 400
+SOURCE = "source"
+"""The version of what is not installed as a package."""
+OURS = ("holdfast", "schemas", "services")
+_IMPORT = re.compile(rb"^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \t]+import\b)", re.MULTILINE)
 
 
 @cache
-def library_versions() -> dict[str, str]:
-    """Version by name, of this process."""
-    found = {name: _version(distribution) for name, distribution in DISTRIBUTIONS.items()}
-    return found | {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
+    """Of this process, by name. modules: that a user's operators may come from."""
+    true = {
+        "kernel": _digest(_sources(Path(__file__).parent, COMPUTES)),
+        **{name: _version(name) for name in DISTRIBUTIONS},
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "machine": platform.machine(),
+    }
+    return true | {CODE + module: _of_code(module) for module in modules} | _pretended()
 
 
-def differences(planned: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Which versions a worker has that are not the plan's, and what to do; empty if there are none."""
-    if dict(planned) == dict(here):
-        return ""
-    names = [name for name in sorted({*planned, *here}) if planned.get(name) != here.get(name)]
-    different = [f"{name} {planned.get(name)} (here {here.get(name)})" for name in names]
-    return f"the plan pins {', '.join(different)}: start this worker in an environment with the plan's versions"
+def text_of(versions: Mapping[str, str], modules: Collection[str] = ()) -> str:
+    """What a unit depends on, for people and to be compared; empty if nothing is known.
+
+    modules: of its users' code, such as `scoring.models`; `code scoring` holds for all below it.
+    """
+    named = (f"{name} {versions[name]}" for name in sorted(versions) if _concerns(name, modules))
+    return ", ".join(named)[:MAX_TEXT]
+
+
+def _concerns(name: str, modules: Collection[str]) -> bool:
+    if not name.startswith(CODE):
+        return True
+    top = name.removeprefix(CODE)
+    return any(module == top or module.startswith(f"{top}.") for module in modules)
+
+
+def differences(planned: str, here: str) -> str:
+    """What is otherwise in the second of two texts, for people: `polars 2 (not 1)`."""
+    before, now = _parts(planned), _parts(here)
+    names = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    return ", ".join(f"{name} {now.get(name, 'missing')} (not {before.get(name, 'there')})" for name in names)
+
+
+def _parts(text: str) -> dict[str, str]:
+    return {name: value for name, _, value in (part.rpartition(" ") for part in text.split(", ") if part)}
+
+
+# -- what is there ----------------------------------------------------------------------------------------------------
 
 
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "source"
+        return SOURCE
+
+
+def _sources(root: Path, packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    for package in packages:
+        for file in sorted((root / package).rglob("*.py")):
+            yield file.relative_to(root).as_posix(), file.read_bytes()
+
+
+def _digest(sources: Iterator[tuple[str, bytes]]) -> str:
+    found = hashlib.blake2b(digest_size=6)
+    for name, content in sources:
+        found.update(f"{name} {len(content)}\n".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
+def _of_code(module: str) -> str:
+    """A digest of its files and of the versions of the libraries that they import; `missing` if nothing is found."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return "missing"
+    if spec.submodule_search_locations:
+        files = [(Path(root), file) for root in spec.submodule_search_locations for file in Path(root).rglob("*.py")]
+    else:
+        files = [(Path(spec.origin).parent, Path(spec.origin))] if spec.origin else []
+    sources = sorted((file.relative_to(root).as_posix(), file.read_bytes()) for root, file in files)
+    imported = {name for _, content in sources for name in _imported(content)}
+    libraries = _libraries(imported - {module.partition(".")[0], *OURS, *DISTRIBUTIONS, *sys.stdlib_module_names})
+    return _digest(iter([*sources, ("libraries", libraries.encode())]))
+
+
+def _imported(content: bytes) -> Iterator[str]:
+    """Top-level names behind `import` and `from`, about: one that stands in a text does no harm."""
+    for found in _IMPORT.finditer(content):
+        named = (found[1] or found[2]).split(b",")
+        yield from (one.split()[0].partition(b".")[0].decode() for one in named if one.strip(b" \t."))
+
+
+def _libraries(names: Collection[str]) -> str:
+    """Versions of those that are installed. Most are called as they are imported; a look for the others takes 0.3 s."""
+    named = {name: _version(name) for name in sorted(names)}
+    unknown = [name for name, found in named.items() if found == SOURCE and _is_there(name)]
+    by_name = packages_distributions() if unknown else {}
+    named |= {one: _version(one) for name in unknown for one in by_name.get(name, ())}
+    return ", ".join(f"{name} {found}" for name, found in sorted(named.items()) if found != SOURCE)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _pretended() -> dict[str, str]:
+    said = os.environ.get(PRETENDED, "")
+    if said.startswith("@"):
+        file = Path(said[1:])
+        said = file.read_text() if file.exists() else ""
+    pairs = (one.partition("=") for one in said.split(",") if one.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs}

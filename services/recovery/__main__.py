@@ -67,7 +67,7 @@ async def run(settings: RecoverySettings) -> int:
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), backlog, settings.heartbeat_interval_ms,
         calm_ms=settings.balance_calm_s * 1000 or None, begun=standings, unsealed=refused_by(log),
-        safe_s=settings.trim_after_s or None,
+        safe_s=settings.trim_after_s or None, proof=settings.proof_batches,
         reassignment=Reassignment(SHARES[settings.reassign], settings.reassign_least_ms),
     )  # fmt: skip
     checks = {"log": reading(lambda: replica.core.acting), "kafka": answering(log, happened)}

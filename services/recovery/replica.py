@@ -46,11 +46,14 @@ from services.recovery.core.observed import (
     RollbackAsked,
     SchemeAsked,
     TakeoverJudged,
+    VersionsAccepted,
     Withdrawn,
 )
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import Recovery
+from services.recovery.core.unit.proving import BATCHES
 from services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
+from services.recovery.core.unit.versions import found_out
 from services.recovery.meters import INSTABILITY_PHASE, Meters
 
 ECHO_MS = 50
@@ -79,6 +82,7 @@ class Replica:
             trimmed to; None: it never is. trims: up to where; the shell asks, and trims.
         unsealed: records by topic that the log refuses, for want of the cluster's seal.
         reassignment: of standbys; None: as by default.
+        proof: so many batches must be equal before a copy with other versions may lead.
     """
 
     def __init__(
@@ -95,9 +99,10 @@ class Replica:
         safe_s: float | None = None,
         unsealed: Callable[[], Mapping[str, int]] = dict,
         reassignment: Reassignment | None = None,
+        proof: int = BATCHES,
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
-        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment)
+        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment, proof)
         self.core.observe(Began(Standings() if begun is None else begun), now_us())
         self._snapshots = Pace(name, snapshot_every, MANY)
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
@@ -281,6 +286,8 @@ class Replica:
             self._observe(SchemeAsked(key, command.scheme, offset))
         elif command.command == "checkpoint":
             self._observe(PolicyAsked(job_key_of(key), offset))
+        elif command.command == "accept":
+            self._observe(VersionsAccepted(job_key_of(key), offset))
         elif command.command == "rollback":
             self._observe(RollbackAsked(job_key_of(key), key if command.unit else "", offset))
         elif command.command == "move":
@@ -391,6 +398,9 @@ class Replica:
             self._publish_event(Happened(now_ms, "placed", job, unit, change.epoch, first, change.reason))
         else:
             self._publish_event(Happened(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+        for what, worker, batch, versions in found_out(before, change):
+            event = Happened(now_ms, what, job, unit, change.epoch, worker, versions, batch=batch)
+            self._publish_event(event)
         self._publish_choice(change)
         kind = move_kind(before, change)
         if kind is not None:

@@ -45,3 +45,9 @@ class RecoverySettings(LogSettings, MetricsSettings):
         le=7 * 86_400,
         description="age at which snapshots of assignments and jobs take the place of the records below; 0: never",
     )
+    proof_batches: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description="so many batches of a copy with other versions must equal those of its leader before it may lead",
+    )

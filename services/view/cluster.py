@@ -27,6 +27,7 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.counting import behind, counted, summed
 from services.kernel.logs.policies import ALIGNED, READ, in_force
 from services.kernel.plans.layout import task_name
+from services.kernel.versions import differences
 from services.view.costs import CostsView, JobCosts
 from services.view.lines import CopyLine, JobLine, JobStatus, PolicyLine, UnitLine, UnitProgress, WorkerLine
 from services.view.losses import once_each
@@ -249,6 +250,7 @@ class ClusterView:
             lost=progress.lost,
             ended=progress.ended,
             late_dropped=progress.late_dropped,
+            versions="" if change is None else _versions(change),
             error=str(deadly or "") if primary is None else "" if primary.state in UP else primary.error,
         )
 
@@ -378,6 +380,15 @@ def _worker_state(worker: Worker, now_ms: int) -> str:
     if worker.beat.stuck:
         return "stuck"
     return "leaving" if worker.beat.leaving else "live"
+
+
+def _versions(change: Change) -> str:
+    leads = change.shown[-1] if change.shown else ""
+    shows = [
+        f"{one.worker} has {differences(leads, one.versions)} and leads nothing until it has shown equal bytes"
+        for one in change.unshown
+    ]
+    return "; ".join([*shows, *(f"other bytes: {one}" for one in change.differ)])
 
 
 def _time(watermark_us: int) -> str | None:

@@ -90,6 +90,8 @@ class PolicyLine(msgspec.Struct, frozen=True):
 class UnitProgress(msgspec.Struct, frozen=True):
     """A line of `holdfast status`. watermark: ISO 8601, null before the first, `end` after the last record.
 
+    versions: which workers have other versions than its leader, and what is known of their bytes; empty: none.
+
     Of a table's own unit `loaded`, once it is.
     """
 
@@ -106,6 +108,7 @@ class UnitProgress(msgspec.Struct, frozen=True):
     ended: bool
     error: str = ""
     late_dropped: dict[str, int] = {}
+    versions: str = ""
 
 
 class JobStatus(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from schemas.assignments import Change, unit_key
 from schemas.heartbeats import Heartbeat
 from schemas.plans import Plan
+from services.kernel.plans.pinning import Fit
 from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.unit.schemes import SCHEMES, Rung
 from services.recovery.core.unit.terms import terms
@@ -27,8 +28,9 @@ def unserved(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbea
         alone = change is not None and len(change.copies) == 1
         if change is None or not alone or known.target(_scheme(change)) is Rung.ABSENT:
             continue
-        fitting = [beat for beat in beats if beat.hosts == known.host and known.fits(beat.versions)]
-        room = Room(map(Candidate.of, fitting), {beat.worker: beat.zone for beat in beats})
+        fits = [(beat, known.pin.fit(change, beat.versions)) for beat in beats if beat.hosts == known.host]
+        fitting = [Candidate.of(beat, shown=fit is Fit.EQUAL) for beat, fit in fits if fit is not Fit.DIFFERS]
+        room = Room(fitting, {beat.worker: beat.zone for beat in beats})
         for each in changes.values():
             room.enter(each)
         primary = change.copies[0].worker

@@ -24,7 +24,7 @@ from schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from services.controller.__main__ import HISTORY_MS
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.assigned import Assigned
-from services.kernel.versions import library_versions
+from services.kernel.versions import versions
 from services.log.kafka import KafkaLog
 from services.log.protocol import Message
 
@@ -141,7 +141,7 @@ class Site:
             incarnation=self.incarnation,
             time_ms=int(time.time() * 1000),
             slots=8,
-            versions=library_versions(),
+            versions=versions(),
             copies=tuple(
                 CopyState(unit, change.epoch, "running")
                 for unit, change in self.assigned.of_incarnation("w", self.incarnation).items()

@@ -36,7 +36,7 @@ from services.recovery.core.unit.changing import NEAR
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.situation import SUSPECT_US
 from services.worker.unit import outputs
-from tests.simulation import adapting, bounded, commits, formats, health, raises, renewals, roots, standbys
+from tests.simulation import adapting, bounded, commits, formats, health, raises, renewals, roots, standbys, upgrades
 from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.global_checkpoints import GlobalCheckpoints, trimmed_too_far
@@ -79,7 +79,7 @@ def check(cluster: Cluster) -> list[str]:
         _stopped,
         _quarantines,
         _suspects,
-        _versions,
+        upgrades.check,
         formats.check,
         _moves,
         _balance,
@@ -210,19 +210,6 @@ def _suspects(written: list[Written]) -> Iterator[str]:
                 ]
                 if lost:
                     yield f"suspect: {change.unit}#{change.epoch} ended a worker by itself, and did not wait for {lost}"
-
-
-def _versions(written: list[Written]) -> Iterator[str]:
-    """No copy runs where libraries have other versions than its plan pins."""
-    pinned: dict[str, dict[str, str]] = {}
-    for one in written:
-        if one.partition.topic == TOPICS.plans and isinstance(decision := decision_of(one), Plan):
-            pinned.setdefault(f"{decision.job}@{decision.generation}", dict(decision.versions))
-        if one.partition.topic == TOPICS.heartbeats and isinstance(beat := heartbeats.decode(one.value), Heartbeat):
-            for copy in beat.copies:
-                if copy.state == "running" and pinned.get(job_key_of(copy.unit), beat.versions) != beat.versions:
-                    yield f"versions: {copy.unit} runs on {beat.worker}, which has {beat.versions}"
-                    return
 
 
 def _snapshots(cluster: Cluster) -> Iterator[str]:

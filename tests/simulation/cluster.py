@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.simulation.images import Images
 from tests.simulation.jobs import DrawnJob, Feed
 from tests.simulation.link import Link, LinkAppender
 from tests.simulation.names import TOPICS, profile_of
-from tests.simulation.processes import OTHER_VERSIONS, VERSIONS, ControllerProcess, Process, ReplicaProcess
+from tests.simulation.processes import VERSIONS, ControllerProcess, Process, ReplicaProcess
 from tests.simulation.profiles import PROFILES
 from tests.simulation.timeline import Timeline
 
@@ -49,7 +49,8 @@ class Story:
 class Cluster:
     """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may.
 
-    deadly: units whose work ends every worker, from which batch on. upgraded: workers that start with other versions.
+    deadly: units whose work ends every worker, from which batch on. upgraded: with which versions workers start.
+    accepted_us: when the user let the versions lead that ran then.
     held: topics that their user is replacing, and the records that wait meanwhile. healed_us: when all faults
     had ended.
     """
@@ -72,7 +73,8 @@ class Cluster:
         self.wrong: list[str] = []
         self.held: dict[str, list[Feed]] = {}
         self.deadly: dict[str, int] = {}
-        self.upgraded: set[str] = set()
+        self.upgraded: dict[str, Mapping[str, str]] = {}
+        self.accepted_us = -1
         self.old = set(workers) if profile_of(seed) == "formats" else set[str]()
         """Those that read the first format alone."""
         self.healed_us: int | None = None
@@ -110,7 +112,7 @@ class Cluster:
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
                 self._slots, self.images, self.captures, self.deadly,
-                OTHER_VERSIONS if role in self.upgraded else VERSIONS, self._reassigns or self._adaptive,
+                self.upgraded.get(role, VERSIONS), self._reassigns or self._adaptive,
                 self._standbys[role], old=role in self.old,
             )  # fmt: skip
         elif role in self._drivers:
@@ -245,6 +247,13 @@ class Cluster:
     def submit(self, record: dict[str, Any]) -> None:
         """A job, or a command."""
         self._hand.append(Partition(TOPICS.submit, 0), commands.encode(record))
+
+    @property
+    def placed(self) -> bool:
+        """Every unit of the job has had a leader, as far as a replica knows."""
+        cores = [process.replica.core for process in self.replicas() if process.alive and process.replica is not None]
+        known = (sum(bool(change.shown) for change in core.assigned.units().values()) for core in cores)
+        return max(known, default=0) >= len(self.job.units)
 
     @property
     def asking(self) -> bool:

@@ -21,10 +21,13 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.hosts import HostProcess, WorkerProcess
 from tests.simulation.jobs import NAME, draw_growth
 from tests.simulation.names import TOPICS, kind_of
-from tests.simulation.processes import Process
+from tests.simulation.processes import ODD_VERSIONS, OTHER_VERSIONS, Process
 from tests.simulation.profiles import Profile
+from tests.support.odd import ODD
 
 MIN_RESTART_MS, UPGRADE_MS = 30, 200
+ACCEPTED_US = 2_000_000
+"""By then a command `accept` is answered."""
 LEAVE_MS, LOOK_US = 600, 5_000
 THAWED_WITHIN_MS = 150
 """Longer than an assignment takes to follow an exit notice, and too short for the silence to count as a stop."""
@@ -181,11 +184,26 @@ def _killed(cluster: Cluster, fault: Fault) -> None:
 
 
 def _upgraded(cluster: Cluster, fault: Fault) -> None:
-    """The worker comes back with other versions of libraries, for so long."""
+    """The worker comes back with other versions of libraries, for so long; once all units have had a leader. detail:
+    whether these give equal bytes.
+    """
+    odd, now_us = fault.detail == ODD, cluster.timeline.now_us
+    accepting = cluster.accepted_us >= 0 and now_us - cluster.accepted_us < ACCEPTED_US
+    if not cluster.placed or (odd and accepting):
+        if cluster.healed_us is None:
+            cluster.timeline.after(UPGRADE_MS * 1000, lambda: _upgraded(cluster, fault))
+        return
     for name in fault.target:
-        cluster.upgraded.add(name)
+        cluster.upgraded[name] = ODD_VERSIONS if odd else OTHER_VERSIONS
         cluster.crash(name, UPGRADE_MS, notice=True)
         cluster.timeline.after(fault.ms * 1000, lambda name=name: _downgraded(cluster, name))  # type: ignore[misc]
+
+
+def _accept(cluster: Cluster, fault: Fault) -> None:
+    """The user lets the versions lead that run now, none of which gives other bytes."""
+    if cluster.placed and ODD_VERSIONS not in (process.versions for process in cluster.workers()):
+        cluster.accepted_us = cluster.timeline.now_us
+        cluster.submit({"command": "accept", "job": NAME})
 
 
 def _newer(cluster: Cluster, fault: Fault) -> None:
@@ -198,7 +216,7 @@ def _newer(cluster: Cluster, fault: Fault) -> None:
 
 def _downgraded(cluster: Cluster, name: str) -> None:
     if name in cluster.upgraded:
-        cluster.upgraded.discard(name)
+        del cluster.upgraded[name]
         cluster.crash(name, UPGRADE_MS, notice=True)
 
 
@@ -457,6 +475,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "killed": _killed,
     "upgraded": _upgraded,
     "newer": _newer,
+    "accept": _accept,
     "lost-heartbeats": _during(_set_mute(True), _set_mute(False)),
     "late-heartbeats": _during(_set_late(250_000), _set_late(0)),
     "cut": _cut,
@@ -573,8 +592,13 @@ def _aimed(
         (0, "hung", lambda kind: of(kind, worker)),
         (0, "deadly", lambda kind: of(kind, (), 0, random.choice(roles.units), random.randint(1, 5))),
         (0, "killed", lambda kind: of(kind, worker, min(ms, 1_000), "", random.randint(0, 9))),
-        (0, "upgraded", lambda kind: of(kind, worker, 1_000 + ms)),
+        (
+            0,
+            "upgraded",
+            lambda kind: of(kind, _but_one(random, roles), 1_500 + min(ms, 3_000), random.choice(("equal", ODD))),
+        ),
         (0, "newer", lambda kind: of(kind, worker, min(ms, 1_000), random.choice(("", "silent")))),
+        (0, "accept", lambda kind: of(kind)),
         (0, "usurped", lambda kind: of(kind, worker, 400 + min(ms, 1_000))),
         (0, "in-hand", lambda kind: of(kind, (), random.randint(50, 900))),
         (0, "dies-behind", lambda kind: of(kind, worker, random.randint(MIN_RESTART_MS, 300), "data")),
@@ -618,6 +642,11 @@ def _aimed(
         (0, "reassigning", lambda kind: of(kind, (), min(ms, 1_500), _draw_struck_standby(random, roles))),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
     )
+
+
+def _but_one(random: Random, roles: Roles) -> tuple[str, ...]:
+    """Some workers, and not all: where nobody is left with versions that may lead, nothing can be shown."""
+    return tuple(random.sample(roles.workers, random.randint(1, max(1, len(roles.workers) - 1))))
 
 
 def _one_of(random: Random, roles: Roles) -> tuple[str, ...]:

@@ -15,12 +15,15 @@ from schemas.frames import unpack
 from schemas.heartbeats import Exit, Heartbeat
 from services.recovery.core import formats as deciding
 from services.recovery.core.formats import Readers
+from services.recovery.core.unit import proving
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS, kind_of
 
 SECOND = formats.FIRST + 1
 LIVE_US = 1_500_000
 """A history is short."""
+NEVER = 1_000_000
+"""So many batches without anything count as one: nothing that is odd shows in them, and a history has few others."""
 SLACK_US = 300_000
 """A replica counts from when it reads a heartbeat."""
 
@@ -39,7 +42,8 @@ def reading(newest: int) -> Iterator[None]:
 def released(profile: str) -> Iterator[None]:
     """The release of all processes that nothing else is said of."""
     newer = reading(SECOND) if profile == "formats" else nullcontext()
-    with newer, mock.patch.object(deciding, "LIVE_US", LIVE_US):
+    idle = mock.patch.object(proving, "IDLE", NEVER)
+    with newer, idle, mock.patch.object(deciding, "LIVE_US", LIVE_US):
         yield
 
 

@@ -26,8 +26,9 @@ from tests.simulation.formats import reading
 from tests.simulation.images import Images
 from tests.simulation.jobs import STRICT
 from tests.simulation.link import LinkBlocking
-from tests.simulation.processes import BEAT_US, MAX_IDLE_US, MIN_IDLE_US, VERSIONS, Failed, Process
+from tests.simulation.processes import BEAT_US, MAX_IDLE_US, MIN_IDLE_US, ODD_VERSIONS, VERSIONS, Failed, Process
 from tests.simulation.timeline import Timeline
+from tests.support.odd import ODD
 from tests.support.raising import on
 
 PATIENCE_S = 1.0
@@ -173,7 +174,8 @@ class WorkerProcess(HostProcess):
         self.versions, self._costing, self._standbys = versions, costing, standbys
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
         self.dies: Callable[[At], None] = lambda at: None
-        self._version = f"{('lenient', STRICT)[int(own[-1]) % 2]}-{name}"
+        kind = ODD if versions == ODD_VERSIONS else ("lenient", STRICT)[int(own[-1]) % 2]
+        self._version = f"{kind}-{name}"
         self.worker: Worker | None = None
         super().__init__(name, own, broker, timeline, random, failed, topics, zone)
 
@@ -188,7 +190,6 @@ class WorkerProcess(HostProcess):
             self._topics,
             clock_ms=self.clock_ms,
             time_ms=self.time_ms,
-            versions=self.versions,
             image=lambda _: MemoryImage(),
             deliveries=LinkBlocking(self.link),
             restores=LinkBlocking(self.link),

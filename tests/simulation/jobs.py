@@ -235,6 +235,8 @@ def draw_job(random: Random, aside: Random, profile: Profile) -> DrawnJob:
             _deduplicate(aside, spec)
         if profile.raises and not (_beside_all if profile.versions else _in_between)(aside, spec, topics):
             continue
+        if profile.odd:
+            _odd(aside, spec, topics)
         units = _units(spec, topics)
         if 0 < len(units) <= MAX_UNITS:
             return DrawnJob(spec, topics, units)
@@ -328,6 +330,15 @@ def _fussy(random: Random, source: str, worse: int) -> dict[str, Any]:
         given |= {"bad": 97, "worse": worse, "stricter": [STRICT], "together": 0}
     code = {"python": "tests.support.raising:Fussy", "params": given}
     return {**code, "key": ["k"], "input": source, "parallelism": random.choice((1, 2))}
+
+
+def _odd(random: Random, spec: dict[str, Any], topics: dict[str, int]) -> None:
+    """A source goes through code that gives other rows with odd versions of libraries, to the user."""
+    given = {"key": "k", "number": "x"}  # each row: after a few equal batches such a copy would be let lead
+    code = {"python": "tests.support.odd:Odd", "params": given, "parallelism": random.choice((1, 2))}
+    spec["operators"]["odd"] = {**code, "key": ["k"], "input": random.choice(list(spec["sources"]))}
+    spec["queries"]["odd"] = {"input": "odd", "sink": {"topic": "out-odd"}}
+    topics["out-odd"] = random.choice((1, 2))
 
 
 def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str]) -> dict[str, Any]:

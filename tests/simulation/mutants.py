@@ -52,7 +52,6 @@ from services.recovery.core.placement.balancing import _Load
 from services.recovery.core.unit import moving, switching
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.situation import Situation
-from services.recovery.core.unit.terms import Terms
 from services.recovery.replica import Replica
 from services.worker.checkpoint import restoring
 from services.worker.checkpoint.applier import Applier
@@ -67,7 +66,7 @@ from services.worker.sources.replaced import TopicGuard
 from services.worker.sources.silences import Silences
 from services.worker.sources.user_topic import SourceFeed
 from services.worker.sources.waiting import Waiting
-from services.worker.unit import beside, copy, intake, trimmer
+from services.worker.unit import beside, intake, trimmer
 from services.worker.unit.intake import Intake
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
@@ -130,6 +129,12 @@ from tests.simulation.standby_mutants import (
     priority_ignored,
     standbys_in_any_zone,
     standbys_on_one_peer,
+)
+from tests.simulation.upgrades import (
+    accepted_once_and_for_all,
+    differing_batches_counted,
+    given_to_any_versions,
+    shown_by_one_batch,
 )
 
 Bug = Callable[[], AbstractContextManager[object]]
@@ -847,26 +852,6 @@ def suspects_do_not_wait() -> AbstractContextManager[object]:
     return mock.patch.object(Situation, "suspect", property(lambda situation: False))
 
 
-def given_to_any_versions() -> AbstractContextManager[object]:
-    """A unit is given to a worker whose libraries have other versions than the plan pins."""
-    return mock.patch.object(Terms, "fits", return_value=True)
-
-
-def run_with_any_versions() -> AbstractContextManager[object]:
-    """A worker with other versions takes a unit that it is given.
-
-    Recovery gives it none; run_and_given_whatever_the_versions leaves out both rules.
-    """
-    return mock.patch.object(copy, "differences", return_value="")
-
-
-@contextmanager
-def run_and_given_whatever_the_versions() -> Iterator[None]:
-    """Units are given to workers with other versions than the plan pins, and these take them."""
-    with given_to_any_versions(), run_with_any_versions():
-        yield
-
-
 @_method(Crashes, "read")
 def innocent_unit_blamed(true: Any, self: Crashes, record: Any, now_us: int) -> Any:
     """What ended a worker is taken to be another unit's work: that of the one it reported first."""
@@ -1091,8 +1076,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(innocent_unit_blamed, "quarantine", 2, "deadly", run_ms=1_500),
     Mutant(crashes_counted_wherever_they_were, "quarantine", 12, "deadly"),
     Mutant(suspects_do_not_wait, "suspect", 5, "deadly", run_ms=1_500),
-    Mutant(given_to_any_versions, "failed copy", 1, "upgrades", run_ms=1_500),
-    Mutant(run_and_given_whatever_the_versions, "versions", 1, "upgrades", run_ms=1_500),
+    Mutant(given_to_any_versions, "unproved", 9, "upgrades", run_ms=2_500),
+    Mutant(shown_by_one_batch, "unproved", 9, "upgrades", run_ms=3_500),
+    Mutant(differing_batches_counted, "differing", 11, "upgrades"),
+    Mutant(accepted_once_and_for_all, "unproved", 40, "upgrades"),
     Mutant(format_raised_at_once, "format", 3, "formats"),
     Mutant(newest_format_written, "format", 3, "formats"),
     Mutant(batch_committed_twice, "commits", 23, "spark"),
@@ -1132,5 +1119,5 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(drill_of_whatever_there_is, "drilled", 6, "adaptive", run_ms=1_500),
 )
 
-EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more, run_with_any_versions)
+EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)
 """For these another rule stands in: their docstring says which, and which bug leaves out both."""

@@ -28,7 +28,9 @@ from tests.simulation.broker import Beginning, Broker
 from tests.simulation.link import Link
 from tests.simulation.timeline import Timeline
 
-VERSIONS, OTHER_VERSIONS = {"holdfast": "simulated"}, {"holdfast": "another"}
+VERSIONS, OTHER_VERSIONS, ODD_VERSIONS = {"kernel": "simulated"}, {"kernel": "another"}, {"kernel": "odd"}
+PROOF = 5
+"""Batches that a worker with other versions must show to be equal: a history has few."""
 BEAT_US = 100_000
 MIN_IDLE_US, MAX_IDLE_US = 100, 50_000
 """Between two turns, if nothing comes."""
@@ -191,6 +193,7 @@ class ReplicaProcess(Process):
             calm_ms=self._calm_ms,
             safe_s=Random(f"{self.own}/safe").choice(SAFE_S),
             reassignment=self._reassignment,
+            proof=PROOF,
         )
         feed_kept(self._topics, jobs, self.replica.feed)
         self._proposed: dict[str, Change] = {}

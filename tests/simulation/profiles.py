@@ -25,7 +25,7 @@ class Profile:
     of which there are three at least. slots: of each worker. standbys: how many one takes at most; then queries have
     priorities. policies: the job's checkpoint policy is one of these; empty: sweep. bounded: the job has
     `retain_bytes`, and what it sends reaches that. adaptive: recovery chooses schemes by what copies measure. replicas:
-    of recovery, at least so many.
+    of recovery, at least so many. odd: every job has an operator that gives other rows with odd versions of libraries.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -54,6 +54,7 @@ class Profile:
     bounded: bool = False
     adaptive: bool = False
     replicas: int = 1
+    odd: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -147,7 +148,13 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "hangs": Profile({"hung": 15, "stuck-loop": 40, "crash": 0.5}, pause_ms=500),
     "deadly": Profile({"deadly": 40, "killed": 40, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
-    "upgrades": Profile({"upgraded": 40, "crash": 2}, pause_ms=300),
+    "upgrades": Profile(
+        {"upgraded": 30, "accept": 6, "crash": 8, "move": 20, "resubmit": 0},
+        ("filter", "totals", "windows"),
+        _REPLICATED,
+        pause_ms=500,
+        odd=True,
+    ),
     "formats": Profile({"newer": 30, "stall": 2, "resubmit": 0}, ("filter", "totals", "windows"), fresh=0.2),
     "trimmed": Profile(
         {"strike": 4, "lag": 8, "stall": 4},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schemas import assignments, cuts, plans
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Unshown
 from schemas.cuts import Beginning, Control
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import decode as decode_dead
@@ -194,7 +194,6 @@ class MemoryCluster:
             self.cluster,
             clock_ms=lambda: float(self.now_ms),
             time_ms=lambda: self.day_ms + self.now_ms,
-            versions=VERSIONS,
             image=lambda _: MemoryImage(),
             deliveries=Delayed(self._delivery_turns) if self._delivery_turns else Inline(),
             restores=Inline(),
@@ -209,8 +208,10 @@ class MemoryCluster:
         """SIGKILL: it takes no further turn."""
         del self.workers[name]
 
-    def place(self, placement: Mapping[str, Sequence[Worker | tuple[Worker, Flags]]]) -> None:
-        """Assigns units to workers; a worker without flags gets a primary's."""
+    def place(
+        self, placement: Mapping[str, Sequence[Worker | tuple[Worker, Flags]]], unshown: Sequence[Worker] = ()
+    ) -> None:
+        """Assigns units to workers; a worker without flags gets a primary's. unshown: these have other versions."""
         changes = []
         for unit, workers in placement.items():
             key = assignments.unit_key(self.plan.job, GENERATION, unit)
@@ -218,7 +219,8 @@ class MemoryCluster:
             flagged = [(one, PRIMARY) if isinstance(one, Worker) else one for one in workers]
             copies = tuple(Copy(w.identity.worker, w.identity.incarnation, flags) for w, flags in flagged)
             line, back = self._lines.get(unit, (0, 0))
-            changes.append(Change(key, self._epochs[unit], copies, reason="test", line=line, back=back))
+            others = tuple(Unshown(worker.identity.worker, "others") for worker in unshown)
+            changes.append(Change(key, self._epochs[unit], copies, reason="test", line=line, back=back, unshown=others))
             assert changes[-1].well_formed, changes[-1]
         record = Assignment("test", self.now_ms, tuple(changes))
         self._append(Partition(self.cluster.assignments, 0), assignments.encode(record))

@@ -235,6 +235,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "balance_calm_s": "recovery/__main__.py",
         "reassign": "recovery/__main__.py tests/unit/recovery/test_reassigning.py",
         "reassign_least_ms": "recovery/__main__.py tests/unit/recovery/test_reassigning.py",
+        "proof_batches": "recovery/__main__.py",
     },
     WorkerSettings: HOSTS
     | {

@@ -48,7 +48,7 @@ def apply(asked: Asked, job: Job) -> str:
         return problem
     if kind in ("move", "drill") or (kind == "rollback" and asked.command.unit):
         return _unit_unknown(asked.command, job)
-    if kind == "rollback":
+    if kind in ("rollback", "accept"):
         return ""
     if kind == "checkpoint":
         job.policies[asked.offset] = asked.command

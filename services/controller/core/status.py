@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import asdict
 
-from schemas.assignments import Deadly
+from schemas.assignments import Change, Deadly
 from schemas.plans import Status
 from services.controller.core.availability import Leader
 from services.controller.core.fleet import Fleet
@@ -164,6 +164,11 @@ def _failure(job: Job, assigned: Assigned, fleet: Fleet) -> str:
             return quarantine(name, change.deadly, job.records.get(unit))
         epoch = assigned.epoch(unit)
         for worker, copy in fleet.reports(unit):
-            if copy.state == "failed" and copy.epoch == epoch:
+            if copy.state == "failed" and copy.epoch == epoch and not _shows(change, worker):
                 return f"{name} on {worker}: {copy.error or 'no cause given'}"
     return ""
+
+
+def _shows(change: Change | None, worker: str) -> bool:
+    """A copy with other versions that leads nothing: that it stops says something about these, and not of the job."""
+    return change is not None and any(one.worker == worker for one in change.unshown)

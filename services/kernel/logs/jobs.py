@@ -180,8 +180,8 @@ class Submissions:
         """The commands below `upto` that still concern a job which runs; every job below is decided.
 
         Of commands that replace each other the one that counts, in its shortest form: the first cancel, the first
-        drain, the last pause or resume before that, the last command for each scheme, the last move or drill and the
-        last rollback, of a unit, and the last for each checkpoint policy.
+        drain, the last pause or resume before that, the last accept, the last command for each scheme, the last move or
+        drill and the last rollback, of a unit, and the last for each checkpoint policy.
         """
         slots: dict[tuple[str, ...], Kept] = {}
         for kept, command in self._commands:
@@ -261,7 +261,7 @@ def _concerned(offset: int, command: Command, known: Mapping[str, Known]) -> str
 def _counts(command: Command, units: Collection[str]) -> bool:
     """Whether a command that changes how a job runs can be answered with more than a refusal."""
     match command.command:
-        case "checkpoint":
+        case "checkpoint" | "accept":
             return True
         case "rollback":
             return not command.unit or command.unit in units
@@ -276,6 +276,8 @@ def _slot(command: Command) -> tuple[str, ...]:
             return ("control",)
         case "checkpoint":
             return ("checkpoint", command.policy if command.policy in POLICY_NAMES else "")
+        case "accept":
+            return ("accept",)
         case "scheme":
             return ("scheme", command.unit, command.scheme)
         case "move" | "drill":

@@ -88,6 +88,8 @@ class StateTable:
         self._passed: dict[bytes, None] = {}
         self._frozen_passed: dict[bytes, None] = {}
         self.added = 0
+        self.written: set[bytes] | None = None
+        """Keys put and deleted since they were asked for last; None: nobody asks."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[Value | None]:
         values = self._values
@@ -110,6 +112,8 @@ class StateTable:
             self._absent.difference_update(keys)
         self.added += len(self._values) - len(self._absent) - before
         self._fresh.update(zip(keys, values, strict=True))
+        if self.written is not None:
+            self.written.update(keys)
         if len(self._values) > MAX_CACHED_VALUES:
             self._evict()
 
@@ -121,6 +125,8 @@ class StateTable:
         self._absent.update(gone)
         self.added += len(self._values) - len(self._absent) - before
         self._fresh.update(self._pass(gone) if self._created else gone)
+        if self.written is not None:
+            self.written.update(gone)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, Value]]:
         if not self._complete:
@@ -169,6 +175,8 @@ class StateTable:
         self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
         self._created, self._passed, self._frozen_passed = set(), {}, {}
         self._absent, self.added = set(), 0
+        if self.written is not None:
+            self.written = set()
         self._complete = self._image.empty()
 
     def release(self) -> None:
@@ -305,6 +313,7 @@ class StateStore:
         self.image, self._image_keys = image, keys
         self._tables: dict[str, StateTable] = {}
         self._names = list(names)
+        self._watched = False
 
     @property
     def names(self) -> list[str]:
@@ -315,7 +324,22 @@ class StateStore:
             if name not in self._names:
                 self._names.append(name)
             self._tables[name] = StateTable(self._names.index(name), prefix_bytes, self.image)
+            self._tables[name].written = set() if self._watched else None
         return self._tables[name]
+
+    def watch(self, watched: bool) -> None:
+        """From now on it is known what was written, or no longer."""
+        self._watched = watched
+        for table in self._tables.values():
+            table.written = set() if watched else None
+
+    def written(self) -> Iterator[tuple[str, bytes, bytes | None]]:
+        """Table, key and encoded value of what was written since the last call, in the order of tables and keys."""
+        for name in sorted(self._tables):
+            table = self._tables[name]
+            keys, table.written = sorted(table.written or ()), set() if self._watched else None
+            for key, value in zip(keys, table.get_many(keys), strict=True):
+                yield name, key, None if value is None else encode_value(value)
 
     def adopt(self, names: Sequence[str]) -> None:
         """Takes over the numbers that another copy's marker gives to tables.

@@ -89,6 +89,14 @@ class RollbackAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionsAccepted:
+    """A user lets the versions lead that the workers of `<job>@<generation>` have now. offset: of the command."""
+
+    job: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class DrillAsked:
     """A user wants a takeover of a unit of which nothing has failed. offset: of the command in `jobs.submit`."""
 
@@ -119,5 +127,5 @@ class Withdrawn:
 
 Event = (
     Began | BeatRead | EchoRead | PeerRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked
-    | RollbackAsked | DrillAsked | TakeoverJudged | CaughtUp | Withdrawn
+    | RollbackAsked | VersionsAccepted | DrillAsked | TakeoverJudged | CaughtUp | Withdrawn
 )  # fmt: skip

@@ -18,11 +18,13 @@ from services.kernel.liveness.attention import LOOP_US, Attention
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.standings import Standings
+from services.kernel.plans.pinning import Fit
 from services.kernel.protection.reassigning import Backed
 from services.recovery.core import observed, survey
 from services.recovery.core.adaptive.controller import Adaptive
 from services.recovery.core.formats import Readers
 from services.recovery.core.instability import Instability, Period
+from services.recovery.core.job.asks import Asks
 from services.recovery.core.job.incident import story_line
 from services.recovery.core.job.incidents import Incidents
 from services.recovery.core.job.policies import OpenPolicies
@@ -37,7 +39,8 @@ from services.recovery.core.placement.upkeep import Upkeep
 from services.recovery.core.unit import reasons, switching
 from services.recovery.core.unit.changing import Covering
 from services.recovery.core.unit.crashes import Crashes
-from services.recovery.core.unit.schemes import ADAPTIVE, OF_DRIVERS, SCHEMES
+from services.recovery.core.unit.proving import BATCHES, Proofs
+from services.recovery.core.unit.schemes import OF_DRIVERS
 from services.recovery.core.unit.situation import Situation, unexplained
 from services.recovery.core.unit.terms import Asked, AskedMove, Terms, terms
 
@@ -56,6 +59,7 @@ class Recovery:
         echo_us: interval at which the shell sends itself a heartbeat; None: it sends none, and silence always counts.
         calm_us: all must have been calm for so long before a unit moves for balance; None: none ever does.
         reassignment: of standbys.
+        proof: so many batches must be equal before a copy with other versions may lead.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Recovery:
         echo_us: int | None = None,
         calm_us: int | None = None,
         reassignment: Reassignment | None = None,
+        proof: int = BATCHES,
     ) -> None:
         self._attention = Attention(echo_us)
         self.detector = Detector(beat_us, self._attention)
@@ -79,15 +84,13 @@ class Recovery:
         self._wants = Wants()
         self._admitted = Admitted()
         self._terms: dict[str, Terms] = {}
-        self._asked: dict[str, Asked] = {}
-        self._policies, self._rollbacks, self.incidents = OpenPolicies(), Rollbacks(), Incidents()
+        self._asks, self._policies, self._rollbacks, self.incidents = Asks(), OpenPolicies(), Rollbacks(), Incidents()
         self.incident_records: list[Incident] = []
         """About incidents, to append to `assignments`, until the shell takes them."""
         self._changed_us: dict[str, int] = {}
-        self._moves: dict[str, AskedMove] = {}
         self._relieving, self.reassignment = Relieving(calm_us), reassignment or Reassignment()
         self.sharing, self._stirred_us = Sharing(), 0
-        self._covering, self._crashes = Covering(), Crashes()
+        self._covering, self._crashes, self._proofs = Covering(), Crashes(), Proofs(proof)
         self.adaptive = Adaptive(beat_us)
         self._proposed: dict[str, Change] = {}
         self._readers = Readers()
@@ -116,16 +119,18 @@ class Recovery:
             case observed.DecisionRead(decision):
                 return self._propose(self._decided(decision))
             case observed.SchemeAsked(unit, scheme, offset):
-                return self._propose(self._ask(unit, Asked(scheme, offset)))
+                return self._propose(self._ask_scheme(unit, Asked(scheme, offset)))
             case observed.PolicyAsked(job, offset):
                 self._policies.ask(job, offset)
                 return []
             case observed.MoveAsked(unit, worker, offset):
-                return self._propose(self._ask_move(unit, AskedMove(worker, offset, now_us)))
+                return self._propose(self._asks.move(unit, AskedMove(worker, offset, now_us)))
             case observed.RollbackAsked(job, unit, offset):
                 return self._propose(self._rollbacks.ask([unit] if unit else self._wants.units(job), offset))
             case observed.DrillAsked(unit, offset):
-                return self._propose(self._ask_move(unit, AskedMove("", offset, now_us, drill=True)))
+                return self._propose(self._asks.move(unit, AskedMove("", offset, now_us, drill=True)))
+            case observed.VersionsAccepted(job, offset):
+                return self._propose(self._asks.accept(self._wants.units(job), offset))
             case observed.TakeoverJudged(unit, needed):
                 self.adaptive.judged(unit, needed)
                 return []
@@ -224,8 +229,11 @@ class Recovery:
             self.reassignment.read(record)
             self.adaptive.read(record, self._now_us)
             for report in record.copies:
-                change = self.assigned.of(report.unit)
-                if change is not None and _run_of(change.committer) == (record.worker, record.incarnation):
+                change, run = self.assigned.of(report.unit), (record.worker, record.incarnation)
+                if change is None:
+                    continue
+                self._proofs.see(change, run, report)
+                if _run_of(change.committer) == run:
                     self._covering.see(change, report)
         return self._propose(named)
 
@@ -248,6 +256,7 @@ class Recovery:
             self._note_relief(change)
             self.reassignment.decided(change, self._now_us)
             self._covering.forget(change.unit)
+            self._proofs.follow(change)
             if (mine := self._proposed.get(change.unit)) is not None and mine.epoch <= change.epoch:
                 del self._proposed[change.unit]
             for copy in change.copies:
@@ -288,7 +297,7 @@ class Recovery:
             self._wants.admit(decision)
             self.incidents.admit(decision)
             for unit, each in made.items():
-                self._ask(unit, each.asked)
+                self._ask_scheme(unit, each.asked)
             return list(made)
         if isinstance(decision, Ended):
             plan = self._admitted.plan(decision.generation)
@@ -299,29 +308,19 @@ class Recovery:
             self._policies.forget(job_key(plan.job, plan.generation))
             for unit in terms(plan):
                 self._crashes.forget(unit)
+                self._proofs.forget(unit)
+                self._asks.forget(unit)
                 self.adaptive.forget(unit)
-                for known in (self._terms, self._asked, self._changed_us, self._proposed, self._moves):
+                for known in (self._terms, self._changed_us, self._proposed):
                     known.pop(unit, None)
                 self._rollbacks.forget(unit)
                 self._relieving.forget(unit)
                 self.reassignment.forget(unit)
         return []
 
-    def _ask(self, unit: str, asked: Asked) -> list[str]:
-        last = self._asked.get(unit)
-        if asked.adaptive and unit in self._terms and self._terms[unit].host:
-            asked = Asked(OF_DRIVERS, asked.offset)
-        if asked.scheme not in (*SCHEMES, ADAPTIVE) or (last is not None and asked.offset <= last.offset):
-            return []
-        self._asked[unit] = asked
-        return [unit]
-
-    def _ask_move(self, unit: str, asked: AskedMove) -> list[str]:
-        last = self._moves.get(unit)
-        if last is not None and asked.offset <= last.offset:
-            return []
-        self._moves[unit] = asked
-        return [unit]
+    def _ask_scheme(self, unit: str, asked: Asked) -> list[str]:
+        of_driver = asked.adaptive and unit in self._terms and bool(self._terms[unit].host)
+        return self._asks.scheme(unit, Asked(OF_DRIVERS, asked.offset) if of_driver else asked)
 
     def _withdraw(self, changes: Iterable[Change]) -> list[Change]:
         for change in changes:
@@ -347,7 +346,7 @@ class Recovery:
             situation = self._situation(unit)
             if situation is None or unit in self._proposed:
                 continue
-            change = switching.next_change(situation, partial(self._room, situation.terms, rooms))
+            change = switching.next_change(situation, partial(self._room, situation, rooms))
             hurried = waits or (self._limited and not all_units)
             if change is not None and not (hurried and reasons.adds_standby(change)):
                 self._proposed[unit] = change
@@ -364,8 +363,8 @@ class Recovery:
         if known is None:
             return None
         standing = self.standings.of_unit(unit) or Standing(-1, Change(unit, 0))
-        move, crash = self._moves.get(unit), self._crashes.of(unit)
-        policy, asked = self.standings.policy(job_key_of(unit)), self._asked[unit]
+        move, crash = self._asks.moves.get(unit), self._crashes.of(unit)
+        policy, asked = self.standings.policy(job_key_of(unit)), self._asks.schemes[unit]
         return Situation(
             standing.change,
             offset=standing.offset,
@@ -389,22 +388,26 @@ class Recovery:
             verdict=self.adaptive.wanted(unit),
             part=None if known.host else self.incidents.part(unit, self.assigned),
             gathers=self.incidents.gathers(unit, self._now_us),
+            proofs=self._proofs,
+            asked_accept=self._asks.accepts.get(unit, -1),
         )
 
     def _others_safe(self, suspect: str) -> bool:
         """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
         return all(unit == suspect or self._crashes.of(unit) is not None for unit in self.exposed())
 
-    def _room(self, terms: Terms, rooms: dict[object, Room]) -> Room:
-        """Workers of the unit's kind, with the versions of its job, and what all of them hold or were asked to hold.
+    def _room(self, situation: Situation, rooms: dict[object, Room]) -> Room:
+        """Workers of the unit's kind whose bytes do not differ, and what all of them hold or were asked to hold.
 
         rooms: those that are known already in this turn, by kind and versions.
         """
-        kind = terms.host, tuple(sorted(terms.versions.items()))
+        terms, change = situation.terms, situation.change
+        kind = terms.host, terms.pin.modules, terms.pin.shown(change), change.differ
         if kind not in rooms:
             hosts = [b for b in self.detector.alive() if b.hosts == terms.host and not b.leaving]
-            fitting = [beat for beat in hosts if terms.fits(beat.versions)]
-            rooms[kind] = Room(map(Candidate.of, fitting), self.detector.zones(), self.detector.hosts())
+            judged = [(beat, situation.fit(beat)) for beat in hosts]
+            fitting = [Candidate.of(beat, shown=fit is Fit.EQUAL) for beat, fit in judged if fit is not Fit.DIFFERS]
+            rooms[kind] = Room(fitting, self.detector.zones(), self.detector.hosts())
             for change in {**self.assigned.units(), **self._proposed}.values():
                 rooms[kind].enter(change)
         return rooms[kind]
@@ -419,7 +422,7 @@ class Recovery:
         due = self.incidents.due(
             self._situations(),
             self.assigned,
-            slots=lambda one: self._room(one.terms, rooms).slots,
+            slots=lambda one: self._room(one, rooms).slots,
             busy=lambda unit: unit in self._proposed,
             heard=self.detector.listened,
             now_us=self._now_us,
@@ -512,7 +515,7 @@ class Recovery:
             self.sharing.look((), (), ())
             return
         rooms, found = dict[object, Room](), list(self._situations())
-        claims = [survey.claim(one, self._room(one.terms, rooms)) for one in found]
+        claims = [survey.claim(one, self._room(one, rooms)) for one in found]
         overfull = {worker for room in rooms.values() for worker in room.overfull()}
         self.sharing.look(
             [one for one in claims if one is not None], [one for each in found for one in survey.held(each)], overfull
@@ -520,9 +523,9 @@ class Recovery:
         excess = self.sharing.excess
         situation = None if excess is None else self._situation(excess.unit)
         if situation is not None and situation.followed:
-            room, terms = self._room(situation.terms, rooms), situation.terms
+            room, terms = self._room(situation, rooms), situation.terms
             place = room.for_secondary(situation.change.unit, situation.primary.worker, terms.spread)
-            if place is not None:
+            if place is not None and place.shown:
                 self.reassignment.want(situation.change.unit, place.worker)
                 self.sharing.moves()
 

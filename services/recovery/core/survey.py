@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from services.kernel.liveness.detector import Detector
+from services.kernel.plans.pinning import Fit
 from services.kernel.protection.reassigning import Backed
 from services.recovery.core.placement.balancing import Host, Placement
 from services.recovery.core.placement.domains import Domains
@@ -28,7 +29,7 @@ def placement(s: Situation, rested: bool) -> Placement:
     workers = [copy.worker for copy in s.change.copies]
     if s.terms.host or s.over or s.crowded or not rested:
         return Placement(s.change.unit, workers[0], tuple(workers[1:]))
-    fits = (beat.worker for beat in s.detector.alive() if not beat.hosts and s.terms.fits(beat.versions))
+    fits = (beat.worker for beat in s.detector.alive() if not beat.hosts and s.fit(beat) is Fit.EQUAL)
     return Placement(s.change.unit, workers[0], tuple(workers[1:]), frozenset(fits), s.terms.spread)
 
 
@@ -62,8 +63,8 @@ def held(s: Situation) -> Iterator[Held]:
 
 def _apart(s: Situation, hosts: list[Host]) -> frozenset[str]:
     """Where the unit's standby may be: in another failure domain, if a worker is."""
-    versions = {beat.worker: beat.versions for beat in s.detector.alive()}
-    fitting = [h.worker for h in hosts if h.worker != s.primary.worker and s.terms.fits(versions[h.worker])]
+    fit = {beat.worker: s.fit(beat) for beat in s.detector.alive()}
+    fitting = [h.worker for h in hosts if h.worker != s.primary.worker and fit[h.worker] is Fit.EQUAL]
     domains = Domains(s.detector.zones(), s.detector.hosts())
     own = domains.of(s.primary.worker, s.terms.spread)
     apart = [worker for worker in fitting if domains.of(worker, s.terms.spread) != own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from schemas.events import Event
@@ -48,7 +48,6 @@ class Surroundings:
     asks: Blocking
     checkpoints: Scheduler
     author: Author
-    versions: Mapping[str, str]
     clock_ms: Callable[[], float]
     cpu_ms: Callable[[], float]
     time_ms: Callable[[], int]

@@ -6,7 +6,7 @@ Source: PROTOCOL 5. Nothing in it sleeps: it waits on the reader from which the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from schemas.costs import Costs
@@ -60,7 +60,6 @@ class Worker:
 
     Args:
         clock_ms: monotonic. time_ms: time of day. cpu_ms: CPU time of the thread that turns.
-        versions: of the libraries that plans pin.
         image: opens a new, empty image for a copy.
         doing: what the loop is at, for its parent.
         isolation: what holds for code in processes of its own; None: there are none, all code runs here.
@@ -78,7 +77,6 @@ class Worker:
         *,
         clock_ms: Callable[[], float],
         time_ms: Callable[[], int],
-        versions: Mapping[str, str],
         image: Callable[[str], Image],
         deliveries: Blocking,
         restores: Blocking,
@@ -111,7 +109,6 @@ class Worker:
             asks=asks,
             checkpoints=Scheduler(),
             author=Author(identity.incarnation),
-            versions=versions,
             clock_ms=clock_ms,
             cpu_ms=cpu_ms or clock_ms,
             time_ms=time_ms,

@@ -17,7 +17,6 @@ from services.hosting.ending import Ending
 from services.hosting.identity import Identity
 from services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from services.kernel.operators.python import restrict
-from services.kernel.versions import library_versions
 from services.log.private import keep_private
 from services.log.service_log import open_service_log
 from services.worker.process.collector import Collector
@@ -71,7 +70,6 @@ def main() -> int:
         topics,
         clock_ms=clock_ms,
         time_ms=time_ms,
-        versions=library_versions(),
         image=lambda name: RocksImage(root / name.replace("/", "_"), memory),
         deliveries=deliveries,
         restores=restores,

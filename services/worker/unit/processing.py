@@ -22,6 +22,7 @@ from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.unit.intake import Intake
 from services.worker.unit.outputs import Outputs
+from services.worker.unit.showing import Showing
 
 MIB = 1024 * 1024
 DROPPED = "dropped/"
@@ -60,6 +61,7 @@ class Processing:
         self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | without_edges(marker.counts if marker else {})
         self._watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | (marker.watermarks if marker else {})
         self._unit: Unit | None = None
+        self.showing = Showing(job, layout, store)
         self.held: tuple[Walked, int] | None = None
 
     @property
@@ -80,6 +82,7 @@ class Processing:
         if self._unit is None:
             self._unit = Unit(self._layout, self._store, self._watermarks, self._build)
         batch = self.batch + 1
+        self.showing.begins()
         began_ns = 0 if self._spans is None else self._spans.now_ns()
         walked = walk(self._unit, batch, self._intake.feeds, self._intake.inputs, raised)
         if raised is None and walked.produced.raised:
@@ -100,6 +103,7 @@ class Processing:
 
     def _done(self, batch: int, walked: Walked, began_ns: int, send: bool) -> bool:
         self.batch = batch
+        self.showing.done(batch, walked)
         self._count(walked)
         self._count_edges(walked)
         self._outputs.take(batch, walked.produced, walked.dead, send)

@@ -60,7 +60,7 @@ class Running:
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
         self._processing = Processing(layout, self.store, rebuilt.marker, self.intake, self.outputs, spent, job, build)
         unit, done, refuse, now = layout.unit.name, self._processing, self._refuse_checkpoint, around.clock_ms()
-        self.began, self._steps = self.batch, Steps(around.clock_ms, around.cpu_ms)
+        self.began, self._steps, self.showing = self.batch, Steps(around.clock_ms, around.cpu_ms), done.showing
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
         self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self.commits)
         self._cuts = Cuts(self, job, self.intake, around)

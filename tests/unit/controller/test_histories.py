@@ -131,14 +131,14 @@ def test_a_job_waits_for_a_first_worker_and_says_so() -> None:
     assert cluster.statuses()[-1].error == ""
 
 
-def test_a_worker_with_other_library_versions_gets_no_unit() -> None:
+def test_a_new_unit_starts_with_whatever_versions_its_worker_has() -> None:
     cluster = Cluster()
-    cluster.start("w1", versions={"holdfast": "older"})
+    cluster.start("w1", "1", versions={"holdfast": "older"})
     cluster.pass_s(0.1)
     cluster.submit(job())
-    cluster.pass_s(0.2)
-    assert cluster.placed() == {}
-    assert "(w1 has holdfast older instead of the plan's test)" in cluster.statuses()[-1].error
+    cluster.pass_s(0.6)
+    assert set(cluster.placed().values()) == {"w1/1"}
+    assert {change.shown for change in cluster.changes()} == {("holdfast older",)}
 
 
 def test_a_failed_copy_fails_the_job_with_its_cause() -> None:

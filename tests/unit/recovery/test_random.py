@@ -8,11 +8,14 @@ from __future__ import annotations
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from schemas.assignments import Change
 from services.recovery.core.unit.schemes import SCHEMES
-from tests.unit.recovery.world import Worker, World, plan
+from tests.unit.recovery.world import NEW, OLD, OTHER, Worker, World, plan
 
 NAMES = ("w1", "w2", "w3", "w4")
 FAULTS = ("kill", "kill silently", "restart", "stall", "wake", "cut off", "reconnect", "slow", "fast", "leave")
+LATER = ("w3", "w4")
+"""Those that may get other versions: else nobody might be left who may lead."""
 
 faults = st.tuples(st.sampled_from(FAULTS), st.sampled_from(NAMES))
 asked = st.tuples(st.just("ask"), st.sampled_from(list(SCHEMES)))
@@ -21,7 +24,8 @@ backed = st.tuples(st.just("back"), st.sampled_from(NAMES))
 broker = st.tuples(st.just("broker"), st.sampled_from(["down", "up"]))
 deaf = st.tuples(st.sampled_from(["deafen first", "deafen second"]), st.sampled_from(NAMES))
 replicas = st.tuples(st.just("replica"), st.sampled_from(["late", "new"]))
-events = st.one_of(faults, faults, faults, asked, moved, backed, broker, deaf, replicas)
+versions = st.tuples(st.sampled_from(["upgrade", "spoil"]), st.sampled_from(LATER))
+events = st.one_of(faults, faults, faults, asked, moved, backed, broker, deaf, replicas, versions)
 pauses = st.sampled_from([0.0, 0.01, 0.05, 0.15, 0.4, 1.5, 4.0])
 
 
@@ -41,6 +45,8 @@ def cause(world: World, what: str, whom: str) -> None:
             world.back(whom)
         case "leave":
             world.leave(whom)
+        case "upgrade" | "spoil":
+            world.upgrade(whom, NEW if what == "upgrade" else OTHER)
         case "broker":
             world.broker_up = whom == "up"
         case "deafen first":
@@ -61,6 +67,14 @@ def cause(world: World, what: str, whom: str) -> None:
                 worker.slow = what == "slow"
 
 
+def only_shown_lead(world: World, change: Change) -> None:
+    """Of the worker's incarnation that the record names, which may be gone."""
+    leader = change.committer
+    if leader is not None and (version := world.versions[leader.worker, leader.incarnation]) != OLD:
+        assert version == NEW, world.story[-1]
+        assert f"polars {NEW}" in change.shown, world.story[-1]
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.sampled_from(list(SCHEMES)), min_size=1, max_size=2),
@@ -75,6 +89,7 @@ def test_faults_ended_every_unit_is_protected_again(
     made = plan({f"u-{index}": scheme for index, scheme in enumerate(schemes)})
     workers = [Worker(name, zone) for name, zone in zip(NAMES, ("x", "x", "y", "z"), strict=True)]
     world = World(*workers, made=made, replicas=2, calm_us=calm_us).start()
+    world.watchers.append(lambda before, after: only_shown_lead(world, after))
     for (what, whom), pause_s in course:
         cause(world, what, whom)
         world.run(pause_s)

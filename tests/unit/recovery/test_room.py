@@ -194,3 +194,12 @@ def test_balance_keeps_the_copies_of_a_unit_apart_by_what_its_job_says() -> None
         for spread in ("zone", "host", "none")
     }
     assert moves == {"zone": None, "host": Relief("u", "c"), "none": Relief("u", "c")}
+
+
+def test_a_worker_that_may_not_lead_yet_gets_a_secondary_only_where_no_other_does() -> None:
+    old, new = worker("b", "x"), Candidate("c", "1", "y", 8, shown=False)
+    room = Room([worker("a", "x"), old, new])
+    assert room.for_secondary(UNITS[0], "a") == old, "also in the primary's zone: it can take over"
+    assert room.for_primary(UNITS[0], without=["a", "b"]) is None
+    assert room.for_primary(UNITS[0], without=["a", "b"], unshown=True) == new
+    assert Room([worker("a", "x"), new]).for_secondary(UNITS[0], "a") == new

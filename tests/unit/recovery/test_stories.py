@@ -15,7 +15,7 @@ from services.recovery.core.observed import DecisionRead
 from services.recovery.core.unit.situation import Stance, stance
 from services.recovery.core.unit.switching import TRANSITIONS, Move, Sign
 from tests.unit.recovery import test_adaptive as adaptive
-from tests.unit.recovery.world import UNIT, G, Worker, World, plan
+from tests.unit.recovery.world import NEW, OTHER, UNIT, G, Worker, World, plan
 
 T, S = Stance, Sign
 
@@ -63,6 +63,22 @@ def reassigning(scheme: str = "hybrid", **tolerance: Any) -> World:
     return world.until(T.REASSIGNING)
 
 
+def mixed(version: str = NEW, seconds: float = 0.3) -> World:
+    """The secondary is on w2, with other versions than the primary, and has yet to show what it gives; w3 is away."""
+    world = cluster()
+    world.kill("w3")
+    world.upgrade("w2", version)
+    return world.until(T.ALONE).until(T.NORMAL).run(seconds)
+
+
+def moving_mixed(version: str = NEW) -> World:
+    """The unit moves to w2, which has other versions."""
+    world = cluster("none")
+    world.upgrade("w2", version)
+    world.run(0.3).move("w2")
+    return world.until(T.MOVING)
+
+
 def loaded(scheme: str) -> World:
     """Four units, all on w1, and balance is on."""
     workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
@@ -95,6 +111,16 @@ def kill_unseen(*names: str) -> Callable[[World], None]:
         world.replicas[-1].alive = False
         kill(*names)(world)
         world.add_replica()
+
+    return fault
+
+
+def away(*names: str) -> Callable[[World], None]:
+    """They end, and what their parents say is read before anything else happens."""
+
+    def fault(world: World) -> None:
+        kill(*names)(world)
+        world.run(0.3)
 
     return fault
 
@@ -147,6 +173,10 @@ def widen(name: str) -> Callable[[World], None]:
 
 def back(worker: str) -> Callable[[World], None]:
     return lambda world: world.back(worker)
+
+
+def accept(world: World) -> None:
+    world.accept()
 
 
 def ask(scheme: str) -> Callable[[World], None]:
@@ -250,6 +280,15 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.NORMAL, S.CHOSEN): after(adaptive.started, seconds=adaptive.CHOSEN_S),
     (T.NORMAL, S.BOTH_GONE): after(cluster, kill_unseen("w1", "w2")),
     (T.NORMAL, S.PRIMARY_GONE): after(cluster, kill("w1")),
+    (T.ALONE, S.ACCEPTED): after(lambda: cluster("none"), away("w1"), accept),
+    (T.NORMAL, S.ACCEPTED): after(mixed, accept),
+    (T.SWITCHED, S.ACCEPTED): after(switched, accept),
+    (T.ROLLING_BACK, S.ACCEPTED): after(rolling_back, accept),
+    (T.MOVING, S.ACCEPTED): after(moving_mixed, accept),
+    (T.REASSIGNING, S.ACCEPTED): after(reassigning, accept),
+    (T.NORMAL, S.SHOWN_EQUAL): after(mixed, seconds=2),
+    (T.NORMAL, S.NO_HEIR): after(mixed, away("w1"), restart("w3")),
+    (T.NORMAL, S.SECONDARY_DIFFERS): after(lambda: mixed(OTHER, 0), seconds=2),
     (T.NORMAL, S.SECONDARY_GONE): after(cluster, kill("w2")),
     (T.NORMAL, S.PRIMARY_SILENT): after(cluster, stall("w1")),
     (T.NORMAL, S.PRIMARY_GIVEN_UP): after(lambda: cluster("active-standby"), stall("w1")),
@@ -279,6 +318,9 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.MOVING, S.BOTH_GONE): after(moving, kill_unseen("w1", "w2", "w3"), wake("w1"), restart("w2")),
     (T.MOVING, S.PRIMARY_GONE): after(moving, kill("w1")),
     (T.MOVING, S.ARRIVING_GONE): after(moving, kill("w3")),
+    (T.MOVING, S.SHOWN_EQUAL): after(moving_mixed, seconds=3),
+    (T.MOVING, S.NO_HEIR): after(moving_mixed, kill("w1")),
+    (T.MOVING, S.ARRIVING_DIFFERS): after(lambda: moving_mixed(OTHER), seconds=2),
     (T.MOVING, S.ARRIVED): after(cluster, move("w3")),
     (T.MOVING, S.ARRIVED_ALONE): after(lambda: cluster("none"), move("w3")),
     (T.MOVING, S.PRIMARY_SILENT): after(moving, stall("w1")),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, job_key_of, unit_key
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, job_key, job_key_of, unit_key
 from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
@@ -27,6 +27,7 @@ from services.recovery.core.observed import (
     MoveAsked,
     RollbackAsked,
     SchemeAsked,
+    VersionsAccepted,
 )
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import Recovery
@@ -39,8 +40,14 @@ COSTS_US = 1_000_000
 CATCH_UP = 20
 """Batches that a copy which is behind processes in a step; a leader at the end of a live stream does one."""
 
+OLD, NEW, OTHER = "1", "2", "3"
+"""Versions: those of the plan, later ones that give equal bytes, and those that do not."""
+SHOWS = 16
+"""Batches in a report of what a copy did."""
+
 G = "3-abcdef"
 UNIT = unit_key("job", G, "u-0")
+Asking = SchemeAsked | MoveAsked | RollbackAsked | DrillAsked | VersionsAccepted
 
 
 def plan(
@@ -67,7 +74,7 @@ def plan(
         "fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, "correlated_failure": {"workers": 9}, **tolerance},
         "queries": {name: {"priority": priority} for name, priority in given.items()},
     }
-    return Plan("job", G, Id("c", 1), spec, sinks, (), units, (), {}, 10, {})
+    return Plan("job", G, Id("c", 1), spec, sinks, (), units, (), {}, 10, {"polars": OLD})
 
 
 @dataclass
@@ -114,6 +121,7 @@ class Worker:
     """It was asked to stop, and says so."""
     turn: Turn | None = None
     """Of its loop, which takes long."""
+    version: str = OLD
     phase_us: int = 0
     read: int = 0
     assigned: Assigned = field(default_factory=Assigned)
@@ -133,14 +141,24 @@ class Worker:
 
     def beat(self, world: World) -> Heartbeat:
         reports = tuple(
-            CopyState(unit, copy.epoch, copy.state, copy.batch, durable=world.shared[unit].durable)
+            CopyState(
+                unit, copy.epoch, copy.state, copy.batch, durable=world.shared[unit].durable, shows=self.shows(unit)
+            )
             for unit, copy in sorted(self.copies.items())
         )
         return Heartbeat(
             self.name, self.incarnation, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports,
             hosts=self.hosts, leaving=self.leaving, turn=self.turn, costs=self._costs(world),
-            standbys=self.standbys,
+            standbys=self.standbys, versions={"polars": self.version},
         )  # fmt: skip
+
+    def shows(self, unit: str) -> tuple[tuple[int, int], ...]:
+        """What it did of the newest batches, if anybody wants to know."""
+        copy, change = self.copies[unit], self.assigned.of(unit)
+        if change is None or not change.unshown or copy.state != "running":
+            return ()
+        odd = int(self.version == OTHER)
+        return tuple((batch, 2 * batch + odd) for batch in range(max(1, copy.batch - SHOWS), copy.batch + 1))
 
     def _costs(self, world: World) -> tuple[Costs, ...]:
         """The leader knows what would be repeated; a standby spends a millisecond of each second on its image.
@@ -245,11 +263,12 @@ class World:
             worker.phase_us = number * 30_000 % BEAT_US
         self.log: list[Assignment] = []
         self.beats: list[HeartbeatRecord] = []
-        self.asked: list[SchemeAsked | MoveAsked | RollbackAsked | DrillAsked] = []
+        self.asked: list[Asking] = []
         self.shared = {unit: Shared() for unit in self.units}
         self.broker_up = True
         self.measured: Callable[[str, int, bool], Costs] | None = None
         """What a copy of a unit reports at a time, given whether it leads; None: copies measure nothing."""
+        self.versions = {(worker.name, worker.incarnation): worker.version for worker in workers}
         self.checked = Assigned()
         self.history: list[Change] = []
         self.watchers: list[Callable[[Change | None, Change], None]] = []
@@ -307,11 +326,19 @@ class World:
             self.publish(Exit(name, worker.incarnation, 0))
         worker.alive = False
 
+    def upgrade(self, name: str, version: str = NEW) -> None:
+        """It ends, and starts again with other versions."""
+        self.kill(name)
+        self.restart(name)
+        self.workers[name].version = version
+        self.versions[name, self.workers[name].incarnation] = version
+
     def restart(self, name: str) -> None:
         worker = self.workers[name]
         worker.alive, worker.stalled, worker.leaving, worker.turn = True, False, False, None
         worker.incarnation = str(int(worker.incarnation) + 1)
         worker.copies, worker.read, worker.assigned = {}, 0, Assigned()
+        self.versions[name, worker.incarnation] = worker.version
 
     def end(self, unit: str = UNIT) -> World:
         """It has run out, and its copies say so."""
@@ -326,6 +353,8 @@ class World:
         for worker in self.workers.values():
             worker.stalled = worker.slow = False
             worker.hears = worker.loads = True
+            if worker.version == OTHER:
+                self.upgrade(worker.name, OLD)
             if not worker.alive or worker.leaving:
                 self.kill(worker.name)
                 self.restart(worker.name)
@@ -350,6 +379,10 @@ class World:
         """A user asks for it."""
         self._ask(DrillAsked(unit, 10 + len(self.asked)))
 
+    def accept(self) -> None:
+        """A user lets the versions lead that run now."""
+        self._ask(VersionsAccepted(job_key(self.plan.job, self.plan.generation), 10 + len(self.asked)))
+
     def goal(self, kind: GoalKind, asked: int = -1, reason: str = "") -> None:
         """A controller states what is wanted of the job."""
         self.append("controller", (), [Goal(self.plan.job, self.plan.generation, kind, reason, asked)])
@@ -362,7 +395,7 @@ class World:
         """A user wants the unit, or all of the job, back at the newest global checkpoint."""
         self._ask(RollbackAsked(job_key_of(UNIT), unit, 10 + len(self.asked)))
 
-    def _ask(self, asked: SchemeAsked | MoveAsked | RollbackAsked | DrillAsked) -> None:
+    def _ask(self, asked: Asking) -> None:
         self.asked.append(asked)
         for replica in self.replicas:
             self._observe(replica, asked)

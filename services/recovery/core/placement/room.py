@@ -19,7 +19,11 @@ from services.recovery.core.placement.domains import ZONE, Domains
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that may take units. standbys: of them it takes at most; -1: as many as are given."""
+    """A worker that may take units.
+
+    standbys: of them it takes at most; -1: as many as are given. shown: its versions have shown equal bytes: a copy
+    there may lead at once.
+    """
 
     worker: str
     incarnation: str
@@ -27,10 +31,11 @@ class Candidate:
     slots: int
     host: str = ""
     standbys: int = -1
+    shown: bool = True
 
     @classmethod
-    def of(cls, beat: Heartbeat) -> Candidate:
-        return cls(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine, beat.standbys)
+    def of(cls, beat: Heartbeat, shown: bool = True) -> Candidate:
+        return cls(beat.worker, beat.incarnation, beat.zone, max(beat.slots, 1), beat.machine, beat.standbys, shown)
 
 
 class Room:
@@ -76,8 +81,8 @@ class Room:
 
     @property
     def slots(self) -> int:
-        """Free ones. What a former incarnation of a worker held takes none."""
-        return sum(self._free(candidate) for candidate in self._candidates)
+        """Free ones, for copies that lead at once. What a former incarnation of a worker held takes none."""
+        return sum(self._free(candidate) for candidate in self._candidates if candidate.shown)
 
     def _free(self, candidate: Candidate) -> int:
         return max(0, candidate.slots - self._taken[candidate.worker, candidate.incarnation])
@@ -103,12 +108,16 @@ class Room:
         """The backup group (i, j): units of worker i whose standbys lie on worker j."""
         return self._backed[worker, self._domains.of(primary, "none")]
 
-    def for_primary(self, unit: str, without: Collection[str] = (), *, slots: bool = False) -> Candidate | None:
+    def for_primary(
+        self, unit: str, without: Collection[str] = (), *, slots: bool = False, unshown: bool = False
+    ) -> Candidate | None:
         """A place for the unit's only copy, not on the workers named; whoever takes it calls `hold`.
 
-        slots: only on a worker with a free slot.
+        Args:
+            slots: only on a worker with a free slot.
+            unshown: a worker whose versions have not shown equal bytes, for a copy that does not lead at once.
         """
-        allowed = (candidate for candidate in self._candidates if candidate.worker not in without)
+        allowed = (one for one in self._candidates if one.worker not in without and one.shown is not unshown)
         fitting = (candidate for candidate in allowed if not slots or self._free(candidate))
         return min(fitting, key=lambda candidate: self._as_primary(unit, candidate), default=None)
 
@@ -147,14 +156,17 @@ class Room:
             candidate.worker,
         )
 
-    def _as_secondary(self, primary: str, candidate: Candidate, spread: str) -> tuple[bool, bool, int, int, float, str]:
-        """In the primary's domain, full, how many units of the primary's worker it backs, and of the whole domain,
-        share of slots in use, name.
+    def _as_secondary(
+        self, primary: str, candidate: Candidate, spread: str
+    ) -> tuple[bool, bool, bool, int, int, float, str]:
+        """May not lead yet, in the primary's domain, full, how many units of the primary's worker it backs, and of the
+        whole domain, share of slots in use, name.
 
         So the standbys of one worker lie on as many peers as there are, and come back in parallel (MECHANISMS C4).
         """
         domain = self._domains.of(primary, spread)
         return (
+            not candidate.shown,
             self._domains.of(candidate.worker, spread) == domain,
             self._load[candidate.worker] >= candidate.slots,
             self.backed(primary, candidate.worker),

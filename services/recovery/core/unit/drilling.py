@@ -5,6 +5,7 @@ Source: docs/decisions/0094. The copies of its record are those of a failure.
 
 from __future__ import annotations
 
+from services.kernel.plans.pinning import Fit
 from services.recovery.core.unit.moving import Copies, Rooms, leading
 from services.recovery.core.unit.situation import HEARD_US, Situation
 
@@ -28,7 +29,7 @@ def against(s: Situation) -> str:
     if s.over or s.crowded or s.another_asked or not s.protected or s.crash is not None:
         return "it is not protected as it should be"
     others = (beat for beat in s.detector.alive() if beat.worker != s.primary.worker and not beat.leaving)
-    if not any(beat.hosts == s.terms.host and s.terms.fits(beat.versions) for beat in others):
+    if not any(beat.hosts == s.terms.host and s.fit(beat) is Fit.EQUAL for beat in others):
         return "no other worker can take it"
     return ""
 

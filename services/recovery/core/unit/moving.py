@@ -42,13 +42,20 @@ def begin(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _destination(s: Situation, rooms: Rooms) -> Copy | Candidate | Heartbeat | None:
-    """Asked for, or chosen by balance; a worker that leaves goes to its secondary, or wherever there is room."""
+    """Asked for, or chosen by balance; a worker that leaves goes to its secondary, or wherever there is room. Last of
+    all to where versions have yet to show equal bytes.
+    """
     wanted = s.move_due.worker if s.movable and s.move_due is not None else s.relief
     if not s.leaving(s.primary):
         return s.host(wanted)
-    standby = (copy for copy in s.others if s.ready(copy) and not s.leaving(copy))
-    without = [copy.worker for copy in s.change.copies]
-    return next(standby, None) or rooms().for_primary(s.change.unit, without)
+    staying = [copy for copy in s.others if not s.gone(copy) and not s.leaving(copy)]
+    without, unit = [copy.worker for copy in s.change.copies], s.change.unit
+    return (
+        next(filter(s.ready, staying), None)
+        or rooms().for_primary(unit, without)
+        or next((copy for copy in staying if not s.may_lead(copy)), None)
+        or rooms().for_primary(unit, without, unshown=True)
+    )
 
 
 def hand_over(s: Situation, rooms: Rooms) -> Copies:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from schemas.assignments import PRIMARY, Change, Copy, Flags
 from schemas.heartbeats import CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
 from services.kernel.logs.policies import ALIGNED
+from services.kernel.plans.pinning import Fit
 from services.kernel.protection.fitting import unfit
 from services.recovery.core.adaptive.choosing import Verdict
 from services.recovery.core.job.rollbacks import NOWHERE, Back
@@ -17,6 +18,7 @@ from services.recovery.core.placement.domains import Domains
 from services.recovery.core.placement.sharing import Outranked
 from services.recovery.core.unit.changing import Covering, Gate, Step, caught_up, next_step
 from services.recovery.core.unit.crashes import MOST_CRASHES, OF_LOADING, Crash
+from services.recovery.core.unit.proving import Proofs
 from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
 from services.recovery.core.unit.terms import Asked, AskedMove, Part, Terms, Want
 
@@ -115,7 +117,9 @@ class Situation:
     others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
     policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
     answered. rollback: asked for, and to where. verdict: of the controller of adaptive units, if it wants another
-    scheme. part: in an incident; None: there is none. gathers: further units may turn out to be stranded.
+    scheme. part: in an incident; None: there is none. gathers: further units may turn out to be stranded. proofs: what
+    copies with other versions have shown. asked_accept: offset of the last command that lets the versions lead that run
+    now.
     """
 
     change: Change
@@ -140,6 +144,8 @@ class Situation:
     verdict: Verdict | None = None
     part: Part | None = None
     gathers: bool = False
+    proofs: Proofs = field(default_factory=Proofs)
+    asked_accept: int = -1
 
     @property
     def stance(self) -> Stance:
@@ -151,8 +157,15 @@ class Situation:
 
     @property
     def target(self) -> Rung:
-        """Of the secondary."""
+        """Where the scheme wants the secondary."""
         return self.terms.target(self.scheme.name)
+
+    @property
+    def next_target(self) -> Rung:
+        """Where the secondary is to get first: with something to show it processes, and sends nothing, until then."""
+        if self.target is Rung.ABSENT or self.may_lead(self.secondary):
+            return self.target
+        return Rung.STANDBY
 
     @property
     def target_flags(self) -> Flags:
@@ -206,14 +219,15 @@ class Situation:
 
     @property
     def stranded(self) -> bool:
-        """No copy of it can continue: it has to be placed again. In an incident nobody waits for one worker.
+        """No copy of it can continue, or none that may: it has to be placed again. In an incident nobody waits for one
+        worker.
 
         What a unit may have done itself is no incident.
         """
         left_alone = not self.change.copies or self.terms.host or self.over or self.crowded
         if left_alone or self.unwanted or self.deadly or self._blamed:
             return False
-        gone = all(self.gone(copy) for copy in self.change.copies)
+        gone = all(self.gone(copy) for copy in self.change.copies if self.may_lead(copy))
         return gone or (self.stance is Stance.ALONE and (self.lost(self.primary) or self.given_up))
 
     @property
@@ -312,12 +326,12 @@ class Situation:
         return self.successor(copy) is not None
 
     def successor(self, copy: Copy) -> Heartbeat | None:
-        """The later incarnation of its worker, if that lives and has the plan's versions."""
+        """The later incarnation of its worker, if that lives and may lead."""
         beat = self._later(copy)
-        return beat if beat is not None and self.terms.fits(beat.versions) else None
+        return beat if beat is not None and self.fit(beat) is Fit.EQUAL else None
 
     def _lives_otherwise(self, copy: Copy) -> bool:
-        """A later incarnation lives, with other versions: it would refuse the unit, and is never silent."""
+        """A later incarnation lives, with versions that may not lead: it is never silent, and may not get it back."""
         return self._later(copy) is not None and not self.returned(copy)
 
     def _later(self, copy: Copy) -> Heartbeat | None:
@@ -327,13 +341,14 @@ class Situation:
     @property
     def loss(self) -> str:
         """What happened to the workers that held its copies, for the reason of a record that places the unit again."""
-        return ", ".join(self._loss(copy) for copy in self.change.copies)
+        concerned = (copy for copy in self.change.copies if self.may_lead(copy) or self.gone(copy))
+        return ", ".join(map(self._loss, concerned))
 
     def _loss(self, copy: Copy) -> str:
         if self.misses is None and self.returned(copy):
             return f"worker {copy.worker} returned"
         if self.misses is None and self._lives_otherwise(copy):
-            return f"worker {copy.worker} returned with other library versions than the plan"
+            return f"worker {copy.worker} returned with other versions"
         if self.misses is not None and self.detector.ended(copy.worker, copy.incarnation):
             return f"worker {copy.worker} ended"
         if turn := self.detector.turn(copy.worker, copy.incarnation):
@@ -345,10 +360,11 @@ class Situation:
         return self.suspected(copy, self.misses)
 
     def ready(self, copy: Copy) -> bool:
-        """It can take over at once: it answers, and has reached what its flags promise."""
+        """It can take over at once: it may lead, answers, and has reached what its flags promise."""
         report = self.report(copy)
         return (
             report is not None
+            and self.may_lead(copy)
             and report.state in _SERVES.get(copy.flags.state, ())
             and not self.gone(copy)
             and not self.suspected(copy, 1)
@@ -359,6 +375,16 @@ class Situation:
 
     def answers(self, copy: Copy) -> bool:
         return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
+
+    # -- with which versions it runs ----------------------------------------------------------------------------------
+
+    def fit(self, beat: Heartbeat) -> Fit:
+        """How the versions of a worker stand to the unit."""
+        return self.terms.pin.fit(self.change, beat.versions)
+
+    def may_lead(self, copy: Copy) -> bool:
+        """It leads, or its versions have shown equal bytes."""
+        return self.change.unshown_of(copy) is None
 
     @property
     def calm(self) -> bool:
@@ -373,7 +399,7 @@ class Situation:
     @property
     def step(self) -> Step | None:
         """The next step of the secondary towards its scheme, whether its gate is open or not."""
-        return next_step(Rung.of(self.secondary.flags), self.target)
+        return next_step(Rung.of(self.secondary.flags), self.next_target)
 
     @property
     def gate_open(self) -> bool:
@@ -478,8 +504,9 @@ class Situation:
             return f"{worker} does not answer" if self.asked_move_age_us >= HEARD_US else ""
         if beat.hosts != self.terms.host:
             return f"{worker} takes no such units"
-        if not self.terms.fits(beat.versions):
-            return f"{worker} has other library versions than the plan"
+        if self.fit(beat) is Fit.DIFFERS:
+            text = self.terms.pin.text(beat.versions)
+            return f"{worker} gives other bytes: {next(one for one in self.change.differ if one.versions == text)}"
         return f"{worker} is leaving" if beat.leaving else ""
 
     @property
@@ -502,17 +529,18 @@ class Situation:
     def arrived(self) -> bool:
         """The new copy can take over without a pause; a Spark driver starts its query only then."""
         if not self.terms.host:
-            return self.caught_up(self.arriving, self.primary)
+            return self.may_lead(self.arriving) and self.caught_up(self.arriving, self.primary)
         report = self.report(self.arriving)
         return report is not None and report.epoch >= self.change.epoch and self.ready(self.arriving)
 
     @property
     def next_leader(self) -> Copy | None:
-        """The copy that takes over if the primary fails now: a ready one, else one that lives.
+        """The copy that takes over if the primary fails now: a ready one, else one that lives; none that may not lead.
 
         The new copy of a unit that moves is asked first, a standby that is being made last.
         """
-        both = sorted(self.others, key=lambda copy: copy.worker != self.change.moving)
+        may = filter(self.may_lead, self.others)
+        both = sorted(may, key=lambda copy: copy.worker != self.change.moving)
         ready = (copy for copy in both if self.ready(copy))
         return next(ready, next((copy for copy in both if not self.gone(copy)), None))
 
@@ -541,11 +569,11 @@ class Situation:
 
     @property
     def backup_due(self) -> bool:
-        """The standby is to go to another worker, which answers, and nothing else is under way."""
+        """The standby is to go to another worker, which answers and may lead, and nothing else is under way."""
         if self.backup_to in ("", *(copy.worker for copy in self.change.copies)):
             return False
         beat = self.host(self.backup_to)
-        fits = beat is not None and not beat.leaving and not self.nearer(beat.worker)
+        fits = beat is not None and not beat.leaving and not self.nearer(beat.worker) and self.fit(beat) is Fit.EQUAL
         return fits and self.followed and self.at_rest
 
     def nearer(self, worker: str) -> bool:

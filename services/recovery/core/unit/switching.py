@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 from schemas.assignments import Change, Copy, Deadly
-from services.recovery.core.unit import adapting, drilling, moving, reassigning
+from services.recovery.core.unit import adapting, drilling, moving, reassigning, versions
 from services.recovery.core.unit.changing import next_step
 from services.recovery.core.unit.moving import Copies, Rooms
 from services.recovery.core.unit.moving import leading as _leading
@@ -27,13 +27,18 @@ class Sign(Enum):
 
     UNWANTED = "its job is to stop"
     DEADLY = "its workers end at the same place again and again"
+    ACCEPTED = "a person lets other versions lead"
     WANTED = "its job is to run"
     UNASKED = "it was unplaced, and nobody asked for the end of its job"
     TURN = "it has a slot in an incident"
     BOTH_GONE = "both copies are gone"
+    SHOWN_EQUAL = "a copy with other versions has shown equal bytes"
     PRIMARY_GONE = "the primary is gone"
+    NO_HEIR = "the primary is gone and no other copy may lead"
     SECONDARY_GONE = "the secondary is gone"
     ARRIVING_GONE = "the new copy is gone"
+    SECONDARY_DIFFERS = "the secondary gives other bytes"
+    ARRIVING_DIFFERS = "the new copy gives other bytes"
     ARRIVED = "the new copy has caught up"
     ARRIVED_ALONE = "the new copy has caught up and no other stays"
     PRIMARY_SILENT = "the primary is silent"
@@ -63,7 +68,8 @@ class Sign(Enum):
     CHOSEN = "another scheme suits the promise better"
 
 
-FAILURES = (Sign.TURN, Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
+ABOUT_VERSIONS = (Sign.ACCEPTED, Sign.SHOWN_EQUAL, Sign.SECONDARY_DIFFERS, Sign.ARRIVING_DIFFERS)
+FAILURES = (Sign.TURN, Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.NO_HEIR, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
 """Signs that the leader has failed."""
 LOSSES = (*FAILURES, Sign.SECONDARY_GONE, Sign.ARRIVING_GONE)
 """Signs that a copy is lost, or does not answer."""
@@ -82,13 +88,18 @@ def _next_leader_ready(s: Situation) -> bool:
 SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.UNWANTED: lambda s: s.unwanted,
     Sign.DEADLY: lambda s: s.deadly,
+    Sign.ACCEPTED: versions.accept_due,
     Sign.WANTED: lambda s: s.wanted and s.new,
     Sign.UNASKED: lambda s: s.wanted and not s.new,
     Sign.TURN: lambda s: s.its_turn,
     Sign.BOTH_GONE: lambda s: all(s.gone(copy) for copy in s.change.copies),
-    Sign.PRIMARY_GONE: lambda s: s.gone(s.primary) if _two(s) else s.lost(s.primary),
+    Sign.SHOWN_EQUAL: lambda s: versions.newly_shown(s) is not None,
+    Sign.PRIMARY_GONE: lambda s: s.gone(s.primary) and versions.heirs(s) if _two(s) else s.lost(s.primary),
+    Sign.NO_HEIR: lambda s: s.gone(s.primary),
     Sign.SECONDARY_GONE: lambda s: s.gone(s.secondary),
     Sign.ARRIVING_GONE: lambda s: s.arriving_lost,
+    Sign.SECONDARY_DIFFERS: lambda s: versions.differing(s, s.secondary) is not None,
+    Sign.ARRIVING_DIFFERS: lambda s: versions.differing(s, s.arriving) is not None,
     Sign.ARRIVED: lambda s: s.arrived and s.staying is not None,
     Sign.ARRIVED_ALONE: lambda s: s.arrived,
     Sign.PRIMARY_SILENT: lambda s: s.scheme.rolls_back and s.silent(s.primary) and _next_leader_ready(s),
@@ -156,6 +167,7 @@ class Move(Enum):
     REASSIGN = "a new one is made first"
     REPLACE = "it is the standby, and the former one goes"
     KEEP = "the former one stays"
+    ACCEPT = "its versions may lead"
 
 
 _T, _S, _M = Stance, Sign, Move
@@ -166,6 +178,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     **{(each, _S.UNWANTED): (_T.UNPLACED, _M.REMOVE) for each in Stance},
     **{(each, _S.DEADLY): (_T.UNPLACED, _M.QUARANTINE) for each in Stance if each is not _T.UNPLACED},
     **{(each, _S.TURN): (_T.ALONE, _M.RESTORE) for each in Stance if each is not _T.UNPLACED},
+    **{(each, _S.ACCEPTED): (each, _M.ACCEPT) for each in Stance if each is not _T.UNPLACED},
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
     (_T.ALONE, _S.UNFIT_ASKED): (_T.ALONE, _M.KEEP_SCHEME),
@@ -181,8 +194,11 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.ALONE, _S.UNPROTECTED): (_T.NORMAL, _M.ADD),
     (_T.ALONE, _S.PRIMARY_GIVEN_UP): (_T.ALONE, _M.PLACE),
     (_T.NORMAL, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
+    (_T.NORMAL, _S.SHOWN_EQUAL): (_T.NORMAL, _M.ACCEPT),
     (_T.NORMAL, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE),
+    (_T.NORMAL, _S.NO_HEIR): (_T.ALONE, _M.PLACE),
     (_T.NORMAL, _S.SECONDARY_GONE): (_T.ALONE, _M.LET_GO),
+    (_T.NORMAL, _S.SECONDARY_DIFFERS): (_T.ALONE, _M.LET_GO),
     (_T.NORMAL, _S.ANOTHER_SCHEME): (_T.NORMAL, _M.ADOPT),
     (_T.NORMAL, _S.UNFIT_ASKED): (_T.NORMAL, _M.KEEP_SCHEME),
     (_T.NORMAL, _S.ROLLBACK_REFUSED): (_T.NORMAL, _M.STAY),
@@ -216,8 +232,11 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     (_T.ROLLING_BACK, _S.SECONDARY_SILENT): (_T.NORMAL, _M.ROLL_BACK),
     (_T.ROLLING_BACK, _S.PRIMARY_CAUGHT_UP): (_T.NORMAL, _M.ROLL_BACK),
     (_T.MOVING, _S.BOTH_GONE): (_T.ALONE, _M.PLACE),
+    (_T.MOVING, _S.SHOWN_EQUAL): (_T.MOVING, _M.ACCEPT),
     (_T.MOVING, _S.PRIMARY_GONE): (_T.ALONE, _M.PROMOTE_MOVING),
+    (_T.MOVING, _S.NO_HEIR): (_T.ALONE, _M.PLACE),
     (_T.MOVING, _S.ARRIVING_GONE): (_T.NORMAL, _M.ABANDON),
+    (_T.MOVING, _S.ARRIVING_DIFFERS): (_T.NORMAL, _M.ABANDON),
     (_T.MOVING, _S.ARRIVED): (_T.NORMAL, _M.HAND_OVER),
     (_T.MOVING, _S.ARRIVED_ALONE): (_T.ALONE, _M.HAND_OVER_ALONE),
     (_T.MOVING, _S.PRIMARY_SILENT): (_T.SWITCHED, _M.SWITCH_MOVING),
@@ -276,9 +295,10 @@ def _let_go(s: Situation, rooms: Rooms) -> Copies:
 
 def _add(s: Situation, rooms: Rooms) -> Copies | None:
     chosen = rooms().for_secondary(s.change.unit, s.primary.worker, s.terms.spread)
-    first = next_step(Rung.ABSENT, s.target)
-    if chosen is None or first is None:
+    if chosen is None:
         return None
+    first = next_step(Rung.ABSENT, s.target if chosen.shown else Rung.STANDBY)
+    assert first is not None, f"{s.change.unit}: the scheme wants no secondary"
     return s.primary, Copy(chosen.worker, chosen.incarnation, first.rung.flags)
 
 
@@ -349,6 +369,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.REASSIGN: reassigning.begin,
     _M.REPLACE: reassigning.replace,
     _M.KEEP: reassigning.keep,
+    _M.ACCEPT: _adopt,
 }
 """The copies of the next record; None while there is no worker for them."""
 
@@ -376,11 +397,11 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
 def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
     why = _why(situation, sign, move)
     scheme, asked, adaptive = _asked(situation, sign, move)
-    line = _line(situation, move)
+    line, known = _line(situation, move), tuple(_known(copy, situation) for copy in copies)
     change = msgspec.structs.replace(
         situation.change,
         epoch=situation.change.epoch + 1,
-        copies=tuple(_known(copy, situation) for copy in copies),
+        copies=known,
         reason=f"{sign.value}: {move.value}" + (f" ({why})" if why else ""),
         scheme=scheme,
         asked=asked,
@@ -392,6 +413,7 @@ def _record(situation: Situation, sign: Sign, move: Move, copies: Copies, after:
         back=situation.change.back if line == situation.change.line else situation.rollback.complete,
         rolled=situation.rollback.asked if move in (_M.GO_BACK, _M.STAY) else situation.change.rolled,
         adaptive=adaptive,
+        **versions.fields(situation, known, accepted=sign is _S.ACCEPTED),
     )
     check_invariants(change)
     assert stance(change) is after, f"{story_line(situation.change, change)}: not {after.value}"
@@ -411,6 +433,8 @@ def _why(s: Situation, sign: Sign, move: Move) -> str:
     """What the sign and the move do not say."""
     if sign is _S.CHOSEN and s.verdict is not None:
         return s.verdict.summary
+    if sign in ABOUT_VERSIONS:
+        return versions.why(s, accepted=sign is _S.ACCEPTED)
     if move is _M.QUARANTINE and s.crash is not None:
         return str(s.crash.deadly)
     if move is _M.REMOVE:
@@ -427,6 +451,8 @@ def _why(s: Situation, sign: Sign, move: Move) -> str:
         return s.rollback_refusal
     if move is _M.RESTORE and _line(s, move) > s.change.line:
         return f"at the global checkpoint of batch {s.rollback.complete}, {s.loss}"
+    if move is _M.ABANDON:
+        return versions.unfinished(s)
     return s.loss if move in (_M.PLACE, _M.RESTORE) else ""
 
 
@@ -471,6 +497,8 @@ def _known(copy: Copy, situation: Situation) -> Copy:
     """Flags that nobody here knows, another version's or a mistake, are led back with the first record that follows."""
     if copy.flags.commit:
         return _leading(copy)
+    if copy.flags.send and not situation.may_lead(copy):
+        return _with(copy, Rung.STANDBY)
     if Rung.of(copy.flags) is None:
         return Copy(copy.worker, copy.incarnation, situation.target_flags)
     return copy
@@ -487,6 +515,9 @@ def check_invariants(change: Change) -> None:
     assert not odd, f"{where}: {odd}"
     assert change.arriving is not None or not change.moving, f"{where}: it moves to a worker without a copy of it"
     assert change.replacing is not None or not change.backing, f"{where}: a standby is made that it does not have"
+    others = {copy.worker for copy in change.copies if not copy.flags.commit and not copy.flags.send}
+    unshown = {one.worker for one in change.unshown}
+    assert unshown <= others, f"{where}: {unshown - others} leads or sends, and has not shown equal bytes"
 
 
 def story_line(before: Change | None, after: Change) -> str:

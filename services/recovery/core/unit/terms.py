@@ -5,12 +5,12 @@ Source: JOBS "fault_tolerance", PROTOCOL 8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.plans import Plan
+from services.kernel.plans.pinning import ANY, Pin, pins
 from services.kernel.plans.priorities import LEAST, priorities
 from services.recovery.core.adaptive.promise import Promise, promise
 from services.recovery.core.placement.domains import ZONE
@@ -89,7 +89,7 @@ class Terms:
     """Of one unit.
 
     misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
-    versions: a worker that takes a copy has them. host: the kind of process that takes one.
+    pin: which versions may lead. host: the kind of process that takes a copy.
     rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
     priority: of the most important query that needs it. policy: the checkpoint policy of the plan. promise: of an
     adaptive unit. delivers: it may write rows. alone: it has work that its leader alone does. interval_ms: between two
@@ -100,7 +100,7 @@ class Terms:
     misses: int | None = None
     fail_stop_us: int = int(FAIL_STOP_S * 1_000_000)
     inputs_held: bool = True
-    versions: Mapping[str, str] = field(default_factory=dict)
+    pin: Pin = ANY
     host: str = ""
     rebalance_us: int = int(REBALANCE_S * 1_000_000)
     spread: str = ZONE
@@ -117,10 +117,6 @@ class Terms:
             return Rung.COLD
         return SCHEMES[scheme].secondary
 
-    def fits(self, versions: Mapping[str, str]) -> bool:
-        """Whether a worker with these versions may take a copy; one that says none is trusted."""
-        return not versions or dict(versions) == dict(self.versions)
-
     def misses_of(self, scheme: str) -> int | None:
         own = SCHEMES[scheme].misses
         return own if own is None else self.misses or own
@@ -132,14 +128,14 @@ def terms(plan: Plan) -> dict[str, Terms]:
     placement: dict[str, Any] = plan.spec.get("placement") or {}
     inputs = (tolerance.get("hybrid") or {}).get("inputs", "held")
     cutting = {operator.name for operator in plan.operators if operator.kind in CUTTING}
-    offset, important = int(plan.generation.split("-")[0]), priorities(plan)
+    offset, important, pinned = int(plan.generation.split("-")[0]), priorities(plan), pins(plan)
     return {
-        unit_key(plan.job, plan.generation, unit.name): Terms(
+        (key := unit_key(plan.job, plan.generation, unit.name)): Terms(
             Asked(unit.scheme if unit.scheme in (*SCHEMES, ADAPTIVE) else "none", offset),
             misses=tolerance.get("misses"),
             fail_stop_us=int(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
             inputs_held=inputs == "held",
-            versions=plan.versions,
+            pin=pinned[key],
             host=unit.host,
             rebalance_us=int(float(tolerance.get("rebalance_period_s") or REBALANCE_S) * 1_000_000),
             spread=placement.get("spread_by") or ZONE,

@@ -109,9 +109,9 @@ def test_of_commands_that_replace_each_other_the_last_is_kept(logs: Logs) -> Non
         logs.ask("scheme", unit="s-0", scheme=scheme)
     logs.ask("move", unit="no unit", worker="w1")
     logs.ask("drill", unit="no unit")
-    for control in ("pause", "resume", "pause"):
+    for control in ("accept", "pause", "accept", "resume", "pause"):
         last = logs.ask(control)
-    assert [one.offset for one in logs.snapshot().commands] == [moved, moved + 2, moved + 3, last]
+    assert [one.offset for one in logs.snapshot().commands] == [moved, moved + 2, moved + 3, last - 2, last]
 
 
 def test_of_commands_for_a_checkpoint_policy_the_last_for_each_is_kept(logs: Logs) -> None:

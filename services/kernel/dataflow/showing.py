@@ -1,0 +1,79 @@
+"""What a copy did of a batch, in one number: two copies with other versions of libraries are compared by it.
+
+In it is all that must be the same: frames by the hash of their payload, rows for users, dead letters, and what changed
+in the state. What depends on the copy, such as its epoch, is not. Source: PROTOCOL 0.2 and 4, decision 0077.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import xxhash
+
+from schemas.dead_letters import DeadLetter
+from schemas.dead_letters import encode as encode_dead
+from schemas.frames import unpack
+from schemas.heartbeats import DID_NOTHING
+from services.kernel.dataflow.sending import Frames
+from services.kernel.dataflow.sink_records import sink_records
+from services.kernel.dataflow.unit import Sent, SinkRows
+from services.kernel.dataflow.walk import Walked
+
+Changed = Iterable[tuple[str, bytes, bytes | None]]
+"""Table, key and value of what a batch has written, in the order of tables and keys; None: deleted."""
+
+MASK = 2**53 - 1
+"""Any reader of JSON holds such a number as it is."""
+
+
+def digest(frames: Frames, batch: int, walked: Walked, changed: Changed) -> int:
+    """DID_NOTHING of a batch that brought, made and changed nothing. frames: of the unit; nothing of them is sent."""
+    made, found = walked.produced, _Digest()
+    state = found.state(changed)
+    if not (walked.rows or walked.dead or state or made.sinks or any(one.rows.height for one in made.sent)):
+        return DID_NOTHING
+    found.frames(frames, batch, made.sent)
+    found.rows(batch, made.sinks)
+    found.letters(walked.dead)
+    return found.number or 1
+
+
+class _Digest:
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_64()
+
+    @property
+    def number(self) -> int:
+        return self._hash.intdigest() & MASK
+
+    def state(self, changed: Changed) -> bool:
+        """Whether anything changed."""
+        any_ = False
+        for table, key, value in changed:
+            any_ = True
+            self._add("state", table.encode(), key, b"-" if value is None else b"+" + value)
+        return any_
+
+    def frames(self, frames: Frames, batch: int, sent: Sequence[Sent]) -> None:
+        for partition, frame in frames.encode(batch, sent, epoch=0):
+            header = unpack(frame)
+            place = (partition.topic, partition.index, header.writer, header.part, header.parts)
+            said = (header.watermark, header.flags, header.schema, header.payload_hash)
+            self._add("frame", repr((*place, *said)).encode())
+
+    def rows(self, batch: int, sinks: Sequence[SinkRows]) -> None:
+        for sink in sinks:
+            made = sink_records(sink.task, sink.rows, batch)
+            self._add("rows", sink.task.name.encode(), *made.values)
+            self._add("keys", *(b"-" if key is None else b"+" + key for key in made.keys or ()))
+            self._add("partitions", repr(list(made.partitions or ())).encode())
+
+    def letters(self, dead: Sequence[DeadLetter]) -> None:
+        self._add("dead", *map(encode_dead, dead))
+
+    def _add(self, what: str, *parts: bytes) -> None:
+        """No two sequences of parts give the same bytes."""
+        self._hash.update(f"{what} {len(parts)} ".encode())
+        for part in parts:
+            self._hash.update(len(part).to_bytes(8, "big"))
+            self._hash.update(part)

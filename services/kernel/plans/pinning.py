@@ -1,0 +1,74 @@
+"""Which versions may lead a unit: those that have shown equal bytes, as the unit's last valid change says.
+
+Source: PROTOCOL 0.2 and 8, decision 0077. Nothing pins a unit that was never placed: its first leader does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from schemas.assignments import Change, unit_key
+from schemas.plans import OperatorPlan, Plan, UnitPlan
+from services.kernel.versions import text_of
+
+
+class Fit(Enum):
+    """How a worker's versions stand to a unit."""
+
+    EQUAL = "they have shown equal bytes"
+    UNSHOWN = "they have not shown equal bytes yet"
+    DIFFERS = "they give other bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What one unit depends on.
+
+    modules: of its users' code. pure: False where bytes are not compared: Spark's commits name what counts, and with
+    `on_divergence: continue` the first copy's rows do. planned: versions of the process that made the plan; they count
+    for a unit that an earlier release has placed, which wrote no others down.
+    """
+
+    modules: tuple[str, ...] = ()
+    pure: bool = True
+    planned: str = ""
+
+    def text(self, versions: Mapping[str, str]) -> str:
+        """What counts of a worker's versions; empty: nothing."""
+        return text_of(versions, self.modules) if self.pure else ""
+
+    def shown(self, change: Change) -> tuple[str, ...]:
+        """Versions that may lead the unit; none: any."""
+        if change.shown or not change.epoch or not self.planned:
+            return change.shown
+        return (self.planned,)
+
+    def fit(self, change: Change, versions: Mapping[str, str]) -> Fit:
+        """Of a worker with these versions; one that says none is trusted."""
+        text, shown = self.text(versions), self.shown(change)
+        if not text or not shown or text in shown:
+            return Fit.EQUAL
+        differ = any(one.versions == text for one in change.differ)
+        return Fit.DIFFERS if differ else Fit.UNSHOWN
+
+
+ANY = Pin(pure=False)
+
+
+def pins(plan: Plan) -> dict[str, Pin]:
+    """By unit key."""
+    operators = {operator.name: operator for operator in plan.operators}
+    lax = plan.spec.get("on_divergence") == "continue"
+    return {unit_key(plan.job, plan.generation, unit.name): _pin(plan, unit, operators, lax) for unit in plan.units}
+
+
+def _pin(plan: Plan, unit: UnitPlan, operators: Mapping[str, OperatorPlan], lax: bool) -> Pin:
+    if unit.host or lax:
+        return ANY
+    code = (operators[name] for name in unit.operators if name in operators)
+    modules = tuple(
+        sorted({str(one.params.get("python", "")).partition(":")[0] for one in code if one.kind == "python"})
+    )
+    return Pin(modules, planned=text_of(plan.versions, modules))

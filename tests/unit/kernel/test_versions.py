@@ -1,0 +1,117 @@
+"""Decision 0077: what a unit's bytes depend on, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from services.kernel import versions as pinned
+from services.kernel.versions import COMPUTES, PRETENDED, differences, text_of, versions
+
+KERNEL = Path(pinned.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    versions.cache_clear()
+
+
+def test_what_computes_counts_by_its_content_and_what_only_decides_or_moves_does_not(tmp_path: Path) -> None:
+    here = pinned._digest(pinned._sources(KERNEL, COMPUTES))
+    assert versions()["kernel"] == here
+    for package in COMPUTES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "x.py").write_text("1")
+    before = pinned._digest(pinned._sources(tmp_path, COMPUTES))
+    (tmp_path / "liveness").mkdir()
+    (tmp_path / "liveness" / "x.py").write_text("2")
+    assert pinned._digest(pinned._sources(tmp_path, COMPUTES)) == before
+    (tmp_path / "state" / "x.py").write_text("2")
+    assert pinned._digest(pinned._sources(tmp_path, COMPUTES)) != before
+
+
+def test_a_file_that_is_renamed_is_another_version(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "a.py").write_text("")
+    before = pinned._digest(pinned._sources(tmp_path, ["state"]))
+    (tmp_path / "state" / "a.py").rename(tmp_path / "state" / "b.py")
+    assert pinned._digest(pinned._sources(tmp_path, ["state"])) != before
+
+
+def test_kafka_clients_and_releases_do_not_count() -> None:
+    assert set(versions()) == {"kernel", "machine", "msgspec", "numpy", "polars", "pyarrow", "python"}
+
+
+def _module(folder: Path, name: str, text: str) -> str:
+    (folder / f"{name}.py").write_text(text)
+    importlib.invalidate_caches()
+    versions.cache_clear()
+    return versions((name,))[f"code {name}"]
+
+
+def test_a_users_code_counts_with_the_libraries_that_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    plain = _module(tmp_path, "scoring_a", "import polars\n")
+    assert plain == _module(tmp_path, "scoring_a", "import polars\n")
+    assert plain != _module(tmp_path, "scoring_a", "import polars as pl\n")
+    using = _module(tmp_path, "scoring_a", "import yaml\n")
+    monkeypatch.setattr(pinned, "_version", lambda name: "9.9")
+    assert using != _module(tmp_path, "scoring_a", "import yaml\n"), "another version of PyYAML"
+
+
+def test_of_a_package_all_modules_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "scoring_p" / "deep").mkdir(parents=True)
+    for part in (".", "deep"):
+        (tmp_path / "scoring_p" / part / "__init__.py").write_text("")
+    before = versions(("scoring_p",))["code scoring_p"]
+    (tmp_path / "scoring_p" / "deep" / "model.py").write_text("x = 1\n")
+    versions.cache_clear()
+    assert versions(("scoring_p",))["code scoring_p"] != before
+
+
+def test_code_that_is_not_there_and_code_that_is_no_python_are_versions_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert versions(("not_there_at_all",))["code not_there_at_all"] == "missing"
+    assert versions(("not.there",))["code not.there"] == "missing"
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _module(tmp_path, "scoring_bad", "def (") != "missing"
+
+
+def test_a_unit_depends_on_the_code_of_its_own_operators() -> None:
+    found = {"polars": "1", "code scoring": "aa", "code other": "bb"}
+    assert text_of(found) == "polars 1"
+    assert text_of(found, ["scoring.models"]) == "code scoring aa, polars 1"
+    assert text_of(found, ["scoringly"]) == "polars 1"
+    assert text_of({}) == ""
+
+
+def test_what_is_otherwise_is_said_by_name() -> None:
+    assert differences("code scoring aa, polars 1", "machine arm, polars 2") == (
+        "code scoring missing (not aa), machine arm (not there), polars 2 (not 1)"
+    )
+
+
+def test_tests_may_pretend_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PRETENDED, "polars=9.9, numpy=1")
+    assert (versions()["polars"], versions()["numpy"]) == ("9.9", "1")
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    text = (
+        b"import a, b.c as d\nfrom e.f import (\n    g,\n)\nif True:\n    import h\nfrom . import own\nx = 'import'\n"
+    )
+    assert set(pinned._imported(text)) == {"a", "b", "e", "h"}
+
+
+def test_what_is_pretended_may_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PRETENDED, f"@{tmp_path / 'versions'}")
+    true = versions()["polars"]
+    (tmp_path / "versions").write_text("polars=9.9\n")
+    versions.cache_clear()
+    assert (true != "9.9", versions()["polars"]) == (True, "9.9")
