@@ -107,8 +107,8 @@ Q5 = Figure(
     expected="available queries: a staircase under progressive recovery, one late jump under blocking; relative "
     "latency: best case below progressive below blocking.",
     setup=f"15 queries of {TASKS} tasks an operator; {WORKERS} workers, of which {LOST} are lost. Workers come one "
-    f"each {SPACING_S} s, or as in the paper between {FIRST_S} and {LAST_S} s, in the best case all after {BEST_S} s. Each "
-    f"operator takes {LOAD:g} of its CPU; the latency before is {LATENCY_MS / 1000:g} s. A query is available when the "
+    f"each {SPACING_S} s, or as in the paper between {FIRST_S} and {LAST_S} s, in the best case all after {BEST_S} s. "
+    f"Each operator takes {LOAD:g} of its CPU; the latency before is {LATENCY_MS / 1000:g} s. A query is available when the "
     "mean of 10 s is below 1.2 times that.",
     ground=Ground.MODEL,
     keys=tuple(RUNS),
@@ -116,6 +116,6 @@ Q5 = Figure(
     plots=_plots,
     checks=_checks,
     seconds=30,
-    differs="The model counts no time to load code, and no contention of restores. The slots of a worker are the limit, "
-    "as in the paper.",
+    differs="The model counts no time to load code, and no contention of restores. The slots of a worker are the "
+    "limit, as in the paper.",
 )
