@@ -108,8 +108,8 @@ Q5 = Figure(
     "latency: best case below progressive below blocking.",
     setup=f"15 queries of {TASKS} tasks an operator; {WORKERS} workers, of which {LOST} are lost. Workers come one "
     f"each {SPACING_S} s, or as in the paper between {FIRST_S} and {LAST_S} s, in the best case all after {BEST_S} s. "
-    f"Each operator takes {LOAD:g} of its CPU; the latency before is {LATENCY_MS / 1000:g} s. A query is available when the "
-    "mean of 10 s is below 1.2 times that.",
+    f"Each operator takes {LOAD:g} of its CPU; the latency before is {LATENCY_MS / 1000:g} s. A query is available "
+    "when the mean of 10 s is below 1.2 times that.",
     ground=Ground.MODEL,
     keys=tuple(RUNS),
     measure=_measure,
