@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.cuts import CutsSnapshot
+from schemas.cuts import CutsSnapshot, Gap
 from schemas.decided import Id
 from schemas.reading import Count, Micros, Strict, Whole
 
@@ -49,6 +49,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     line: how often the unit was rolled back before. aligned: every unit of the job captures after batch b, so that the
     marker may be part of a global checkpoint. held: the newest complete one, as far as the author knew: what a restore
     there needs is kept; -1: none was complete, 0: the start of the job is one; None: nothing is held.
+    gap: the unit went from a to b without the batches between: precision `gap`.
     """
 
     id: Id
@@ -70,6 +71,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     line: Count = 0
     aligned: bool = False
     held: Whole | None = None
+    gap: Gap | None = None
 
 
 KEYS = "keys"

@@ -137,6 +137,20 @@ class Raised(msgspec.Struct, frozen=True, tag="raised", tag_field="type"):
     tasks: dict[str, TaskRaised]
 
 
+class Gap(msgspec.Struct, frozen=True, tag="gap", tag_field="type"):
+    """A copy that took over has skipped batches (after, upto]: they are not in the unit's state.
+
+    delivered: rows up to this batch were delivered before. records: so many came with the skipped batches.
+    A fact, which the unit's checkpoint log has decided (schemas/checkpoints.py); it may be stated more than once.
+    """
+
+    unit: str
+    after: Count
+    upto: Count
+    delivered: Count
+    records: Count
+
+
 class Leading(msgspec.Struct, frozen=True, array_like=True):
     """The cut log's state for one unit whose code may raise: its last announcement, and the last batch in which it
     raised; 0: none.
@@ -193,7 +207,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", tag_field="type"):
     time_ms: Whole = 0
 
 
-CutRecord = Cut | Control | Replaced | Snapshot | Leads | Raised
+CutRecord = Cut | Control | Replaced | Snapshot | Leads | Raised | Gap
 
 _decoder: Strict[CutRecord] = Strict(msgspec.json.Decoder(CutRecord).decode)
 _encoder = msgspec.json.Encoder()

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from schemas.checkpoints import Marker
-from schemas.cuts import Cut, Range, TaskRaised
+from schemas.cuts import Cut, Gap, Range, TaskRaised
 from schemas.dead_letters import DeadLetter
 from schemas.decided import Id
 from schemas.plans import REAL_TIME, Plan, SparkPlan
 from schemas.topics import JobTopics, Partition, generation_number
+from services.audit.skipping import Skipping
 from services.kernel.codecs.frames import MAX_FRAME_BYTES
 from services.kernel.codecs.marked import AT, RowReader, lanes
 from services.kernel.dataflow.cut_records import Brought, CommitCuts, LaneCuts, Records, TopicCuts
@@ -30,7 +31,7 @@ from services.kernel.dataflow.inputs import Inputs
 from services.kernel.dataflow.sending import Frames
 from services.kernel.dataflow.sink_records import sink_records
 from services.kernel.dataflow.unit import Produced, Unit
-from services.kernel.dataflow.walk import ready, walk
+from services.kernel.dataflow.walk import Walked, ready, walk
 from services.kernel.errors import HoldfastError
 from services.kernel.logs.recut import Recut
 from services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
@@ -87,7 +88,8 @@ class Replay:
     Raises:
         CodeUnavailable: a Python operator cannot be loaded here.
 
-    raised: by unit and batch, where users' code raised, as the cut log says; None: it says nothing.
+    raised: by unit and batch, where users' code raised, as the cut log says; None: it says nothing. skipped: batches
+    that units have skipped, of those that were run. miscounted: gaps that name another number of records than came.
     """
 
     def __init__(self, plan: Plan, topics: JobTopics, max_frame_bytes: int = MAX_FRAME_BYTES, first: int = 0) -> None:
@@ -103,6 +105,7 @@ class Replay:
         self._appended: dict[Partition, int] = defaultdict(int)
         self.batch = first
         self.raised: WhereRaised = lambda unit, batch: None
+        self.skipped: list[Gap] = []
 
     @property
     def ended(self) -> bool:
@@ -135,6 +138,15 @@ class Replay:
             if unit.ready(self.batch, taken)
         ]
 
+    @property
+    def miscounted(self) -> list[str]:
+        return [text for unit in self._units for text in unit.skipping.miscounted]
+
+    def skip(self, gaps: Mapping[str, Sequence[Gap]]) -> None:
+        """What units have skipped, in order: precision `gap`."""
+        for unit in self._units:
+            self.skipped += unit.skipping.know(gaps.get(unit.name, ()), self.batch)
+
     def passes(self, cut: Cut) -> None:
         """A cut of a batch that is not computed: what follows begins behind it."""
         for unit in self._units:
@@ -152,9 +164,10 @@ class _ReplayedUnit:
 
     def __init__(self, layout: UnitLayout, plan: Plan, generation: int, max_frame_bytes: int, first: int) -> None:
         self.name = layout.unit.name
-        self.batch = first
+        self.batch, self._layout = first, layout
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
+        self.skipping = Skipping(self.name)
         self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
         self._frames = Frames(layout, generation, max_frame_bytes)
         self.inputs = Inputs(layout, generation, _behind(first), _refused)
@@ -179,6 +192,9 @@ class _ReplayedUnit:
     def process(
         self, batch: int, append: Callable[[Partition, bytes], None], raised: Mapping[str, TaskRaised] | None
     ) -> Outcome:
+        if self.skipping.begins(self.batch):
+            self._settle()
+            self.skipping.keep(self.batch, self._store.image, self._unit.watermarks)
         self.batch = batch
         walked = walk(self._unit, batch, self._sources, self.inputs, raised)
         self.inputs.forget_hashes(batch)
@@ -188,7 +204,19 @@ class _ReplayedUnit:
         _deliver(batch, walked.produced, outcome)
         if batch % SETTLE_EVERY == 0:
             self._settle()
+        if self.skipping.skipping:
+            self._skip(walked, outcome)
         return outcome
+
+    def _skip(self, walked: Walked, outcome: Outcome) -> None:
+        """Of a batch that is skipped nothing is in the state, and what had not left never does."""
+        outcome.dropped.clear()
+        if self.skipping.skips(self.batch, walked.lost.total() + sum(count for count, _ in walked.edges.values())):
+            outcome.rows.clear()
+            outcome.dead.clear()
+        if (before := self.skipping.ends(self.batch)) is not None:
+            self._store = StateStore(before.image, self._store.names)
+            self._unit = Unit(self._layout, self._store, before.watermarks)
 
     def _settle(self) -> None:
         capture = self._store.capture()

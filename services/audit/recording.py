@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from schemas import delivered
-from schemas.cuts import CutsSnapshot, Raised, TaskRaised
+from schemas.cuts import CutsSnapshot, Gap, Raised, TaskRaised
 from schemas.plans import Plan
 from schemas.progress import decode as decode_progress
 from schemas.topics import ClusterTopics, JobTopics, Partition
@@ -25,6 +25,7 @@ from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.cut_snapshots import newest_in
 from services.kernel.logs.cuts import of_plan
+from services.kernel.logs.gaps import skipping_units
 from services.kernel.logs.raises import may_raise
 from services.kernel.suggestions import suggest
 from services.log.cut_logs import cuts_base, scan_cuts
@@ -125,6 +126,20 @@ def _committed(log: Log, plan: Plan, own: JobTopics) -> dict[str, int]:
                 batch = delivered.decode(message.value() or b"").batch
                 found[name] = max(found[name], batch if batch <= newest else 0)
     return found
+
+
+def gaps(log: Log, recording: Recording) -> dict[str, list[Gap]]:
+    """What units have skipped, in order: precision `gap`."""
+    found: dict[str, dict[int, Gap]] = {unit: {} for unit in skipping_units(recording.plan)}
+    if not found:
+        return {}
+    partition = Partition(recording.topics.cuts, 0)
+    for offset, record in scan_cuts(log, partition, recording.base.upto):
+        if not isinstance(record, Gap) or offset in recording.skipped.get(partition, ()):
+            continue
+        if record.unit in found and record.after < record.upto:
+            found[record.unit][record.after] = record
+    return {unit: [known[after] for after in sorted(known)] for unit, known in found.items() if known}
 
 
 def where_raised(log: Log, recording: Recording) -> WhereRaised:

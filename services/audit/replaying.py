@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from schemas.cuts import Gap
 from schemas.plans import Plan
 from schemas.topics import ClusterTopics, JobTopics
 from services.audit.comparing import Counts, Difference
 from services.audit.computing import Outcome, Replay, Taken
 from services.audit.delivered import Found
-from services.audit.recording import Recording, find, where_raised
+from services.audit.recording import Recording, find, gaps, where_raised
 from services.audit.settling import Settling
 from services.audit.taken_in import Cuts, Sources
 from services.kernel.errors import CommandFailed, Divergence
@@ -31,6 +32,7 @@ class Report:
     differences: the first of each stream. notes: what a reader of the counts should know. Of all batches that
     were run again, late_dropped: records dropped as late, by stream (services/view/losses.py), records_lost: those that
     were gone before they were read, by source; what they would have changed counts as computed without them.
+    miscounted: gaps (precision `gap`) that name another number of records than were skipped.
     """
 
     job: str
@@ -42,10 +44,11 @@ class Report:
     notes: list[str]
     late_dropped: dict[str, int] = field(default_factory=dict)
     records_lost: dict[str, int] = field(default_factory=dict)
+    miscounted: list[str] = field(default_factory=list)
 
     @property
     def exact(self) -> bool:
-        return self.rows.exact and self.dead_letters.exact
+        return self.rows.exact and self.dead_letters.exact and not self.miscounted
 
 
 def replay(
@@ -76,6 +79,7 @@ def replay(
     run = Replay(recording.plan, recording.topics, first=first) if first else run_by(recording.plan, recording.topics)
     settling = Settling(recording.plan, recording.base)
     run.raised = where_raised(log, recording)
+    run.skip(gaps(log, recording))
     compared = 0
     late, lost = Counter[str](), Counter[str]()
     with (
@@ -110,9 +114,10 @@ def replay(
         rows=sum((one.counts for one in found.queries.values()), Counts()),
         dead_letters=found.dead.counts,
         differences=[d for one in (*found.queries.values(), found.dead) for d in one.differences],
-        notes=notes + found.notes,
+        notes=notes + found.notes + [_gap_note(gap) for gap in run.skipped],
         late_dropped=dict(+late),
         records_lost=dict(+lost),
+        miscounted=run.miscounted,
     )
 
 
@@ -121,6 +126,11 @@ def _processed(run: Replay, taken: Mapping[str, Taken]) -> list[Outcome]:
         return run.process(taken)
     except Divergence as error:
         raise CommandFailed(str(error), "replay with the code and the libraries that the job had") from None
+
+
+def _gap_note(gap: Gap) -> str:
+    batches = f"batches {gap.after + 1} to {gap.upto}"
+    return f"{gap.unit} skipped {gap.records} records, in {batches} (precision gap): computed without them, too"
 
 
 def _from_there_on(first: int, compared: int) -> str:

@@ -26,10 +26,7 @@ SCHEMES = frozenset(
 )
 """Fault-tolerance schemes that work; a unit that asks for another runs as `none`."""
 
-_ONLY_DEFAULT = (
-    "fault_tolerance.precision",
-    "fault_tolerance.replication_budget",
-)
+_ONLY_DEFAULT = ("fault_tolerance.replication_budget",)
 """Settings of which only the default works."""
 
 _SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST_SPARK_SHUFFLE_PARTITIONS"

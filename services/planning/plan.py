@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from schemas.decided import Id
 from schemas.jobs import JobSpec
 from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
@@ -64,7 +66,7 @@ def make_plan(
     draft = _Draft(checked, topics, first, ids or {}, JobTopics(prefix, spec.name, generation))
     if problems := [*problems, *draft.problems()]:
         raise JobRejected(problems)
-    return Plan(
+    made = Plan(
         job=spec.name,
         generation=generation,
         id=id,
@@ -79,6 +81,7 @@ def make_plan(
         spark=draft.spark,
         warnings=(*checked.warnings, *draft.warnings()),
     )
+    return structs.replace(made, warnings=(*made.warnings, *units.gap_warnings(made)))
 
 
 class _Draft:

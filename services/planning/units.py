@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from schemas.jobs import JobSpec
-from schemas.plans import Problem, UnitPlan
+from schemas.plans import Plan, Problem, UnitPlan
+from services.kernel.logs.gaps import replaying_units
 from services.kernel.operators import catalogue
 from services.kernel.plans.layout import task_name
 from services.kernel.suggestions import suggest
@@ -55,6 +56,12 @@ def _operators(spec: JobSpec) -> set[str]:
 def _delivers(checked: Checked, operator: str) -> bool:
     """It writes sink rows, or may write dead letters."""
     return catalogue.KINDS[checked.kind(operator)].delivers(checked.params.get(operator, {}))
+
+
+def gap_warnings(plan: Plan) -> Iterator[str]:
+    """Units that replay although the job wants gap recovery."""
+    for unit, why in replaying_units(plan).items():
+        yield f"fault_tolerance.precision: unit {unit} recovers exactly, and not with a gap: {why}"
 
 
 def scheme_problems(spec: JobSpec, made: Sequence[UnitPlan]) -> Iterator[Problem]:

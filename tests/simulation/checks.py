@@ -36,7 +36,19 @@ from services.recovery.core.unit.changing import NEAR
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.situation import SUSPECT_US
 from services.worker.unit import outputs
-from tests.simulation import adapting, bounded, commits, formats, health, raises, renewals, roots, standbys, upgrades
+from tests.simulation import (
+    adapting,
+    bounded,
+    commits,
+    formats,
+    gaps,
+    health,
+    raises,
+    renewals,
+    roots,
+    standbys,
+    upgrades,
+)
 from tests.simulation.broker import Trimmed, Written, decision_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.global_checkpoints import GlobalCheckpoints, trimmed_too_far
@@ -103,6 +115,7 @@ def check(cluster: Cluster) -> list[str]:
         found += raises.check(cluster, generation.plan, generation.topics)
         found += standbys.check(cluster.broker.written, generation.plan, generation.topics, cluster.healed_us)
         found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
+        found += gaps.check(cluster.broker.written, generation.plan, generation.topics, generation.ended == "drained")
         if PROFILES[profile_of(cluster.seed)].adaptive:
             found += adapting.check(cluster.broker.written, generation.plan)
             found += adapting.obeyed(cluster.broker.written, generation.plan, cluster.healed_us)
@@ -517,7 +530,9 @@ def _same_as_replayed(
     except (HoldfastError, CommandFailed) as error:
         yield f"replay: {error}"
         return
-    if not report.exact:
+    if report.miscounted:
+        yield f"gap: {report.miscounted[0]}"
+    elif not report.exact:
         first = "; ".join(str(difference) for difference in report.differences[:3])
         yield f"replay differs: rows {report.rows}, dead letters {report.dead_letters}: {first}"
     for unit, batch in reference.differ[:1]:

@@ -91,6 +91,13 @@ from tests.simulation.cut_mutants import (
     rows_trimmed_too_far,
 )
 from tests.simulation.formats import format_raised_at_once, newest_format_written
+from tests.simulation.gaps import (
+    continued_before_the_gap_is_valid,
+    gap_not_noted,
+    gap_of_another_copy_not_noted,
+    one_batch_not_counted,
+    skipped_records_not_counted,
+)
 from tests.simulation.global_mutants import (
     acked_one_too_far,
     newest_marker_restored,
@@ -1116,6 +1123,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(estimates_of_a_former_leader, "stale", 5, "adaptive", run_ms=3_500),
     Mutant(controllers_record_beats_a_command, "adapted", 3, "adaptive", run_ms=2_500),
     Mutant(commands_wait_for_the_controller, "ignored", 1, "adaptive", run_ms=1_500),
+    Mutant(skipped_records_not_counted, "gap", 8, "gaps", run_ms=2_500),
+    Mutant(one_batch_not_counted, "gap", 8, "gaps", run_ms=2_500),
+    Mutant(continued_before_the_gap_is_valid, "gap", 3, "gaps"),
+    Mutant(gap_not_noted, "gap", 3, "gaps", run_ms=1_500),
+    Mutant(gap_of_another_copy_not_noted, "gap", 8, "gaps", run_ms=3_500),
     Mutant(drill_of_whatever_there_is, "drilled", 6, "adaptive", run_ms=1_500),
 )
 

@@ -26,6 +26,7 @@ class Profile:
     priorities. policies: the job's checkpoint policy is one of these; empty: sweep. bounded: the job has
     `retain_bytes`, and what it sends reaches that. adaptive: recovery chooses schemes by what copies measure. replicas:
     of recovery, at least so many. odd: every job has an operator that gives other rows with odd versions of libraries.
+    of recovery, at least so many. gaps: copies that take over skip what came since the newest checkpoint.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Profile:
     adaptive: bool = False
     replicas: int = 1
     odd: bool = False
+    gaps: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -238,6 +240,21 @@ PROFILES: Mapping[str, Profile] = {
         pause_ms=300,
         adaptive=True,
         replicas=2,
+    ),
+    "gaps": Profile(
+        {"strike": 8, "lag": 4, "stall": 2, "crash": 3, "command": 0.5},
+        ("totals", "windows", "join"),
+        ("passive", "passive-cold", "passive-hot", "hybrid", "active-standby"),
+        strikes=(
+            "checkpoints dies",
+            "checkpoints dies",
+            "checkpoints stalls",
+            "checkpoints again",
+            "cuts dies",
+            "cuts again",
+        ),
+        lags=("checkpoints in", "checkpoints out", "cuts in", "cuts out", "progress in"),
+        gaps=True,
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),

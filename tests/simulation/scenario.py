@@ -69,6 +69,8 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
             query["priority"] = important.randint(1, 3)
     if drawn_under.adaptive:
         job.spec["fault_tolerance"] |= draw_promise(Random(f"{seed_}/promise"))
+    if drawn_under.gaps:
+        job.spec["fault_tolerance"]["precision"] = "gap"
     if drawn_under.patient:
         job.spec["fault_tolerance"]["fail_stop_timeout_s"] = PATIENT_S
     workers = {f"w{number}": random.choice(("", "a", "b")) for number in range(_workers(random, drawn_under))}

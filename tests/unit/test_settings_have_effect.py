@@ -110,7 +110,7 @@ JOB = {
     "FaultTolerance.default": "planning/units.py",
     "FaultTolerance.units": "planning/units.py",
     "FaultTolerance.recovery_time_ms": "recovery/core/adaptive/promise.py tests/unit/recovery/test_adaptive.py",
-    "FaultTolerance.precision": WARNED,
+    "FaultTolerance.precision": "kernel/logs/gaps.py tests/scenario/test_gaps.py",
     "FaultTolerance.weights": "recovery/core/adaptive/promise.py tests/unit/recovery/test_adaptive.py",
     "FaultTolerance.hybrid": PART,
     "FaultTolerance.checkpoint": PART,
@@ -143,7 +143,6 @@ JOB = {
 
 ASKED: dict[str, tuple[str, Any]] = {
     "Query.results": ("queries.q.results", "tentative"),
-    "FaultTolerance.precision": ("fault_tolerance.precision", "gap"),
     "FaultTolerance.replication_budget": ("fault_tolerance.replication_budget", 0.5),
     "FaultTolerance.heartbeat_interval_ms": ("fault_tolerance.heartbeat_interval_ms", 50),
 }

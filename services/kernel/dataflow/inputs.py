@@ -130,6 +130,11 @@ class Inputs:
         """Frames that Kafka has lost, and whose writers have yet to send them again; empty if there are none."""
         return "; ".join(filter(None, (partition.missing for partition in self._partitions.values())))
 
+    @property
+    def ending(self) -> bool:
+        """The end of a writer is here, or done."""
+        return any(partition.ending for partition in self._partitions.values())
+
     def waits_for(self, partition: Partition, batch: int) -> bool:
         """Whether it is this one that the batch lacks."""
         return not self._partitions[partition].ready(batch)

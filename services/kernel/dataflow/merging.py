@@ -291,6 +291,11 @@ class InputPartition:
         over = ((number, writer) for number, writer in self._writers.items() if writer.ended)
         return tuple(number for number, writer in over if not writer.batches)
 
+    @property
+    def ending(self) -> bool:
+        """The end of a writer is here, or done."""
+        return any(writer.ended for writer in self._writers.values())
+
     def position(self) -> int:
         """Where to read from after the last batch taken: at the first frame, of any writer, of a later one."""
         known = [*self._firsts.values(), *(() if self._dropped is None else (self._dropped,))]

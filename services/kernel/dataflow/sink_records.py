@@ -15,6 +15,7 @@ from schemas.plans import OperatorPlan
 from services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
 from services.kernel.codecs.encoding import encode_json, keys
 from services.kernel.codecs.keys import partitions
+from services.kernel.logs.gaps import SKIPPED
 from services.kernel.plans.layout import TaskLayout
 
 
@@ -51,9 +52,10 @@ class RowsOf:
     def __init__(self, job: str, generation: str, query: str) -> None:
         self._job, self._query = f"{job}@{generation}".encode(), query.encode()
 
-    def headers(self, batch: int) -> list[tuple[str, bytes]]:
-        """Of each record of a batch."""
-        return [("batch", str(batch).encode()), ("status", b"final"), ("query", self._query), ("job", self._job)]
+    def headers(self, batch: int, skipped: int = 0) -> list[tuple[str, bytes]]:
+        """Of each record of a batch. skipped: records that its unit has skipped up to then (precision `gap`)."""
+        gap = [(SKIPPED, str(skipped).encode())] if skipped else []
+        return [("batch", str(batch).encode()), ("status", b"final"), ("query", self._query), ("job", self._job), *gap]
 
     def batch(self, headers: Sequence[tuple[str, bytes]] | None) -> int | None:
         """The batch that the record belongs to; None of any other record.

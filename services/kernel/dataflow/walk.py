@@ -53,6 +53,22 @@ def ready(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> bool:
     return all(source.ready(batch) for source in sources.values()) and inputs.ready(batch)
 
 
+def pass_over(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> dict[str, tuple[int, int]]:
+    """Takes a batch that is ready, and does nothing with it: records and bytes along each edge, as in Walked.
+
+    Records that were gone before they were read count among those of their source.
+    """
+    edges: dict[str, tuple[int, int]] = {}
+    for source in sources.values():
+        if not source.ended:
+            brought = source.take(batch)
+            edges[source.task.operator.name] = (brought.records + brought.lost, brought.bytes)
+    frames = inputs.take(batch)
+    for edge, slot in inputs.edges.items():
+        edges[edge] = (frames[slot].rows.height, frames[slot].bytes)
+    return edges
+
+
 def walk(
     unit: Unit,
     batch: int,

@@ -17,6 +17,7 @@ from schemas.cuts import (
     Cut,
     CutRecord,
     CutsSnapshot,
+    Gap,
     Known,
     Leading,
     Leads,
@@ -235,6 +236,8 @@ class CutLog:
             if valid:
                 self._snapshots.led(offset, record.unit, leading)
             return valid
+        if isinstance(record, Gap):
+            return True  # a fact of another log
         valid = self._control(record) if isinstance(record, Control) else self._replace(record)
         if valid:
             self._snapshots.turned(offset)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from schemas.checkpoints import Marker, Position, encode
-from schemas.cuts import CutsSnapshot
+from schemas.cuts import CutsSnapshot, Gap
 from schemas.decided import Id
 from schemas.topics import Partition
 from services.kernel.logs.checkpoint_log import CheckpointLog
@@ -48,6 +48,7 @@ class Moment:
     raised: int = 0
     kept: dict[str, int] = field(default_factory=dict)
     holds: tuple[bool, int | None] = (False, None)
+    gap: Gap | None = None
 
 
 class LogWriter:
@@ -185,6 +186,7 @@ class LogWriter:
             line=self._log.line,
             aligned=moment.holds[0],
             held=moment.holds[1],
+            gap=moment.gap,
         )
         record = encode(marker)
         self._spent.appended(len(record))

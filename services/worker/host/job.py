@@ -14,6 +14,7 @@ from schemas.topics import ClusterTopics, JobTopics, Partition, generation_numbe
 from services.kernel.errors import TooManyDeadLetters
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.gaps import skipping_units
 from services.kernel.logs.policies import ALIGNED, planned
 from services.kernel.logs.raises import may_raise
 from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, unit_layouts
@@ -176,6 +177,11 @@ class JobView:
         """The units that have source tasks, in the order of the plan."""
         cutting = {name for name, layout in self.layouts.items() if any(task.source for task in layout.tasks)}
         return tuple(unit.name for unit in self.plan.units if unit.name in cutting)
+
+    @property
+    def skipping_units(self) -> frozenset[str]:
+        """The units that skip batches when a copy takes over: precision `gap`."""
+        return skipping_units(self.plan)
 
     @property
     def raising_units(self) -> frozenset[str]:

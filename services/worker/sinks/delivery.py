@@ -43,11 +43,12 @@ DEFAULT_MAX_BYTES = 1_048_588
 
 
 class Batch(NamedTuple):
-    """What one batch delivers."""
+    """What one batch delivers. skipped: records that the unit has skipped up to then (precision `gap`)."""
 
     number: int
     sinks: Sequence[SinkRows]
     dead: Sequence[DeadLetter]
+    skipped: int = 0
 
 
 class Delivery:
@@ -257,7 +258,7 @@ class Delivery:
         for batch in self._under_way:
             letters = list(batch.dead)
             for sink in batch.sinks:
-                one = self._sink_rows(sink, batch.number)
+                one = self._sink_rows(sink, batch)
                 kept, large = split_large(one, self._limit(one.topic), sink.task.operator.name, batch.number)
                 if large and not self._dead_letters:
                     raise InvalidRecord(large[0].reason)
@@ -322,17 +323,19 @@ class Delivery:
             self._failed(error)
 
     def _rows(self, batch: Batch) -> list[Rows]:
-        rows = [self._sink_rows(sink, batch.number) for sink in batch.sinks]
+        rows = [self._sink_rows(sink, batch) for sink in batch.sinks]
         return [*rows, *self._dead_rows(batch.dead)]
 
     def _dead_rows(self, dead: Sequence[DeadLetter]) -> list[Rows]:
         letters = [encode_dead(letter) for letter in dead]
         return [Rows(self._topics.dead_letters, letters, partitions=[0] * len(letters))] if letters else []
 
-    def _sink_rows(self, sink: SinkRows, batch: int) -> Rows:
-        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
+    def _sink_rows(self, sink: SinkRows, batch: Batch) -> Rows:
+        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch.number)
         self._meter.wrote(sink.task.operator.name, found.values)
-        headers = RowsOf(self._topics.job, self._topics.generation, params["query"]).headers(batch)
+        headers = RowsOf(self._topics.job, self._topics.generation, params["query"]).headers(
+            batch.number, batch.skipped
+        )
         if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
             headers.append(("watermark", str(sink.watermark).encode()))
         return Rows(params["topic"], found.values, found.keys, found.partitions, headers)

@@ -102,6 +102,11 @@ class Feed(ABC):
         else:
             self._pass(cut)
 
+    @property
+    def ending(self) -> bool:
+        """Its last cut is known, or done."""
+        return self.ended or any(cut.final for cut in self._cuts.values())
+
     def skip(self, batch: int) -> None:
         """Continues behind a batch that another copy has done; cuts up to it that are read later are passed then."""
         for number in sorted(number for number in self._cuts if number <= batch):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from schemas.checkpoints import Marker
 from schemas.topics import Partition
+from services.kernel.errors import StateCorrupted
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
 from services.worker.checkpoint.checkpointer import Checkpointer
@@ -326,6 +327,10 @@ class Checkpoints:
         self._of.acked(marker, self.checkpointer.writer.kind)
 
     def _passed(self, marker: Marker) -> None:
+        if marker.gap is not None:
+            raise StateCorrupted(
+                f"the unit has skipped batches {marker.gap.after + 1} to {marker.b}, which it has done"
+            )
         self._protection.passed()
         self._read(marker)
         self._of.marked(marker)

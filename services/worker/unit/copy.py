@@ -197,7 +197,7 @@ class UnitCopy:
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None
         self.running = Running(self._job, self._layout, self._rebuilt, self.core.flags, self.core.epoch, self._around,
-                               self._gaps, self._spent, self._code.build)  # fmt: skip
+                               self._gaps, self._spent, self._code.build, self._takeover is not None)  # fmt: skip
         self._rebuilt = None
         self._around.control.add(self, self.running.control_positions())
         self._receive()

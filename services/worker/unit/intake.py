@@ -187,6 +187,11 @@ class Intake:
         """Records are here that no cut names yet."""
         return any(feed.records for feed in self.feeds.values())
 
+    @property
+    def ending(self) -> bool:
+        """The end of an input is here, or done."""
+        return self.inputs.ending or any(feed.ending for feed in self.feeds.values())
+
     def skip(self, marker: Marker) -> None:
         """Continues behind a batch that another copy has done."""
         self.inputs.skip(marker)

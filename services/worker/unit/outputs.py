@@ -68,13 +68,16 @@ class Outputs:
         """The epoch that goes with frames now."""
         return self._outbox.epoch
 
-    def take(self, batch: int, produced: Produced, dead: Sequence[DeadLetter], send: bool) -> None:
-        """Sends and delivers what a batch has produced, or keeps it. dead: all the dead letters of the batch."""
+    def take(self, batch: int, produced: Produced, dead: Sequence[DeadLetter], send: bool, skipped: int = 0) -> None:
+        """Sends and delivers what a batch has produced, or keeps it. dead: all the dead letters of the batch.
+
+        skipped: records that the unit has skipped so far.
+        """
         if send and not self._held:
             self._send(batch, produced.sent)
         else:
             self._kept.sent.append((batch, produced.sent))
-        made = Batch(batch, produced.sinks, dead)
+        made = Batch(batch, produced.sinks, dead, skipped)
         if self._delivery is not None:
             self._delivery.deliver(made)
         elif self._delivers:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.checkpoints import Marker
+from schemas.checkpoints import KEYS, Marker
 from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from schemas.topics import edge as edge_of
 from services.kernel.dataflow.unit import Unit
-from services.kernel.dataflow.walk import Walked, walk
+from services.kernel.dataflow.walk import Walked, pass_over, walk
 from services.kernel.errors import TooLarge
+from services.kernel.logs.gaps import SKIPPED
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Build
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.keyed import StateStore
+from services.worker.checkpoint.writer import Moment
 from services.worker.core.edges import without_edges
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
@@ -90,6 +92,19 @@ class Processing:
             return False
         return self._done(batch, walked, began_ns, send)
 
+    def pass_over(self) -> int:
+        """Takes the next batch, which is ready, and does nothing with it; how many records it brought."""
+        self.batch += 1
+        edges, skipped = pass_over(self.batch, self._intake.feeds, self._intake.inputs), 0
+        sources = {feed.task.operator.name for feed in self._intake.feeds.values()}
+        for edge, (records, size) in edges.items():
+            self._spent.edges.take(edge, records, size)
+            self.counts["records"] += records if edge in sources else 0
+            skipped += records
+        self.counts["lost"] += skipped
+        self.counts[SKIPPED] = self.counts.get(SKIPPED, 0) + skipped
+        return skipped
+
     def let_go(self, send: bool) -> bool:
         """The batch that is held is done; returns what `do_next` does."""
         assert self.held is not None
@@ -106,7 +121,7 @@ class Processing:
         self.showing.done(batch, walked)
         self._count(walked)
         self._count_edges(walked)
-        self._outputs.take(batch, walked.produced, walked.dead, send)
+        self._outputs.take(batch, walked.produced, walked.dead, send, self.counts.get(SKIPPED, 0))
         if self._spans is not None:
             self._spans.did(batch, began_ns, walked, self._outputs.under, self._outputs.open)
         return bool(walked.rows or walked.dead or self._store.changed)
@@ -150,6 +165,25 @@ class Processing:
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
         self._intake.skip(marker)
         self._outputs.adopt(marker)
+
+    def moment(self, raised: int, holds: tuple[bool, int | None]) -> Moment:
+        """What a marker says of the unit as of its batch.
+
+        Args:
+            raised: the last batch in which its code raised. holds: see Moment.
+        """
+        return Moment(
+            batch=self.batch,
+            watermarks=dict(self.watermarks),
+            positions=self._intake.inputs.positions(),
+            cuts=self._intake.cutter.as_of(self.batch),
+            counts=self.counts | self._spent.edges.counts() | {KEYS: self._store.keys},
+            ended=self.ended,
+            position=self._outputs.position,
+            raised=raised,
+            kept=self._outputs.retained,
+            holds=holds,
+        )
 
     @property
     def watermarks(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from schemas.assignments import Flags
-from schemas.checkpoints import KEYS, Marker
+from schemas.checkpoints import Marker
 from schemas.topics import Partition
 from services.kernel.operators.catalogue import Build
 from services.kernel.plans.layout import UnitLayout
@@ -32,6 +32,7 @@ from services.worker.unit.outputs import Outputs
 from services.worker.unit.processing import Processing
 from services.worker.unit.publishing import ProgressPublisher
 from services.worker.unit.raising import Raising
+from services.worker.unit.skipping import Skipping
 from services.worker.unit.steps import Steps
 from services.worker.unit.turns import Task, Turns, Watched, never
 
@@ -52,6 +53,7 @@ class Running:
         gaps: Mapping[str, int],
         spent: Spent,
         build: Build,
+        took_over: bool = False,
     ) -> None:
         self.job, self.layout, self.flags, self._around = job, layout, flags, around
         self._spent, self._key = spent, job.key(layout.unit.name)
@@ -71,6 +73,7 @@ class Running:
         self._latency = Latency(spent, self.batch) if layout.unit.delivers else None
         self._sources = job.cutting_units
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
+        self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
         self.turns = Turns(self._tasks(), self._watched())
         self.raising.place(epoch, flags)
 
@@ -82,6 +85,7 @@ class Running:
             Task("see whether a topic in doubt is the same", never, self.intake.settle_doubts),
             Task("see at which rows code raised", self.raising.due_ms, self.raising.look),
             Task("deliver what has waited long enough", lambda _: self.outputs.look_ms, self.outputs.look),
+            Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look),
             Task("process", self._process_due, self._process),
             Task("ask for records that are cut and do not come", self._cuts.ask_due_ms, self._cuts.ask),
             Task("cut", self._cuts.due_ms, self._cuts.propose),
@@ -159,6 +163,7 @@ class Running:
         before, self.flags = self.flags, flags
         self.outputs.epoch(epoch)
         self.raising.place(epoch, flags)
+        self._skipping.place(flags.commit, flags.commit and not before.commit and not before.process)
         if before.commit and not flags.commit:
             self.checkpoints.checkpointer.writer.abandon()
             self.outputs.keep_rows()
@@ -250,7 +255,7 @@ class Running:
     @property
     def data_wait(self) -> bool:
         """A batch is ready to be processed."""
-        return self.flags.process and self._processing.ready
+        return self.flags.process and self._processing.ready and not self._skipping.holds
 
     def _process_due(self, now_ms: float) -> float:
         return self.checkpoints.next_batch_ms(now_ms) if self.data_wait else math.inf
@@ -279,8 +284,8 @@ class Running:
 
     @property
     def undecided(self) -> bool:
-        """The state holds a batch that is not done, as code raised in it."""
-        return self._processing.held is not None
+        """The state holds a batch that is not done, as code raised in it, or lacks some that are to be skipped."""
+        return self._processing.held is not None or self._skipping.holds
 
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
@@ -299,18 +304,7 @@ class Running:
 
     def moment(self) -> Moment:
         """What a marker says of it as of its batch."""
-        return Moment(
-            batch=self.batch,
-            watermarks=dict(self._processing.watermarks),
-            positions=self.intake.inputs.positions(),
-            cuts=self.intake.cutter.as_of(self.batch),
-            counts=self.counts | self._spent.edges.counts() | {KEYS: self.store.keys},
-            ended=self.ended,
-            position=self.outputs.position,
-            raised=self.raising.followed,
-            kept=self.outputs.retained,
-            holds=self.checkpoints.holding.at(self.batch),
-        )
+        return self._processing.moment(self.raising.followed, self.checkpoints.holding.at(self.batch))
 
     def _trim_due(self, now_ms: float) -> float:
         return self.checkpoints.trim_due_ms() if self.commits else math.inf
@@ -321,6 +315,7 @@ class Running:
 
     def acked(self, marker: Marker, kind: Kind) -> None:
         """Its own marker was read back as valid. A refresh is published when it suits: nobody waits for it."""
+        self._skipping.acked(marker)
         self.marked(marker)
         if kind is Kind.SWEEP and self.commits:
             self._publisher.publish(self._around.clock_ms())
@@ -335,6 +330,7 @@ class Running:
     def jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: continue from there."""
         self._processing.jump(marker)
+        self._skipping.reached(marker)
         self.marked(marker)
 
     # -- latency ------------------------------------------------------------------------------------------------------

@@ -285,14 +285,12 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
             "buffering": "source",
             "correlated_failure": {"workers": 3},
             "replication_budget": 0.5,
-            "precision": "gap",
             "misses": 2,
         },
         placement={"spread_by": "host"},
     )
     made = plan(raw)
     assert made.warnings == (
-        "fault_tolerance.precision: gap is not available yet, runs as exact",
         "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
         "queries.q.results: tentative is not available yet, runs as final",
         "fault_tolerance.buffering: source goes by global checkpoints, which sweep does not make, "

@@ -27,11 +27,12 @@ class Promise:
     cool_down_us: int = round(_DEFAULTS.cool_down_s * 1_000_000)
 
 
-def promise(tolerance: Mapping[str, Any]) -> Promise:
-    """Of the section `fault_tolerance` of a job."""
+def promise(tolerance: Mapping[str, Any], exact: bool = True) -> Promise:
+    """Of the section `fault_tolerance` of a job. exact: whether the unit replays, see Promise."""
     cool_down_s = tolerance.get("cool_down_s")
     return Promise(
         float(tolerance.get("recovery_time_ms") or _DEFAULTS.recovery_time_ms),
+        exact,
         weights=dict(tolerance.get("weights") or {}),
         cool_down_us=round((_DEFAULTS.cool_down_s if cool_down_s is None else float(cool_down_s)) * 1_000_000),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.plans import Plan
+from services.kernel.logs.gaps import skipping_units
 from services.kernel.plans.pinning import ANY, Pin, pins
 from services.kernel.plans.priorities import LEAST, priorities
 from services.recovery.core.adaptive.promise import Promise, promise
@@ -127,6 +128,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
     tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
     placement: dict[str, Any] = plan.spec.get("placement") or {}
     inputs = (tolerance.get("hybrid") or {}).get("inputs", "held")
+    skipping = skipping_units(plan)
     cutting = {operator.name for operator in plan.operators if operator.kind in CUTTING}
     offset, important, pinned = int(plan.generation.split("-")[0]), priorities(plan), pins(plan)
     return {
@@ -141,7 +143,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
             spread=placement.get("spread_by") or ZONE,
             priority=important[unit.name],
             policy=(tolerance.get("checkpoint") or {}).get("policy", ""),
-            promise=promise(tolerance),
+            promise=promise(tolerance, unit.name not in skipping),
             delivers=unit.delivers,
             alone=unit.delivers or not cutting.isdisjoint(unit.operators),
             interval_ms=float(plan.interval_ms),

@@ -1,0 +1,55 @@
+"""Which units may skip batches when a copy takes over: precision `gap`.
+
+Source: MECHANISMS A2 (gap recovery), docs/decisions/0102. What a unit sends to others must be the same from every copy,
+so only a unit that sends nothing to others may leave anything out. One without state has nothing to catch up with; what
+a table holds, and at which rows code raises, must be known whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schemas.plans import Plan, UnitPlan
+from services.kernel.logs.policies import ALIGNED, planned
+from services.kernel.logs.raises import may_raise
+from services.kernel.operators import catalogue
+from services.kernel.operators.kind import OperatorKind
+
+SKIPPED = "skipped"
+"""Of the counts in a marker: records of the batches that its unit has skipped, since the start."""
+
+
+def asked(plan: Plan) -> bool:
+    """Whether the job wants gap recovery."""
+    return (plan.spec.get("fault_tolerance") or {}).get("precision") == "gap"
+
+
+def skipping_units(plan: Plan) -> frozenset[str]:
+    """The units that skip what their predecessor has done since the newest marker."""
+    if not asked(plan):
+        return frozenset()
+    return frozenset(unit.name for unit in plan.units if not unit.host and not next(_against(plan, unit), ""))
+
+
+def replaying_units(plan: Plan) -> dict[str, str]:
+    """The others of a job that wants gap recovery, and why."""
+    if not asked(plan):
+        return {}
+    found = {unit.name: next(_against(plan, unit), "") for unit in plan.units if not unit.host}
+    return {unit: why for unit, why in found.items() if why}
+
+
+def _against(plan: Plan, unit: UnitPlan) -> Iterator[str]:
+    if planned(plan).policy == ALIGNED:
+        yield "its checkpoints are aligned, so that it may be rolled back"
+    own = [one for one in plan.operators if one.name in unit.operators]
+    tables = {name for name, source in (plan.spec.get("sources") or {}).items() if source.get("table")}
+    if any(edge.topic is not None and edge.producer in unit.operators for edge in plan.edges):
+        yield "it feeds other units"
+    kinds = ((catalogue.KINDS[one.kind], one.params) for one in own)
+    if not any(isinstance(kind, OperatorKind) and kind.stateful(params) for kind, params in kinds):
+        yield "it has no state to catch up with"
+    if tables & set(unit.operators):
+        yield "it reads a table"
+    if unit.name in may_raise(plan):
+        yield "its code may raise"

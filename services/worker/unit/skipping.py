@@ -1,0 +1,187 @@
+"""Gap recovery at one copy: what its predecessor has done since the newest marker is skipped, and counted as lost.
+
+Source: MECHANISMS A2, docs/decisions/0102. The checkpoint log decides: a marker without changes takes the state from
+the batch of the newest marker to the last one that is skipped. No batch is done before that marker is valid, so that of
+two copies which skip, or of one that skips and a former leader's last checkpoint, one counts. Then the cut log gets the
+fact, for those who compute the job again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import Enum
+from typing import Protocol
+
+from schemas import cuts
+from schemas.checkpoints import Marker
+from schemas.cuts import Gap
+from schemas.topics import Partition
+from services.kernel.errors import StateCorrupted
+from services.worker.checkpoint.policies.policy import Kind
+from services.worker.checkpoint.writer import Moment
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.unit.checkpoints import Checkpoints
+from services.worker.unit.intake import Intake
+from services.worker.unit.outputs import Outputs
+from services.worker.unit.processing import Processing
+from services.worker.unit.turns import Turns
+
+SLICE_MS = 5.0
+MOST_BATCHES = 2_048
+"""No marker is further behind what its unit has done; progress that says so is not believed."""
+
+
+class Phase(Enum):
+    """Where the skipping stands."""
+
+    DONE = "the copy does its batches"
+    PASSING = "batches are taken and not done"
+    MARKING = "their marker is on its way"
+    NOTING = "the fact is on its way to the cut log"
+
+
+class Working(Protocol):
+    """A copy at work."""
+
+    turns: Turns
+    intake: Intake
+    outputs: Outputs
+    checkpoints: Checkpoints
+
+    @property
+    def commits(self) -> bool: ...
+    def moment(self) -> Moment: ...
+
+
+class Skipping:
+    """Of one copy, from a restored image on.
+
+    Args:
+        marker: that of the image. took_over: the copy leads the unit, as of now, and did nothing before.
+    """
+
+    def __init__(
+        self,
+        of: Working,
+        job: JobView,
+        unit: str,
+        marker: Marker | None,
+        processing: Processing,
+        around: Surroundings,
+        took_over: bool,
+    ) -> None:
+        self._of, self._job, self._unit, self._around = of, job, unit, around
+        self._intake, self._processing, self._outputs = of.intake, processing, of.outputs
+        self._checkpointer = of.checkpoints.checkpointer
+        self._on = unit in job.skipping_units
+        self._unnoted = None if marker is None else marker.gap
+        self._phase = Phase.PASSING if self._on and took_over else Phase.DONE
+        self._target: int | None = None
+        self._records = self._after = 0
+        self._lost = False
+
+    @property
+    def holds(self) -> bool:
+        """No batch is to be done now."""
+        return self._phase is not Phase.DONE or (self._unnoted is not None and self._of.commits)
+
+    # -- what happens to it -------------------------------------------------------------------------------------------
+
+    def place(self, commit: bool, took_over: bool) -> None:
+        """The flags have changed."""
+        if self._on and took_over and self._phase is Phase.DONE:
+            self._phase, self._target = Phase.PASSING, None
+        elif not commit and self._phase in (Phase.PASSING, Phase.MARKING):
+            # What was taken and not done is gone: the copy goes back to the newest checkpoint.
+            began = self._target is not None and self._processing.batch > self._after
+            self._phase, self._lost = Phase.DONE, self._lost or began
+
+    def acked(self, marker: Marker) -> None:
+        """Its own marker is valid."""
+        if self._phase is Phase.MARKING and marker.gap is not None:
+            self._note(marker.gap, then=Phase.DONE)
+
+    def reached(self, marker: Marker) -> None:
+        """The state is as of another copy's marker. Whoever wrote it may die before the fact is noted."""
+        self._unnoted = marker.gap
+
+    # -- its part of a turn -------------------------------------------------------------------------------------------
+
+    def due_ms(self, now_ms: float) -> float:
+        """When there is something to do."""
+        if self._lost or self._beaten or (self._unnoted is not None and self._of.commits):
+            return now_ms
+        able = self._of.commits and self._intake.cutter.caught_up and self._checkpointer.resting
+        if self._phase is not Phase.PASSING or not able:
+            return math.inf
+        return now_ms if self._reached or self._intake.ready(self._processing.batch + 1) else math.inf
+
+    def look(self, now_ms: float) -> None:
+        """Takes batches and does nothing with them; behind the last one its marker follows.
+
+        Raises StateCorrupted if another copy's checkpoint came first: then that is where the copy begins.
+        """
+        if self.due_ms(now_ms) > now_ms:
+            return
+        if self._lost or self._beaten:
+            raise StateCorrupted("batches were skipped, and the checkpoint log has decided otherwise")
+        if self._unnoted is not None:
+            self._note(self._unnoted, then=self._phase)
+            return
+        if self._target is None:
+            self._begin()
+        while not self._reached and self._intake.ready(self._processing.batch + 1):
+            if self._intake.ending:  # the last batches are done: they close what is open
+                self._target = self._processing.batch
+                break
+            self._records += self._processing.pass_over()
+            if self._around.clock_ms() - now_ms > SLICE_MS:
+                return
+        if self._reached:
+            self._end()
+
+    @property
+    def _beaten(self) -> bool:
+        """Another copy's run is valid, or the own one is not."""
+        if self._phase is Phase.MARKING:
+            return self._checkpointer.writer.resting
+        return self._phase is Phase.PASSING and bool(self._checkpointer.applier.waiting)
+
+    @property
+    def _reached(self) -> bool:
+        return self._target is None or self._processing.batch >= self._target
+
+    def _begin(self) -> None:
+        """Up to what was delivered, and what the unit is known to have done.
+
+        Nothing under a policy whose global checkpoints a rollback may go back to: what was skipped would be in them.
+        """
+        self._after, self._records = self._processing.batch, 0
+        known = max(self._outputs.position, self._job.processed(self._unit))
+        replays = self._job.held is not None or known > self._after + MOST_BATCHES
+        self._target = self._after if replays else max(known, self._after)
+
+    def _end(self) -> None:
+        upto = self._processing.batch
+        if upto == self._after:
+            self._phase = Phase.DONE
+            self._of.turns.stir()
+            return
+        gap = Gap(self._unit, self._after, upto, min(self._outputs.position, upto), self._records)
+        self._phase = Phase.MARKING
+        self._checkpointer.writer.begin(replace(self._of.moment(), gap=gap), Kind.SWEEP)
+
+    def _note(self, gap: Gap, then: Phase) -> None:
+        """The fact; appended again if Kafka may have lost it. then: what follows."""
+        self._phase, self._unnoted = Phase.NOTING, None
+
+        def noted(error: Exception | None, _: int) -> None:
+            if error is not None:
+                self._note(gap, then)
+            else:
+                self._phase = then
+                self._of.turns.stir()
+
+        self._around.appender.append(Partition(self._job.topics.cuts, 0), cuts.encode(gap), done=noted)
