@@ -15,8 +15,11 @@ from services.kernel.errors import FAILED, USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from schemas.events import Alternative
+    from schemas.plans import Plan
     from services.client.drilling import Drilled
+    from services.view.cluster import ClusterView
     from services.view.explaining import Explanation
+    from services.view.incidents import IncidentLine
 
 PHASES = ("detection", "deploy", "read", "wire", "replay", "opening")
 _COLUMNS = ("scheme", "takes ms", *PHASES, "cost", "why not")
@@ -27,11 +30,17 @@ def explain(
     unit: Annotated[
         str | None, typer.Argument(help="A unit, such as count-0; default: all.", show_default=False)
     ] = None,
+    incident: Annotated[
+        bool, typer.Option("--incident", help="The plan after a correlated failure, and what waits for what.")
+    ] = False,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
 ) -> None:
-    """Say why units have their scheme, what each would take and cost, and what would have to change."""
+    """Say why units have their scheme, what each would take and cost, and what would have to change.
+
+    With --incident: how the last correlated failure is recovered from.
+    """
     from schemas.assignments import unit_key
     from services.cli.whereabouts import connected
     from services.view.explaining import explain as explained
@@ -42,6 +51,9 @@ def explain(
         plan = view.plan(named_job(view, job).generation)
         if plan is None:
             raise CommandFailed(f"job {job} has no units: it was not admitted", f"`holdfast status {job}` says why")
+        if incident:
+            _explain_incident(view, plan, as_json)
+            return
         names = [one.name for one in plan.units]
         if unit is not None and unit not in names:
             raise CommandFailed(f"job {job} has no unit '{unit}': one of {', '.join(names)}", code=USAGE)
@@ -56,6 +68,36 @@ def explain(
         say("no such unit has copies on workers: what Spark does is not estimated")
     for one in found:
         _draw(one)
+
+
+def _explain_incident(view: ClusterView, plan: Plan, as_json: bool) -> None:
+    from services.view.incidents import incident_line
+
+    last = view.incident(plan)
+    line = None if last is None else incident_line(plan, last, view.units(plan))
+    if as_json:
+        print_json(line)
+    elif line is None:
+        say(f"job {plan.job} has had no incident")
+    else:
+        _draw_incident(line)
+
+
+def _draw_incident(line: IncidentLine) -> None:
+    say(f"incident of {line.job}, record {line.number}: {line.state}; {', '.join(line.workers)} failed")
+    if line.state == "over":
+        return
+    how = "all at once" if line.blocking else "as slots are free"
+    begins = "at the newest global checkpoint" if line.line else "at its own newest checkpoint"
+    say(f"  {len(line.units)} units are restored, {how}, each {begins}")
+    slots = "slots are no limit any more" if line.beyond else f"{line.slots} slots were free"
+    say(f"  {slots}; restored in this order: {' '.join(line.order) or 'nothing fits'}")
+    rows = [
+        (one.query, one.state, one.priority, "" if one.density is None else f"{one.density:.4g}",
+         " ".join(one.restored), " ".join(one.waiting))
+        for one in line.queries
+    ]  # fmt: skip
+    print_table(("query", "state", "priority", "density", "is restored", "waits for a slot"), rows)
 
 
 def drill(

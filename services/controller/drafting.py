@@ -15,11 +15,13 @@ import structlog
 
 from schemas import reading
 from schemas.decided import Id
+from schemas.job_settings import FaultTolerance
 from schemas.jobs import JobSpec
 from schemas.plans import Plan, Problem
 from schemas.topics import Partition
 from services.controller.spark_analysis import Describer
 from services.kernel.errors import JobRejected, Retriable
+from services.kernel.logs.policies import ALIGNED
 from services.log.protocol import At, Log
 from services.planning import user_topics
 from services.planning.loading import interpret
@@ -84,6 +86,7 @@ class Drafter:
             if source.topic in topics and source.topic is not None:
                 config = self._log.config(source.topic)
                 yield from _short(name, config, spec.replay_horizon_s)
+                yield from _unkept(name, config, spec.fault_tolerance)
                 if source.table is not None:
                     yield from _forgetful(name, config)
 
@@ -114,6 +117,23 @@ def _short(source: str, config: Mapping[str, str], horizon_s: float) -> Iterator
                 f"sources.{source}.topic: {setting} is {ms}, less than replay_horizon_s ({horizon_s:g} s): "
                 "a recovery may find records gone"
             )
+
+
+def _unkept(source: str, config: Mapping[str, str], tolerance: FaultTolerance) -> Iterator[str]:
+    """Under `source` a recovery reads the topic again, and may first wait for workers so long: MECHANISMS R2."""
+    if tolerance.buffering != "source" or tolerance.checkpoint.policy != ALIGNED:
+        return
+    wait_s = tolerance.correlated_failure.within_s + tolerance.fail_stop_timeout_s
+    path = f"sources.{source}.topic"
+    if "delete" not in config.get("cleanup.policy", ""):
+        return
+    if 0 <= (ms := int(config.get("retention.ms", "-1"))) < wait_s * 1000:
+        yield f"{path}: retention.ms is {ms}, and under buffering: source a recovery may wait {wait_s:g} s for workers"
+    if (size := int(config.get("retention.bytes", "-1"))) >= 0:
+        yield (
+            f"{path}: retention.bytes is {size}: under buffering: source what comes in {wait_s:g} s must fit, or a "
+            "recovery finds records gone"
+        )
 
 
 def _forgetful(table: str, config: Mapping[str, str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from schemas import progress as progresses
 from schemas.assignments import Change, CheckpointPolicy, job_key, unit_key
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
+from schemas.incidents import Incident
 from schemas.plans import Counts, Plan, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
@@ -271,6 +272,10 @@ class ClusterView:
     def complete(self, plan: Plan) -> int:
         """The newest global checkpoint: services/kernel/logs/assigned.py."""
         return self._assigned.complete(job_key(plan.job, plan.generation))
+
+    def incident(self, plan: Plan) -> Incident | None:
+        """The last that was said of an incident of the job; it may be over."""
+        return self._assigned.incident(job_key(plan.job, plan.generation))
 
     def ended(self, key: str) -> bool:
         """A copy of the unit says so."""

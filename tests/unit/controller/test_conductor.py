@@ -85,6 +85,25 @@ def test_a_shorter_replay_horizon_is_kept_to() -> None:
     assert not any("replay_horizon_s" in warning for warning in planned(config=config, replay_horizon_s=30).warnings)
 
 
+@pytest.mark.parametrize(
+    ("buffering", "config", "warned"),
+    [
+        ("source", {"retention.ms": "39000"}, "retention.ms is 39000"),
+        ("source", {"retention.ms": "40000"}, ""),
+        ("source", {"retention.bytes": "1000"}, "retention.bytes is 1000"),
+        ("adaptive", {"retention.ms": "39000"}, ""),
+    ],
+)
+def test_what_blocking_recovery_reads_again_must_be_kept_in_the_users_topic(
+    buffering: str, config: dict[str, str], warned: str
+) -> None:
+    tolerance = {"buffering": buffering, "checkpoint": {"policy": "aligned"}}
+    made = planned(config={"cleanup.policy": "delete", **config}, fault_tolerance=tolerance, replay_horizon_s=0)
+    found = [warning for warning in made.warnings if "buffering" in warning]
+    assert len(found) == bool(warned)
+    assert all(warned in warning for warning in found)
+
+
 def test_malformed_records_are_counted_and_skipped() -> None:
     cluster = Cluster()
     for topic in (CLUSTER.plans, CLUSTER.assignments, CLUSTER.heartbeats):

@@ -69,9 +69,10 @@ class _Job:
         return frozenset(unit.rpartition("/")[2] for unit in units)
 
     def back(self, assigned: Assigned) -> bool:
-        """Units that are restored begin again at the newest global checkpoint."""
+        """Units that are restored begin again at the newest global checkpoint, of which there is one."""
         aligned = in_force(self.plan, assigned).policy == ALIGNED
-        return self.buffering not in NOT_LINED and aligned
+        complete = assigned.complete(job_key(self.plan.job, self.plan.generation))
+        return self.buffering not in NOT_LINED and aligned and complete >= 0
 
     def forget_failures(self, now_us: int) -> None:
         """Of before the window that ends now, unless their units still wait."""
@@ -148,8 +149,8 @@ class Incidents:
         name = unit.rpartition("/")[2]
         if name not in incident.granted:
             return Part()
-        return Part(incident.granted.index(name), max(incident.line, assigned.line(key)) if incident.line else 0,
-                    incident.beyond)  # fmt: skip
+        line = max(incident.line, assigned.line(key)) if incident.line and job.back(assigned) else 0
+        return Part(incident.granted.index(name), line, incident.beyond)
 
     def gathers(self, unit: str, now_us: int) -> bool:
         """It is stranded since a moment: others may turn out to be."""
@@ -227,7 +228,7 @@ class Incidents:
             heard=heard,
             age_us=now_us - job.read_us,
             patience_us=job.patience_us,
-            back=job.back(assigned) and assigned.complete(key) >= 0,
+            back=job.back(assigned),
             gradual=job.buffering == "adaptive",
             line=assigned.line(key) + 1,
             complete=assigned.complete(key),
