@@ -15,15 +15,24 @@ from schemas.reading import Count, Positive, Whole
 UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where a unit is restored."""
+
+    worker: str
+    incarnation: str
+
+
 class Chosen(msgspec.Struct, frozen=True):
     """One step of the plan: these units are restored for this query, in this order; it may need others, too.
 
-    query: empty: of no query. density: its priority for each slot, when it was chosen.
+    query: empty: of no query. density: its priority for each slot, when it was chosen. places: of each unit, so that
+    two replicas that have heard of different workers do not both fill the same slot.
     """
 
     query: str
     units: tuple[UnitName, ...]
     density: float
+    places: tuple[Place, ...] = ()
 
 
 class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,6 +70,11 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     def granted(self) -> tuple[str, ...]:
         """The units that have a slot, in the order in which they are restored."""
         return tuple(unit for step in self.chosen for unit in step.units)
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Of the units that have a slot."""
+        return {unit: place for step in self.chosen for unit, place in zip(step.units, step.places, strict=False)}
 
 
 class IncidentStanding(msgspec.Struct, frozen=True):

@@ -43,6 +43,7 @@ from tests.simulation import (
     formats,
     gaps,
     health,
+    incidents,
     raises,
     renewals,
     roots,
@@ -60,7 +61,7 @@ from tests.simulation.reference import Reference, frame, said
 
 GRACE_US = 1_000_000
 """By so much less than SUSPECT_US a suspect waits here: processes read what is written a little later."""
-GONE = (switching.Sign.PRIMARY_GONE.value, switching.Sign.BOTH_GONE.value)
+GONE = (switching.Sign.PRIMARY_GONE.value, switching.Sign.BOTH_GONE.value, switching.Sign.TURN.value)
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ def check(cluster: Cluster) -> list[str]:
         found += standbys.check(cluster.broker.written, generation.plan, generation.topics, cluster.healed_us)
         found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
         found += gaps.check(cluster.broker.written, generation.plan, generation.topics, generation.ended == "drained")
+        found += incidents.check(cluster.broker.written, generation.plan, cluster.healed_us)
         if PROFILES[profile_of(cluster.seed)].adaptive:
             found += adapting.check(cluster.broker.written, generation.plan)
             found += adapting.obeyed(cluster.broker.written, generation.plan, cluster.healed_us)

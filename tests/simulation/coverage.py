@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 from services.controller.core import life
+from services.recovery.core.job import incident, incidents
 from services.recovery.core.unit import changing, switching
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.core.unit.situation import Situation
@@ -26,6 +27,7 @@ def rows() -> dict[str, list[str]]:
         "switching": [_switching_row(*key) for key in switching.TRANSITIONS],
         "scheme step": [_step_row(*key) for key in changing.STEPS],
         "job": [_job_row(*key) for key in life.TRANSITIONS],
+        "incident": [f"{phase.value}, {sign.value}" for phase, sign in incident.TRANSITIONS],
     }
 
 
@@ -67,7 +69,7 @@ def observed() -> Iterator[Counter[str]]:
     """Counts `table: row` while it is open."""
     taken: Counter[str] = Counter()
     copy, checkpoint = lifecycle.Lifecycle.handle, checkpointing.Checkpointing.handle
-    job, record = life.Life.handle, switching._record
+    job, record, due_record = life.Life.handle, switching._record, incident.next_record
 
     def on_copy(self: lifecycle.Lifecycle, event: Any) -> Any:
         goal = lifecycle.Goal.of(event.flags if isinstance(event, lifecycle.Placed) else self.flags)
@@ -100,12 +102,20 @@ def observed() -> Iterator[Counter[str]]:
             taken[f"scheme step: {_step_row(rung, situation.target)}"] += 1
         return record(situation, sign, move, *rest)
 
+    def on_incident(scene: incident.Scene) -> Any:
+        due = due_record(scene)
+        if due is not None:
+            _, _, sign, _ = due[1].split(": ")
+            taken[f"incident: {scene.phase.value}, {sign}"] += 1
+        return due
+
     with ExitStack() as stack:
         for target, name, instead in (
             (lifecycle.Lifecycle, "handle", on_copy),
             (checkpointing.Checkpointing, "handle", on_checkpoint),
             (life.Life, "handle", on_job),
             (switching, "_record", on_record),
+            (incidents, "next_record", on_incident),
         ):
             stack.enter_context(mock.patch.object(target, name, instead))
         yield taken

@@ -459,6 +459,12 @@ def _stranger(cluster: Cluster, fault: Fault) -> None:
     strangers.write(cluster, fault.detail, fault.count)
 
 
+def _felled(cluster: Cluster, fault: Fault) -> None:
+    """All targets at once; they are back one after the other, count ms apart. detail "silent": nobody reports it."""
+    for at, name in enumerate(fault.target):
+        cluster.crash(name, fault.ms + at * fault.count, notice=fault.detail != "silent")
+
+
 KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "policy": _policy,
     "policy-again": _policy_again,
@@ -505,6 +511,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "sink-gone": renewals.sink_gone,
     "retention": losses.retention,
     "unplaced": _crash,
+    "felled": _felled,
 }
 
 
@@ -634,6 +641,17 @@ def _aimed(
         ),
         (0, "sink-gone", lambda kind: of(kind, (), ms, random.choice(roles.sinks))),
         (0, "unplaced", lambda kind: of(kind, worker, random.randint(7_000, 12_000), random.choice(("", "silent")))),
+        (
+            0,
+            "felled",
+            lambda kind: of(
+                kind,
+                _draw_felled(random, roles),
+                min(ms, 2_500),
+                random.choice(("", "", "silent")),
+                random.choice((1, 100, 700)),
+            ),
+        ),
         (0, "retention", lambda kind: of(kind, (), ms, random.choice(roles.topics))),
         (0, "left-behind", lambda kind: of(kind, (), ms)),
         (0, "leave", lambda kind: of(kind, worker, ms)),
@@ -647,6 +665,13 @@ def _aimed(
 def _but_one(random: Random, roles: Roles) -> tuple[str, ...]:
     """Some workers, and not all: where nobody is left with versions that may lead, nothing can be shown."""
     return tuple(random.sample(roles.workers, random.randint(1, max(1, len(roles.workers) - 1))))
+
+
+def _draw_felled(random: Random, roles: Roles) -> tuple[str, ...]:
+    """Several workers, now and then all, and other processes with them."""
+    workers = random.sample(roles.workers, random.randint(min(2, len(roles.workers)), len(roles.workers)))
+    others = random.sample(roles.replicas + roles.controllers, random.choice((0, 0, 0, 1, 2)))
+    return tuple(dict.fromkeys((*workers, *others)))
 
 
 def _one_of(random: Random, roles: Roles) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from tests.simulation.coverage import observed
 from tests.simulation.engine import describe
 from tests.simulation.faults import KINDS, Fault
 from tests.simulation.formats import released
+from tests.simulation.incidents import watched
 from tests.simulation.jobs import NAME, Feed
 from tests.simulation.limits import drawn_limits
 from tests.simulation.names import TOPICS, kind_of, profile_of
@@ -249,14 +250,14 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
     clock = mock.patch.object(replica, "time", simulated_clock(history.cluster))
     with drawn_limits(scenario.seed), seldom_collected(), released(profile_of(scenario.seed)):
         described = mock.patch.object(drafting, "Describer", return_value=describe)
-        with observed() as taken, clock, described, mutation:
+        with observed() as taken, watched() as plans, clock, described, mutation:
             history.run()
         cluster = history.cluster
         outcome = Outcome(scenario, taken=taken, met=history.met)
         outcome.simulated_ms = cluster.timeline.now_ms
         checks_began = time.process_time()
         # First what is wrong in the logs, then what a process made of it, such as a copy that gave up.
-        outcome.wrong = [*check(cluster), *(one for one in cluster.wrong if not one.startswith(OTHERWISE))]
+        outcome.wrong = [*plans, *check(cluster), *(one for one in cluster.wrong if not one.startswith(OTHERWISE))]
         outcome.checks_cpu_s = time.process_time() - checks_began
     outcome.records = len(cluster.broker.written)
     outcome.story = tell(cluster)

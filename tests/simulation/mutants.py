@@ -104,6 +104,16 @@ from tests.simulation.global_mutants import (
     runs_of_the_newest_marker_kept,
     void_markers_count,
 )
+from tests.simulation.incident_mutants import (
+    forgotten_by_the_next_replica,
+    never_over,
+    restored_in_the_order_of_the_file,
+    restored_on_its_old_line,
+    shared_units_paid_by_each,
+    slots_no_limit,
+    trimmed_in_an_incident,
+    waiting_for_ever,
+)
 from tests.simulation.names import kind_of
 from tests.simulation.policy_mutants import (
     aligned_elsewhere,
@@ -1107,6 +1117,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(runs_of_the_newest_marker_kept, "global restore", 1, "rollbacks", run_ms=2_500),
     Mutant(newest_marker_restored, "rollback", 2, "rollbacks", run_ms=2_500),
     Mutant(void_markers_count, "complete", 17, "rollbacks", run_ms=3_500),
+    Mutant(restored_in_the_order_of_the_file, "plan", 18, "incidents", run_ms=2_500),
+    Mutant(shared_units_paid_by_each, "plan", 27, "incidents", run_ms=2_500),
+    Mutant(slots_no_limit, "slots", 7, "incidents", run_ms=2_500),
+    Mutant(restored_on_its_old_line, "incident line", 2, "incidents", run_ms=2_500),
+    Mutant(never_over, "incident open", 21, "incidents", run_ms=2_500),
+    Mutant(waiting_for_ever, "incident open", 0, "incidents", run_ms=2_500),
+    Mutant(forgotten_by_the_next_replica, "turn", 4, "incidents", run_ms=2_500),
+    Mutant(trimmed_in_an_incident, "global restore", 8, "incidents", run_ms=2_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
     Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),

@@ -26,7 +26,8 @@ class Profile:
     priorities. policies: the job's checkpoint policy is one of these; empty: sweep. bounded: the job has
     `retain_bytes`, and what it sends reaches that. adaptive: recovery chooses schemes by what copies measure. replicas:
     of recovery, at least so many. odd: every job has an operator that gives other rows with odd versions of libraries.
-    of recovery, at least so many. gaps: copies that take over skip what came since the newest checkpoint.
+    gaps: copies that take over skip what came since the newest checkpoint. incidents: jobs say how units that failed
+    together are restored.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Profile:
     replicas: int = 1
     odd: bool = False
     gaps: bool = False
+    incidents: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -211,6 +213,30 @@ PROFILES: Mapping[str, Profile] = {
         policies=("aligned",),
         controllers=2,
         trims=True,
+    ),
+    "incidents": Profile(
+        {
+            "felled": 60,
+            "rollback": 2,
+            "policy": 1,
+            "stale": 3,
+            "strike": 3,
+            "lag": 3,
+            "crash": 1,
+            "outage": 2,
+            "leaderless": 4,
+        },
+        ("totals", "windows", "join", "filter"),
+        ("none", "passive", "passive", "passive-hot"),
+        fresh=0.1,
+        strikes=("checkpoints dies", "assignments dies", "data dies", "checkpoints stalls"),
+        lags=("assignments in", "checkpoints in", "progress in", "data out"),
+        policies=("aligned", "aligned", "aligned", "sweep"),
+        slots=2,
+        controllers=2,
+        replicas=2,
+        trims=True,
+        incidents=True,
     ),
     "aligned": Profile({"lag": 4}, ("totals", "windows"), policies=("aligned",)),
     "idle-captures": Profile(

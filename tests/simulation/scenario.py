@@ -8,6 +8,7 @@ from random import Random
 from tests.simulation.adapting import asked_to_adapt, draw_promise
 from tests.simulation.bounded import MIB
 from tests.simulation.faults import Fault, Roles, draw_faults
+from tests.simulation.incidents import draw_incidents
 from tests.simulation.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
 from tests.simulation.profiles import PROFILES, Profile
 
@@ -63,7 +64,11 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
         job.spec["fault_tolerance"]["checkpoint"] = draw_checkpoints(
             Random(f"{seed_}/policy"), job.spec["fault_tolerance"], drawn_under.policies
         )
-    if drawn_under.standbys:
+    if drawn_under.incidents:
+        job.spec["fault_tolerance"] |= draw_incidents(Random(f"{seed_}/incidents"))
+    if drawn_under.patient:
+        job.spec["fault_tolerance"]["correlated_failure"] = {"workers": 1_000}
+    if drawn_under.standbys or drawn_under.incidents:
         important = Random(f"{seed_}/priorities")
         for query in job.spec["queries"].values():
             query["priority"] = important.randint(1, 3)

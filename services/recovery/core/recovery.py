@@ -418,11 +418,10 @@ class Recovery:
         """What failed together is restored in the order of a plan."""
         if not self.acting:
             return
-        rooms = dict[object, Room]()
         due = self.incidents.due(
             self._situations(),
             self.assigned,
-            slots=lambda one: self._room(one, rooms).slots,
+            room=lambda one: self._room(one, {}),
             busy=lambda unit: unit in self._proposed,
             heard=self.detector.listened,
             now_us=self._now_us,

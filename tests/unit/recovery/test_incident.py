@@ -247,6 +247,18 @@ def test_two_replicas_decide_one_incident() -> None:
     assert world.replicas[0].core.story == world.replicas[1].core.story
 
 
+def test_a_slot_whose_worker_is_gone_again_is_planned_again() -> None:
+    world = kill_eight(ten_workers(hashtags()))
+    world.add_worker(Worker("r0", "zr", slots=2))
+    world.add_worker(Worker("r1", "zr", slots=2))
+    while "r1" not in {place.worker for place in incident(world).places.values()}:
+        world.run(0.01)
+    world.kill("r1")
+    arrive(world, "r2")
+    assert available(world) == ["o0", "o1", "o2", "o3"]
+    assert {world.leader_of(key(unit)) for unit in available(world)} == {"r0", "r2"}
+
+
 def test_without_further_workers_units_go_beyond_the_slots_in_the_end() -> None:
     """Else a cluster that is full would never be whole again."""
     world = kill_eight(ten_workers(hashtags()))

@@ -21,6 +21,8 @@ NO_QUERY = ""
 """Stands for the units that no query needs: they come last."""
 LAST = 1e-9
 """Their priority."""
+AGAIN_US = 1_000_000
+"""Another place for the same unit is looked for so long after the last plan: what nobody can take makes no noise."""
 
 
 class Phase(Enum):
@@ -63,6 +65,7 @@ class Scene:
     that are there. heard: whether all of these are known. age_us: of the record. patience_us: nobody waits longer for
     workers. back: units that are restored begin again at the newest global checkpoint. gradual: they may be restored
     one by one; else all at once. line: of the job, the next one. complete: the newest global checkpoint; -1: none.
+    misplaced: those that have a slot on a worker that cannot take them.
     """
 
     job: str
@@ -82,6 +85,7 @@ class Scene:
     gradual: bool = True
     line: int = 1
     complete: int = -1
+    misplaced: frozenset[str] = frozenset()
 
     @property
     def phase(self) -> Phase:
@@ -135,7 +139,10 @@ SIGNS: Mapping[Sign, Callable[[Scene], bool]] = {
     Sign.FURTHER: lambda s: not s.stranded.issubset(s.open.units),
     Sign.BACK: lambda s: not s.stranded and s.units.intersection(s.open.units) <= s.running,
     Sign.HEARD: lambda s: s.heard,
-    Sign.OTHER_SLOTS: lambda s: s.heard and _granted(s.now) != s.stranded.intersection(s.open.granted),
+    Sign.OTHER_SLOTS: lambda s: (
+        s.heard
+        and ((bool(s.misplaced) and s.age_us >= AGAIN_US) or _granted(s.now) != s.stranded.intersection(s.open.granted))
+    ),
     Sign.NO_WORKER_CAME: lambda s: (
         not s.open.beyond and s.age_us >= s.patience_us and not s.stranded.issubset(s.open.granted)
     ),

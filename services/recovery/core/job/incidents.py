@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.assignments import job_key, job_key_of, unit_key
-from schemas.incidents import Incident
+import msgspec
+
+from schemas.assignments import PRIMARY, Copy, job_key, job_key_of, unit_key
+from schemas.incidents import Incident, Place
 from schemas.job_settings import CorrelatedFailure
 from schemas.plans import Plan
 from services.kernel.logs.assigned import Assigned
@@ -19,6 +21,7 @@ from services.kernel.logs.policies import ALIGNED, in_force
 from services.kernel.plans.priorities import needed, priority
 from services.recovery.core.job.incident import Scene, next_record
 from services.recovery.core.job.recovery_plan import Query
+from services.recovery.core.placement.room import Room
 from services.recovery.core.unit.situation import Situation
 from services.recovery.core.unit.terms import FAIL_STOP_S, Part
 
@@ -150,7 +153,7 @@ class Incidents:
         if name not in incident.granted:
             return Part()
         line = max(incident.line, assigned.line(key)) if incident.line and job.back(assigned) else 0
-        return Part(incident.granted.index(name), line, incident.beyond)
+        return Part(incident.granted.index(name), line, incident.places.get(name))
 
     def gathers(self, unit: str, now_us: int) -> bool:
         """It is stranded since a moment: others may turn out to be."""
@@ -175,7 +178,7 @@ class Incidents:
         self,
         situations: Iterable[Situation],
         assigned: Assigned,
-        slots: Callable[[Situation], int],
+        room: Callable[[Situation], Room],
         busy: Callable[[str], bool],
         heard: bool,
         now_us: int,
@@ -183,7 +186,7 @@ class Incidents:
         """Records to append, each with its line of a story.
 
         Args:
-            situations: of all units that have copies. slots: free ones, of workers that could take such a unit.
+            situations: of all units that have copies. room: on workers that could take such a unit.
             busy: a change of this unit is on its way.
         """
         found: dict[str, list[Situation]] = {}
@@ -191,7 +194,7 @@ class Incidents:
             if not one.terms.host:
                 self.look_at(one, now_us)
                 found.setdefault(job_key_of(one.change.unit), []).append(one)
-        records, promised = list[tuple[Incident, str]](), 0
+        records = list[tuple[Incident, str]]()
         for key, job in self._jobs.items():
             units, is_open = found.get(key, []), self.open(key, assigned)
             if not is_open:
@@ -200,19 +203,27 @@ class Incidents:
                 continue
             if any(busy(one.change.unit) for one in units):
                 continue
-            free = slots(units[0]) - promised
-            scene = self._scene(key, job, units, assigned, free, heard, now_us)
-            due = next_record(scene)
+            there = room(units[0])
+            self._keep_slots(there, assigned, but=key)
+            due = next_record(self._scene(key, job, units, assigned, there, heard, now_us))
             if due is not None:
-                job.proposed = due[0]
-                records.append(due)
-            granted = due[0] if due is not None else assigned.incident(key)
-            promised += 0 if granted is None else len(scene.stranded.intersection(granted.granted))
+                job.proposed = _placed(due[0], {one.change.unit: one for one in units}, there)
+                records.append((job.proposed, due[1]))
         return records
+
+    def _keep_slots(self, room: Room, assigned: Assigned, but: str) -> None:
+        """What other jobs were promised is not free."""
+        for key, job in self._jobs.items():
+            found = job.proposed or assigned.incident(key)
+            if key == but or found is None or found.over:
+                continue
+            for unit, place in found.places.items():
+                if job.key(unit) in job.stranded_us:
+                    room.promise(place.worker, place.incarnation)
 
     @staticmethod
     def _scene(
-        key: str, job: _Job, units: list[Situation], assigned: Assigned, slots: int, heard: bool, now_us: int
+        key: str, job: _Job, units: list[Situation], assigned: Assigned, room: Room, heard: bool, now_us: int
     ) -> Scene:
         return Scene(
             job.plan.job,
@@ -224,7 +235,7 @@ class Incidents:
             queries=job.queries,
             workers=tuple(job.workers),
             together=job.together,
-            slots=slots,
+            slots=room.slots,
             heard=heard,
             age_us=now_us - job.read_us,
             patience_us=job.patience_us,
@@ -232,4 +243,28 @@ class Incidents:
             gradual=job.buffering == "adaptive",
             line=assigned.line(key) + 1,
             complete=assigned.complete(key),
+            misplaced=job.names(one.change.unit for one in units if one.its_turn and one.slot is None and room.workers),
         )
+
+
+def _placed(record: Incident, units: Mapping[str, Situation], room: Room) -> Incident:
+    """With a place for each unit that has a slot."""
+    steps = []
+    for step in record.chosen:
+        keys = (unit_key(record.job, record.generation, unit) for unit in step.units)
+        found = tuple(_place(units[key], room, record.beyond) for key in keys)
+        steps.append(msgspec.structs.replace(step, places=found))
+    return msgspec.structs.replace(record, chosen=tuple(steps))
+
+
+def _place(one: Situation, room: Room, beyond: bool) -> Place:
+    """Where there is most room; empty: there is no worker."""
+    unit, others = one.change.unit, one.unequal_hosts
+    found = room.for_primary(unit, [*others, *one.silent_hosts], slots=not beyond)
+    found = found or room.for_primary(unit, others, slots=not beyond)
+    if found is None:
+        return Place("", "")
+    copies = (Copy(found.worker, found.incarnation, PRIMARY),)
+    room.leave(one.change)
+    room.enter(msgspec.structs.replace(one.change, copies=copies))
+    return Place(found.worker, found.incarnation)

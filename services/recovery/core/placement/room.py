@@ -80,9 +80,18 @@ class Room:
         self._taken.subtract((copy.worker, copy.incarnation) for copy in change.copies)
 
     @property
+    def workers(self) -> list[str]:
+        """That may take copies that lead at once."""
+        return [candidate.worker for candidate in self._candidates if candidate.shown]
+
+    @property
     def slots(self) -> int:
         """Free ones, for copies that lead at once. What a former incarnation of a worker held takes none."""
         return sum(self._free(candidate) for candidate in self._candidates if candidate.shown)
+
+    def promise(self, worker: str, incarnation: str) -> None:
+        """A slot there is another unit's."""
+        self._taken[worker, incarnation] += 1
 
     def _free(self, candidate: Candidate) -> int:
         return max(0, candidate.slots - self._taken[candidate.worker, candidate.incarnation])

@@ -240,6 +240,26 @@ class Situation:
         return self.part is not None and self.part.granted and self.stranded
 
     @property
+    def silent_hosts(self) -> list[str]:
+        """Workers that are not quite gone, and have lost a copy of it: it is placed elsewhere."""
+        named = {(copy.worker, copy.incarnation) for copy in self.change.copies}
+        return [beat.worker for beat in self.detector.alive() if (beat.worker, beat.incarnation) in named]
+
+    @property
+    def unequal_hosts(self) -> list[str]:
+        """Workers on which no copy of it may lead at once."""
+        return [beat.worker for beat in self.detector.alive() if self.fit(beat) is not Fit.EQUAL]
+
+    @property
+    def slot(self) -> Heartbeat | None:
+        """The worker on which it is to be restored, if that can take it."""
+        place = None if self.part is None else self.part.place
+        beat = None if place is None else self.host(place.worker)
+        there = beat is not None and place is not None and beat.incarnation == place.incarnation
+        fits = beat is not None and not beat.leaving and self.fit(beat) is Fit.EQUAL
+        return beat if there and fits else None
+
+    @property
     def held_back(self) -> bool:
         """It is restored when its turn comes."""
         return self.part is not None and self.stranded

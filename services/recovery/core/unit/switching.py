@@ -313,14 +313,14 @@ def _place(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _restore(s: Situation, rooms: Rooms) -> Copies | None:
-    return _where_room_is(s, rooms, slots=s.part is not None and not s.part.beyond)
+    """On the worker that the plan names; if that cannot take it any more, a new plan follows."""
+    assert s.part is not None
+    return None if s.slot is None else (_leading(s.slot),)
 
 
 def _where_room_is(s: Situation, rooms: Rooms, *, slots: bool) -> Copies | None:
     """slots: only on a worker that has a free one."""
-    named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
-    silent = [beat.worker for beat in s.detector.alive() if (beat.worker, beat.incarnation) in named]
-    chosen = rooms().for_primary(s.change.unit, without=silent, slots=slots)
+    chosen = rooms().for_primary(s.change.unit, without=s.silent_hosts, slots=slots)
     return None if chosen is None else (_leading(chosen),)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.assignments import unit_key
+from schemas.incidents import Place
 from schemas.plans import Plan
 from services.kernel.logs.gaps import skipping_units
 from services.kernel.plans.pinning import ANY, Pin, pins
@@ -73,12 +74,12 @@ class Want:
 class Part:
     """Of one unit in an incident, as long as no copy of it can continue. turn: its place in the plan; -1: no slot yet.
 
-    line: on which it begins again; 0: at its own newest checkpoint. beyond: slots are no limit.
+    line: on which it begins again; 0: at its own newest checkpoint. place: where its slot is.
     """
 
     turn: int = -1
     line: int = 0
-    beyond: bool = False
+    place: Place | None = None
 
     @property
     def granted(self) -> bool:

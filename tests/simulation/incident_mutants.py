@@ -1,0 +1,81 @@
+"""Deliberate bugs of incidents: docs/decisions/0095."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from services.kernel.logs.policies import ALIGNED
+from services.recovery.core.job import incident, recovery_plan
+from services.recovery.core.job.incidents import Incidents
+from services.recovery.core.placement.room import Room
+from services.recovery.core.unit import switching
+from services.worker.host.job import JobView
+
+
+def restored_in_the_order_of_the_file() -> AbstractContextManager[object]:
+    """All queries are worth the same."""
+    return mock.patch.object(recovery_plan, "_density", lambda units, shares, priority: 1.0 if units else 0.0)
+
+
+def shared_units_paid_by_each() -> AbstractContextManager[object]:
+    """What several failed queries need counts for each of them in full."""
+    return mock.patch.object(
+        recovery_plan, "_density", lambda units, shares, priority: priority / len(units) if units else 0.0
+    )
+
+
+def slots_no_limit() -> AbstractContextManager[object]:
+    """A unit gets a slot wherever there is most room, as always."""
+    true: Callable[..., Any] = Room.for_primary
+
+    def anywhere(self: Room, unit: str, without: Any = (), *, slots: bool = False) -> Any:
+        return true(self, unit, without)
+
+    return mock.patch.object(Room, "for_primary", anywhere)
+
+
+def restored_on_its_old_line() -> AbstractContextManager[object]:
+    """What is restored begins at its own newest checkpoint, whatever the incident says."""
+    return mock.patch.object(switching, "_line", lambda situation, move: (
+        situation.rollback.line if move is switching.Move.GO_BACK else situation.change.line
+    ))  # fmt: skip
+
+
+def never_over() -> AbstractContextManager[object]:
+    """Nobody sees that all units of an incident run again."""
+    signs: Mapping[Any, Any] = incident.SIGNS
+    return mock.patch.dict(signs, {incident.Sign.BACK: lambda scene: False})
+
+
+@contextmanager
+def waiting_for_ever() -> Iterator[None]:
+    """Slots are a hard limit also when no worker comes any more, and free ones are not looked for again."""
+    signs: Mapping[Any, Any] = incident.SIGNS
+    without = {incident.Sign.NO_WORKER_CAME: lambda scene: False, incident.Sign.OTHER_SLOTS: lambda scene: False}
+    with mock.patch.dict(signs, without):
+        yield
+
+
+def forgotten_by_the_next_replica() -> AbstractContextManager[object]:
+    """A replica knows only of incidents whose beginning it has seen itself."""
+    true = Incidents.part
+
+    def part(self: Incidents, unit: str, assigned: Any) -> Any:
+        found = true(self, unit, assigned)
+        return found if found is None or found.granted else None
+
+    return mock.patch.object(Incidents, "part", part)
+
+
+def trimmed_in_an_incident() -> AbstractContextManager[object]:
+    """While an incident is open nothing is held for the global checkpoint."""
+
+    def held(self: JobView) -> int | None:
+        one = self.assigned.incident(self.job_key)
+        trims = one is not None and not one.over
+        return None if trims or self.checkpoint.policy != ALIGNED else self.assigned.complete(self.job_key)
+
+    return mock.patch.object(JobView, "held", property(held))

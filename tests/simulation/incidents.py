@@ -1,0 +1,174 @@
+"""What must hold of incidents: docs/decisions/0095. How their jobs are drawn.
+
+The order is checked against a second planner, plain and slow; slots, turns and lines along the trace of the broker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+from unittest import mock
+
+from schemas import assignments, heartbeats
+from schemas.assignments import Change, job_key, job_key_of
+from schemas.heartbeats import Heartbeat
+from schemas.incidents import Incident
+from schemas.plans import Ended, Plan
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.policies import ALIGNED, in_force
+from services.recovery.core.job import incidents
+from services.recovery.core.job.incident import LAST, NO_QUERY, Scene, next_record
+from services.recovery.core.unit.switching import Move, Sign
+from tests.simulation.broker import Written, decision_of
+from tests.simulation.names import TOPICS
+
+OVER_US = 5_000_000
+"""By then all that had failed is there again: the longest that anybody waits for workers, and a restore."""
+KNOWN_US = 1_500_000
+"""By then every replica has read of an incident, and what it had proposed before is there."""
+AGAIN = tuple(f"{one.value}: {Move.PLACE.value}" for one in (Sign.PRIMARY_GONE, Sign.BOTH_GONE, Sign.PRIMARY_GIVEN_UP))
+WITHIN_S = (0.5, 3.0, 10.0)
+
+
+def draw_incidents(random: Random) -> dict[str, Any]:
+    """Of a job's fault tolerance."""
+    return {
+        "buffering": random.choice(("upstream", "adaptive", "adaptive", "source")),
+        "correlated_failure": {"workers": random.choice((1, 2, 2, 3)), "within_s": random.choice(WITHIN_S)},
+    }
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def watched() -> Iterator[list[str]]:
+    """What is wrong with the plans that replicas make while it is open."""
+    wrong, true = list[str](), next_record
+
+    def watch(scene: Scene) -> tuple[Incident, str] | None:
+        due = true(scene)
+        if due is not None and due[0].planned and not due[0].over:
+            wrong.extend(_plan(scene, due[0]))
+        return due
+
+    with mock.patch.object(incidents, "next_record", watch):
+        yield wrong
+
+
+def _plan(scene: Scene, made: Incident) -> Iterator[str]:
+    slots = max(scene.slots, len(scene.stranded)) if made.beyond else scene.slots
+    if made.blocking and slots < len(scene.stranded):
+        slots = 0
+    wanted = [*_greedy(scene, slots)]
+    if [(step.query, step.units) for step in made.chosen] != wanted:
+        yield f"plan: {made.job}#{made.number} of {sorted(scene.stranded)}, {slots} slots: {made.chosen}, not {wanted}"
+
+
+def _greedy(scene: Scene, slots: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """MECHANISMS R6, word for word: every density is computed again in each step."""
+    left, failed = slots, {name: set(query.units & scene.stranded) for name, query in scene.queries.items()}
+    failed[NO_QUERY] = set(scene.stranded).difference(*failed.values())
+    worth = {name: query.priority for name, query in scene.queries.items()} | {NO_QUERY: LAST}
+    shares = Counter(unit for units in failed.values() for unit in units)
+    while True:
+        fitting = [name for name, units in failed.items() if units and len(units) <= left]
+        if not fitting:
+            return
+        densities = {name: worth[name] / sum(1 / shares[unit] for unit in sorted(failed[name])) for name in fitting}
+        best = max(densities.values())
+        # Sums of the same shares in another order differ in the last digit.
+        chosen = next(name for name in fitting if densities[name] >= best * (1 - 1e-9))
+        units = tuple(sorted(failed[chosen]))
+        yield chosen, units
+        left -= len(units)
+        for other in failed.values():
+            other.difference_update(units)
+
+
+# -- slots, turns and lines -------------------------------------------------------------------------------------------
+
+
+class _Trace:
+    """Of one job."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._key = plan, job_key(plan.job, plan.generation)
+        self._tolerance: Mapping[str, Any] = plan.spec.get("fault_tolerance") or {}
+        self._assigned = Assigned()
+        self._slots: dict[str, int] = {}
+        self._since_us = 0
+
+    def read(self, one: Written) -> Iterator[str]:
+        if one.partition.topic == TOPICS.heartbeats:
+            beat = heartbeats.decode(one.value)
+            if isinstance(beat, Heartbeat):
+                self._slots[beat.incarnation] = max(beat.slots, 1)
+        elif one.partition.topic == TOPICS.assignments:
+            before, record = self._assigned.units(), assignments.decode(one.value)
+            complete, newest = self._assigned.complete(self._key), self._assigned.line(self._key)
+            waiting = self._waiting(one.time_us)
+            for change in self._assigned.read(record):
+                if change.unit in waiting and change.reason.startswith(AGAIN):
+                    yield f"turn: {change.unit}#{change.epoch} is placed again, and has no slot in the incident"
+                if job_key_of(change.unit) == self._key and change.reason.startswith(f"{Sign.TURN.value}: "):
+                    yield from self._restored(before[change.unit], change, complete, newest)
+            if any(incident.job_key == self._key for incident in record.incidents):
+                self._since_us = one.time_us
+
+    def _waiting(self, now_us: int) -> set[str]:
+        """Units that have no slot in an incident, and every replica knows it."""
+        incident = self._assigned.incident(self._key)
+        if incident is None or incident.over or now_us - self._since_us < KNOWN_US:
+            return set()
+        return {f"{self._key}/{unit}" for unit in set(incident.units).difference(incident.granted)}
+
+    def _restored(self, before: Change, after: Change, complete: int, newest: int) -> Iterator[str]:
+        incident, name = self._assigned.incident(self._key), after.unit.rpartition("/")[2]
+        where = f"{after.unit}#{after.epoch}"
+        if incident is None:
+            yield f"turn: {where} is restored, and there is no incident"
+            return
+        leader = after.committer
+        assert leader is not None
+        held = [
+            unit
+            for unit, change in self._assigned.units().items()
+            if any(copy.incarnation == leader.incarnation for copy in change.copies)
+        ]
+        if not incident.beyond and len(held) > self._slots.get(leader.incarnation, 0):
+            yield f"slots: {where} is the {len(held)}th unit on {leader.worker}, which has {self._slots}"
+        if incident.line and self._lined and before.line < incident.line and (after.line, after.back) != (
+            max(newest, incident.line), complete,
+        ):  # fmt: skip
+            yield f"incident line: {where} begins on line {after.line} at {after.back}, not at {complete}"
+        place = incident.places.get(name)
+        if not incident.over and place is not None and place.incarnation != leader.incarnation:
+            yield f"turn: {where} is restored on {leader.worker}, and its slot is on {place.worker}"
+        if not incident.over and name not in incident.units:
+            yield f"turn: {where} is restored, and does not belong to the incident"
+
+    @property
+    def _lined(self) -> bool:
+        policy = in_force(self._plan, self._assigned).policy
+        return policy == ALIGNED and self._assigned.complete(self._key) >= 0
+
+    def open(self) -> Iterator[str]:
+        incident = self._assigned.incident(self._key)
+        if incident is not None and not incident.over:
+            yield f"incident open: {incident.job}#{incident.number}, and all faults had ended"
+
+
+def check(written: list[Written], plan: Plan, healed_us: int | None) -> Iterator[str]:
+    """Of one generation. healed_us: when all faults had ended; None: they have not."""
+    trace, ended_us = _Trace(plan), None
+    for one in written:
+        if ended_us is None:
+            yield from trace.read(one)
+        if one.partition.topic == TOPICS.plans and isinstance(decision := decision_of(one), Ended):
+            ended_us = one.time_us if decision.generation == plan.generation else ended_us
+    if healed_us is not None and (ended_us is None or ended_us > healed_us + OVER_US):
+        yield from trace.open()
