@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from schemas.reading import Count, Positive, Whole
+from schemas.reading import Count, Positive
 
 UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
 
@@ -42,8 +42,7 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     chosen: the units that have a slot, in the order in which they are restored. waiting: the density of each query that
     waits for slots. slots: that were free. beyond: no worker came for so long that slots are no limit any more.
     line: on which its units begin again, at the newest global checkpoint; 0: each begins at its own newest checkpoint.
-    held: the global checkpoint that was the newest when the incident began: nothing that is sent is trimmed before a
-    later one is complete. blocking: none is restored before all have a slot. over: all units run.
+    blocking: none is restored before all have a slot. over: all units run.
     """
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
@@ -57,7 +56,6 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     slots: Count = 0
     beyond: bool = False
     line: Count = 0
-    held: Whole = -1
     blocking: bool = False
     over: bool = False
 

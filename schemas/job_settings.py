@@ -101,7 +101,8 @@ class FaultTolerance(JobPart):
     checkpoint: CheckpointSettings = CheckpointSettings()
     """When state is captured."""
     buffering: Literal["source", "upstream", "adaptive"] = "upstream"
-    """What upstream keeps: until acks (upstream), only in the user's topic (source), by failures (adaptive)."""
+    """Units that failed are restored each at its own newest checkpoint (upstream), or at the newest global one: all at
+    once (source), or one by one if the failure is correlated (adaptive). Needs the policy aligned."""
     replication_budget: Annotated[Number, Field(ge=0, le=1)] | None = None
     """Partial replication: the share of tasks that may be replicated; null: not planned."""
     fail_stop_timeout_s: Annotated[Number, Field(ge=1, le=24 * 3600)] = 30.0

@@ -172,12 +172,12 @@ def test_nothing_is_due(quiet: Scene) -> None:
 )
 def test_whether_units_wait_for_each_other(back: bool, gradual: bool, together: bool, blocking: bool) -> None:
     """MECHANISMS R2: adaptive is gradual from N workers on; below that, and under source, recovery is blocking."""
-    made = next_record(scene(None, back=back, gradual=gradual, together=together, line=3, complete=20))
+    made = next_record(scene(None, back=back, gradual=gradual, together=together, line=3))
     if not together and not back:
         assert made is None
         return
     assert made is not None
-    assert (made[0].blocking, made[0].line, made[0].held) == (blocking, 3 if back else 0, 20 if back else -1)
+    assert (made[0].blocking, made[0].line) == (blocking, 3 if back else 0)
 
 
 # -- on workers -------------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_under_adaptive_buffering_units_begin_again_at_the_global_checkpoint_on_
     assert len(back) == 4
     assert lines(world, back) == {(1, 20)}
     assert lines(world, ["source", "parser", "o14"]) == {(0, 0)}
-    assert (incident(world).line, incident(world).held, incident(world).blocking) == (1, 20, False)
+    assert (incident(world).line, incident(world).blocking) == (1, False)
     world.kill("r1")
     arrive(world, "r2")
     assert lines(world, back) == {(1, 20)}, "what has newly failed continues on the line"

@@ -64,7 +64,7 @@ class Scene:
     together: so many of them that it is a correlated failure. queries: what each needs. slots: free ones of the workers
     that are there. heard: whether all of these are known. age_us: of the record. patience_us: nobody waits longer for
     workers. back: units that are restored begin again at the newest global checkpoint. gradual: they may be restored
-    one by one; else all at once. line: of the job, the next one. complete: the newest global checkpoint; -1: none.
+    one by one; else all at once. line: of the job, the next one.
     misplaced: those that have a slot on a worker that cannot take them.
     """
 
@@ -84,7 +84,6 @@ class Scene:
     back: bool = False
     gradual: bool = True
     line: int = 1
-    complete: int = -1
     misplaced: frozenset[str] = frozenset()
 
     @property
@@ -183,7 +182,6 @@ def _open(s: Scene) -> Incident:
         s.workers,
         tuple(sorted(s.stranded)),
         line=s.line if s.back else 0,
-        held=s.complete if s.back else -1,
         blocking=s.blocking,
     )
 

@@ -242,7 +242,6 @@ class Incidents:
             back=job.back(assigned),
             gradual=job.buffering == "adaptive",
             line=assigned.line(key) + 1,
-            complete=assigned.complete(key),
             misplaced=job.names(one.change.unit for one in units if one.its_turn and one.slot is None and room.workers),
         )
 
