@@ -128,10 +128,10 @@ class Outage:
 
 
 def steps(looks: Sequence[Look], of: str) -> list[int]:
-    """The values that `available` or `restored` takes, one after the other, without the 0 of the beginning."""
+    """The values that `available` or `restored` takes, one after the other, once it was 0."""
     found: list[int] = []
-    for look in looks:
-        value: int = getattr(look, of)
+    values: list[int] = [getattr(look, of) for look in looks]
+    for value in values[values.index(0) :]:
         if value and (not found or found[-1] != value):
             found.append(value)
     return found

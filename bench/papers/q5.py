@@ -43,7 +43,8 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
 def _values(made: Outage) -> Values:
     at = {look.at_ms // 1_000: look for look in made.looks if look.at_ms % 1_000 == 0}
     stairs = steps(made.looks, "available")
-    first = {n: next(look.at_ms for look in made.looks if look.available >= n) / 1_000 for n in stairs}
+    down = next(at for at, look in enumerate(made.looks) if not look.available)
+    first = {n: next(look.at_ms for look in made.looks[down:] if look.available >= n) / 1_000 for n in stairs}
     return {
         "returned_relative": sum(times for _, times in made.back.values()) / len(READS),
         **{f"stair_{number}": float(n) for number, n in enumerate(stairs)},

@@ -73,6 +73,7 @@ def _measured() -> Availability:
     """A query of which is known how fast it is, and was."""
     found = Availability({"q": frozenset({"u-0"})}, {"q": frozenset({"u-0"})})
     found.knows({"q": 5.0})
+    found.look({"u-0": ("w1", "a")}, 0)
     for latencies in (1, 2):
         found.read("u-0", ("w1", "a"), Costs("u-0", latencies=latencies, latency_ms=latencies), latencies)
     found.look({"u-0": ("w1", "a")}, 3)

@@ -18,8 +18,12 @@ from schemas.plans import QueryState
 
 WINDOW_MS = 10_000
 """The mean over so long counts."""
-MOST = 1.2
-"""Times the latency before, and a query is not available."""
+MOST, LOST = 1.2, 1.5
+"""Times the latency before: below the first a query comes back, and from the second on one that was back is not
+available any more. Around one bound it came and went several times a minute on a loaded machine.
+"""
+GRACE_MS = 1_000
+"""A unit that nobody has reported for so short a time still has its leader: heartbeats come late, too."""
 SAMPLE_MS, SAMPLES = 1_000, 60
 """How often latencies are noted while nothing fails; what was before is the median of so many."""
 SETTLED_MS = 2_000
@@ -63,7 +67,9 @@ class _Sink:
 
 @dataclass(slots=True)
 class _Query:
-    """samples: (time, mean latency), of times without a failure. before_ms: the latency before this failure."""
+    """samples: (time, mean latency), of times without a failure. before_ms: the latency before this failure. back_ms:
+    since when all units run, if they did not all the while in this failure.
+    """
 
     units: frozenset[str]
     sinks: Mapping[str, _Sink]
@@ -72,6 +78,13 @@ class _Query:
     latency_ms: float | None = None
     available: bool = False
     since_ms: int = 0
+    back_ms: int | None = None
+
+    def restart(self, now_ms: int | None) -> None:
+        """A unit that it needs is gone, or another copy leads it: what was measured until then is of before."""
+        self.back_ms = now_ms
+        for sink in self.sinks.values():
+            sink.grown.clear()
 
     @property
     def relative(self) -> float | None:
@@ -96,7 +109,8 @@ class Availability:
         }
         self._sampled_ms = 0
         self.failing, self._whole_ms = False, 0
-        self._leaders: Mapping[str, Leader | None] = {}
+        self._leaders: dict[str, Leader | None] = {}
+        self._heard_ms: dict[str, int] = {}
 
     def knows(self, before_ms: Mapping[str, float]) -> None:
         """What a controller before this one has published: the latency before a failure that may still last."""
@@ -111,16 +125,20 @@ class Availability:
 
     def look(self, leaders: Mapping[str, Leader | None], now_ms: int) -> list[QueryState]:
         """Those of which `available` has changed since the last look. leaders: of every unit, as far as they run."""
-        before, self._leaders = self._leaders, leaders
-        whole = all(leaders.values())
+        before, self._leaders = self._leaders, self._present(leaders, now_ms)
+        whole = all(self._leaders.values())
         self._whole_ms = (self._whole_ms or now_ms) if whole else 0
-        if not self.failing and any(leader and leaders.get(unit) != leader for unit, leader in before.items()):
+        lost = {unit for unit, leader in before.items() if leader and self._leaders.get(unit) != leader}
+        if lost and not self.failing:
             self._fail(now_ms)
         changed = []
         for name, query in self._queries.items():
+            runs = all(self._leaders.get(unit) for unit in query.units)
+            if lost & query.units or (runs and query.back_ms is None):
+                query.restart(now_ms if runs else None)
             means = [sink.mean_ms(now_ms) for sink in query.sinks.values()]
             query.latency_ms = max((ms for ms in means if ms is not None), default=None)
-            now = all(leaders.get(unit) for unit in query.units) and not (self.failing and self._slow(query))
+            now = runs and not (self.failing and self._slow(query, now_ms))
             if now != query.available or not query.since_ms:
                 query.available, query.since_ms = now, now_ms
                 changed.append(self._state(name, query))
@@ -150,9 +168,19 @@ class Availability:
             _rounded(query.relative, 3),
         )
 
-    def _slow(self, query: _Query) -> bool:
-        """Of what was never measured before nobody can say so."""
-        return (query.relative or 0.0) >= MOST
+    def _present(self, leaders: Mapping[str, Leader | None], now_ms: int) -> dict[str, Leader | None]:
+        self._heard_ms |= dict.fromkeys((unit for unit, leader in leaders.items() if leader), now_ms)
+        late = {unit for unit, at_ms in self._heard_ms.items() if now_ms - at_ms < GRACE_MS}
+        return {
+            unit: self._leaders.get(unit) if leader is None and unit in late else leader
+            for unit, leader in leaders.items()
+        }
+
+    def _slow(self, query: _Query, now_ms: int) -> bool:
+        """What nothing is known of is slow until it had time to bring something, if it ever did."""
+        if query.relative is None:
+            return query.before_ms is not None and now_ms - (query.back_ms or 0) < WINDOW_MS
+        return query.relative >= (LOST if query.available else MOST)
 
     def _fail(self, now_ms: int) -> None:
         """What was so far is what the latency is compared with from now on."""

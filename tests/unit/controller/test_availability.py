@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.costs import Costs
-from services.controller.core.availability import NEVER_MS, WINDOW_MS, Availability
+from services.controller.core.availability import GRACE_MS, NEVER_MS, WINDOW_MS, Availability
 
 NEEDED = {"fine": frozenset({"s", "a"}), "poor": frozenset({"s", "b"})}
 SINKS = {"fine": frozenset({"a"}), "poor": frozenset({"b"})}
@@ -75,9 +75,31 @@ def test_after_a_failure_it_is_available_when_it_is_as_fast_as_before() -> None:
 def test_a_query_that_did_not_fail_is_judged_too_while_others_are_gone() -> None:
     watched = Watched().lives(20)
     watched.gone = {"b"}
-    assert watched.lives(20, a=115).available() == ["fine"]
-    assert watched.lives(10, a=130).available() == []
-    assert watched.lives(10).available() == ["fine"]
+    assert watched.lives(20, a=140).available() == ["fine"], "nearly as fast, and it was back"
+    assert watched.lives(20, a=160).available() == []
+    assert watched.lives(20, a=130).available() == [], "not fast enough to come back"
+    assert watched.lives(20).available() == ["fine"]
+
+
+def test_what_has_brought_nothing_since_it_runs_again_is_not_back() -> None:
+    watched = Watched().lives(20)
+    watched.gone = {"b"}
+    watched.lives(2)
+    watched.again("b")
+    leaders = dict(watched.leaders)
+    watched.now_ms += 1_000
+    watched.availability.look(leaders, watched.now_ms)
+    assert watched.available() == ["fine"]
+    watched.availability.look(leaders, watched.now_ms + WINDOW_MS)
+    assert watched.available() == ["fine", "poor"], "there may be nothing to bring"
+
+
+def test_heartbeats_that_come_late_once_are_no_failure() -> None:
+    watched = Watched().lives(20)
+    silent = dict.fromkeys(watched.leaders)
+    assert watched.availability.look(silent, watched.now_ms + GRACE_MS - 1) == []
+    assert not watched.availability.failing
+    assert len(watched.availability.look(silent, watched.now_ms + GRACE_MS)) == 2
 
 
 def test_without_a_failure_there_is_nothing_to_compare_with() -> None:
