@@ -258,6 +258,12 @@ class Detector:
             if pulse.beat is not None and pulse.fresh and not pulse.exited and self._misses(pulse) < ALIVE_MISSES:
                 yield pulse.beat
 
+    @property
+    def steady(self) -> set[tuple[str, str]]:
+        """Workers and incarnations of which no heartbeat is missing."""
+        present = (pulse for pulse in self._pulses.values() if not pulse.exited)
+        return {(pulse.worker, pulse.incarnation) for pulse in present if not self._misses(pulse)}
+
     def zones(self) -> dict[str, str]:
         return {worker: pulse.beat.zone for worker, pulse in self._pulses.items() if pulse.beat is not None}
 

@@ -418,6 +418,11 @@ class Recovery:
         """What failed together is restored in the order of a plan."""
         if not self.acting:
             return
+        steady, copies = self.detector.steady, (c for one in self.assigned.units().values() for c in one.copies)
+        all_there = all((copy.worker, copy.incarnation) in steady for copy in copies)
+        if all_there and not self.incidents.any_open(self.assigned):
+            self.incidents.rest(self._now_us)
+            return
         due = self.incidents.due(
             self._situations(),
             self.assigned,

@@ -270,6 +270,21 @@ def test_without_further_workers_units_go_beyond_the_slots_in_the_end() -> None:
     assert incident(world).over
 
 
+def test_where_every_failed_worker_is_back_nobody_waits_for_slots_that_never_were() -> None:
+    """The cluster was beyond its slots before."""
+    workers = [Worker(f"w{number}", f"z{number}", slots=1) for number in (1, 2)]
+    made = plan({f"u-{number}": "passive" for number in range(6)}, fail_stop_s=20, correlated_failure={"workers": 2})
+    world = World(*workers, made=made).start(u_1="w2", u_3="w2", u_5="w2").settle()
+    world.kill("w1")
+    world.kill("w2")
+    world.run(0.5)
+    world.restart("w1")
+    world.restart("w2")
+    world.run(4)
+    assert incident(world).over
+    assert not world.unprotected()
+
+
 def test_one_worker_that_fails_is_no_incident_and_its_units_are_placed_at_once() -> None:
     world = ten_workers(hashtags(), slots=4)
     world.kill("w3")

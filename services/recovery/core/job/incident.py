@@ -65,7 +65,8 @@ class Scene:
     that are there. heard: whether all of these are known. age_us: of the record. patience_us: nobody waits longer for
     workers. back: units that are restored begin again at the newest global checkpoint. gradual: they may be restored
     one by one; else all at once. line: of the job, the next one.
-    misplaced: those that have a slot on a worker that cannot take them.
+    misplaced: those that have a slot on a worker that cannot take them. returned: every worker that has failed is there
+    again, so nobody waits for more.
     """
 
     job: str
@@ -85,6 +86,7 @@ class Scene:
     gradual: bool = True
     line: int = 1
     misplaced: frozenset[str] = frozenset()
+    returned: bool = False
 
     @property
     def phase(self) -> Phase:
@@ -95,6 +97,11 @@ class Scene:
         assert self.incident is not None
         assert not self.incident.over, f"{self.incident.job_key}: no incident is open"
         return self.incident
+
+    @property
+    def wait_us(self) -> int:
+        """Without another plan nobody waits longer for slots."""
+        return AGAIN_US if self.returned else self.patience_us
 
     @property
     def blocking(self) -> bool:
@@ -143,7 +150,7 @@ SIGNS: Mapping[Sign, Callable[[Scene], bool]] = {
         and ((bool(s.misplaced) and s.age_us >= AGAIN_US) or _granted(s.now) != s.stranded.intersection(s.open.granted))
     ),
     Sign.NO_WORKER_CAME: lambda s: (
-        not s.open.beyond and s.age_us >= s.patience_us and not s.stranded.issubset(s.open.granted)
+        not s.open.beyond and s.age_us >= s.wait_us and not s.stranded.issubset(s.open.granted)
     ),
 }
 """When a sign is there."""

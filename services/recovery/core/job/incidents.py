@@ -139,6 +139,12 @@ class Incidents:
             silent_us = max(situation.detector.silent_us(copy.worker), 0)
             job.lost_us.setdefault(copy.worker, now_us - silent_us)
 
+    def rest(self, now_us: int) -> None:
+        """No unit is stranded."""
+        for job in self._jobs.values():
+            job.stranded_us.clear()
+            job.forget_failures(now_us)
+
     # -- what units may do --------------------------------------------------------------------------------------------
 
     def part(self, unit: str, assigned: Assigned) -> Part | None:
@@ -225,10 +231,13 @@ class Incidents:
     def _scene(
         key: str, job: _Job, units: list[Situation], assigned: Assigned, room: Room, heard: bool, now_us: int
     ) -> Scene:
+        incident = assigned.incident(key)
+        alive = {beat.worker for beat in units[0].detector.alive()}
+        returned = incident is not None and alive.issuperset(incident.workers)
         return Scene(
             job.plan.job,
             job.plan.generation,
-            assigned.incident(key),
+            incident,
             units=job.names(one.change.unit for one in units),
             stranded=job.names(one.change.unit for one in units if one.stranded),
             running=job.names(one.change.unit for one in units if one.runs),
@@ -242,6 +251,7 @@ class Incidents:
             back=job.back(assigned),
             gradual=job.buffering == "adaptive",
             line=assigned.line(key) + 1,
+            returned=returned,
             misplaced=job.names(one.change.unit for one in units if one.its_turn and one.slot is None and room.workers),
         )
 
