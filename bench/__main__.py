@@ -27,6 +27,10 @@ def main() -> int:
         from bench.failover.command import main as failover
 
         return failover(sys.argv[2:])
+    if sys.argv[1:2] == ["incident"]:
+        from bench.incident import main as incident
+
+        return incident(sys.argv[2:])
     if sys.argv[1:2] == ["against"]:
         from bench.against.command import main as against
 
