@@ -80,13 +80,15 @@ def only_shown_lead(world: World, change: Change) -> None:
     st.lists(st.sampled_from(list(SCHEMES)), min_size=1, max_size=2),
     st.lists(st.tuples(events, pauses), max_size=12),
     st.sampled_from([None, 300_000]),
+    st.sampled_from([1, 2, 9]),
 )
-@example(["none"], [(("move", "w2"), 0.01), (("move", "w1"), 0.0)], None)
+@example(["none"], [(("move", "w2"), 0.01), (("move", "w1"), 0.0)], None, 9)
 def test_faults_ended_every_unit_is_protected_again(
-    schemes: list[str], course: list[tuple[tuple[str, str], float]], calm_us: int | None
+    schemes: list[str], course: list[tuple[tuple[str, str], float]], calm_us: int | None, together: int
 ) -> None:
-    """PROTOCOL 14.8."""
-    made = plan({f"u-{index}": scheme for index, scheme in enumerate(schemes)})
+    """PROTOCOL 14.8. together: so many workers that fail are an incident."""
+    units = {f"u-{index}": scheme for index, scheme in enumerate(schemes)}
+    made = plan(units, correlated_failure={"workers": together})
     workers = [Worker(name, zone) for name, zone in zip(NAMES, ("x", "x", "y", "z"), strict=True)]
     world = World(*workers, made=made, replicas=2, calm_us=calm_us).start()
     world.watchers.append(lambda before, after: only_shown_lead(world, after))
