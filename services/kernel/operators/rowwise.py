@@ -15,6 +15,7 @@ from services.kernel.codecs.encoding import encode_json
 from services.kernel.codecs.fields import schema, with_time
 from services.kernel.errors import InvalidRecord
 from services.kernel.expressions.parsing import compile_expression, name_of, source_of
+from services.kernel.operators.inline import where
 from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
 
 Compute = Callable[[pl.DataFrame], pl.DataFrame]
@@ -60,7 +61,8 @@ def stops(params: Mapping[str, Any]) -> bool:
 def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> Rowwise:
     """Keeps the rows for which the expression is true; null counts as false."""
     keep = compile_expression(expression, schema(fields))
-    return Rowwise(lambda rows: rows.filter(keep), with_time(schema(fields)).to_frame(), fields, fail)
+    compute: Compute = lambda rows: where(rows, rows.with_columns(keep.alias(TIME))[TIME])  # noqa: E731
+    return Rowwise(compute, with_time(schema(fields)).to_frame(), fields, fail)
 
 
 def selected(items: Sequence[str], fields: Mapping[str, str], output: Mapping[str, str], fail: bool = False) -> Rowwise:

@@ -95,22 +95,22 @@ class LogWriter:
     @property
     def resting(self) -> bool:
         """No run is under way."""
-        return self.phase is Phase.RESTING
+        return self._core.phase is Phase.RESTING
 
     @property
     def working(self) -> bool:
         """There are pieces to encode or settle."""
-        return self.phase in (Phase.ENCODING, Phase.SETTLING)
+        return self._core.phase in (Phase.ENCODING, Phase.SETTLING)
 
     @property
     def flushing(self) -> bool:
         """The marker waits for what comes before it to be acknowledged and committed."""
-        return self.phase is Phase.FLUSHING
+        return self._core.phase is Phase.FLUSHING
 
     @property
     def deciding(self) -> bool:
         """A marker is on its way."""
-        return self.phase is Phase.DECIDING
+        return self._core.phase is Phase.DECIDING
 
     # -- what happens to a run ----------------------------------------------------------------------------------------
 

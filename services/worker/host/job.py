@@ -61,6 +61,7 @@ class JobView:
     counting: Counting = field(default_factory=lambda: Counting({}))
     spans: Spans | None = None
     bound: Bound = field(default_factory=lambda: Bound(None))
+    _here: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, cluster: ClusterTopics, assigned: Assigned) -> JobView:
@@ -155,10 +156,21 @@ class JobView:
         else:
             self.read_progress(record)
 
+    def did(self, unit: str, line: int, batch: int) -> None:
+        """A copy here has processed the batch: what it publishes ten times a second says the rest."""
+        self._here[unit] = line, batch
+
     def processed(self, unit: str) -> int:
-        """The newest batch that any copy of the unit is known to have processed."""
-        known = self.progress.get(unit)
-        return 0 if known is None else known.processed
+        """The newest batch that any copy of the unit is known to have processed, on its latest line."""
+        known, (line, batch) = self.progress.get(unit), self._here.get(unit, (0, 0))
+        if known is None or line > known.line:
+            return batch
+        return max(batch, known.processed) if line == known.line else known.processed
+
+    def forget_progress(self) -> None:
+        """All of it is read again."""
+        self.progress.clear()
+        self._here.clear()
 
     def check_dead_letters(self) -> None:
         """Raises TooManyDeadLetters if they are a larger share of the job's records than it allows."""
@@ -206,8 +218,8 @@ class JobView:
         Args:
             own: the unit that asks. newest: the highest batch that any source task has cut.
         """
-        known = {unit: self.progress.get(unit) for unit in self.layouts}
-        processed = {unit: 0 if p is None else p.processed for unit, p in known.items() if p is None or not p.ended}
+        known = self.progress
+        processed = {unit: self.processed(unit) for unit in self.layouts if unit not in known or not known[unit].ended}
         return self.counting.slowest(own, processed, newest, now_ms, lambda unit: presence.runs(self.key(unit), now_ms))
 
 

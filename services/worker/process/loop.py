@@ -156,9 +156,7 @@ class Worker:
         self._watch.turn(now)
         self._presence.turn(now)
         for key, copy in list(self._copies.here.items()):
-            with self.doing.of(key):
-                worked = copy.step(now)
-            if worked:
+            if copy.step(now):
                 self.doing.warmed(key)
                 came = True
             due = min(due, copy.next_deadline)
@@ -270,7 +268,7 @@ class Worker:
         if view.skipped == skipped:
             return
         view.skipped = skipped
-        view.progress.clear()
+        view.forget_progress()
         self._control.remove(self._progress_readers[generation])
         self._control.add(self._progress_readers[generation], {Partition(view.topics.progress, 0): 0})
         self._copies.drop(generation)

@@ -134,6 +134,10 @@ class UnitCopy:
         due = running.turns.due(now_ms)
         if not due and self._takeover is None:
             return False
+        with self._around.doing.of(self.key):
+            return self._turn(running, due, now_ms)
+
+    def _turn(self, running: Running, due: bool, now_ms: float) -> bool:
         cpu_ms = self._around.cpu_ms()
         worked = due and self._guard(lambda: running.step(now_ms))
         self._spent.cpu_ms += self._around.cpu_ms() - cpu_ms

@@ -89,6 +89,11 @@ class Outputs:
             self._outbox.retained.adopt(marker.b, marker.kept)
 
     @property
+    def bounded(self) -> bool:
+        """The job bounds what readers have not acknowledged."""
+        return self._outbox.retained is not None
+
+    @property
     def retained(self) -> dict[str, int]:
         """Bytes of frames that readers have not acknowledged, by readers; empty where the job has no bound."""
         return {} if self._outbox.retained is None else self._outbox.retained.kept(self._progress)

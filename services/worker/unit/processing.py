@@ -65,6 +65,7 @@ class Processing:
         self._unit: Unit | None = None
         self.showing = Showing(job, layout, store)
         self.held: tuple[Walked, int] | None = None
+        self._over = self._is_over()
 
     @property
     def ready(self) -> bool:
@@ -117,7 +118,7 @@ class Processing:
         return {} if self.held is None else self.held[0].produced.raised
 
     def _done(self, batch: int, walked: Walked, began_ns: int, send: bool) -> bool:
-        self.batch = batch
+        self.batch, self._over = batch, self._is_over()
         self.showing.done(batch, walked)
         self._count(walked)
         self._count_edges(walked)
@@ -163,6 +164,7 @@ class Processing:
         self.counts |= without_edges(marker.counts)
         self._spent.edges.restore(marker.counts)
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
+        self._over = self._is_over()
         self._intake.skip(marker)
         self._outputs.adopt(marker)
 
@@ -197,7 +199,10 @@ class Processing:
     @property
     def ended(self) -> bool:
         """The end of all its inputs is processed."""
-        return self.held is None and all(watermark == END_WATERMARK for watermark in self.watermarks.values())
+        return self._over and self.held is None
+
+    def _is_over(self) -> bool:
+        return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
 
     @property
     def late_dropped(self) -> dict[str, int]:

@@ -19,7 +19,6 @@ from services.log.protocol import Chunk
 from services.worker.checkpoint.policies.policy import Kind
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.checkpoint.writer import Moment
-from services.worker.core.latency import Latency
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -32,6 +31,7 @@ from services.worker.unit.outputs import Outputs
 from services.worker.unit.processing import Processing
 from services.worker.unit.publishing import ProgressPublisher
 from services.worker.unit.raising import Raising
+from services.worker.unit.result_waits import ResultWaits
 from services.worker.unit.skipping import Skipping
 from services.worker.unit.steps import Steps
 from services.worker.unit.turns import Task, Turns, Watched, never
@@ -57,6 +57,7 @@ class Running:
     ) -> None:
         self.job, self.layout, self.flags, self._around = job, layout, flags, around
         self._spent, self._key = spent, job.key(layout.unit.name)
+        self._awaits_control: bool | None = None
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around.appender, spent, around.clock_ms)
         self.intake = Intake(job, layout, rebuilt, around, self._refuse, gaps)
@@ -70,8 +71,7 @@ class Running:
         self._publisher = ProgressPublisher(
             job, unit, around, done, self.checkpoints, self.outputs, self._steps, cutter
         )
-        self._latency = Latency(spent, self.batch) if layout.unit.delivers else None
-        self._sources = job.cutting_units
+        self._waiting = ResultWaits(job, spent, self.batch, self.outputs, around) if layout.unit.delivers else None
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
         self.turns = Turns(self._tasks(), self._watched())
@@ -104,13 +104,13 @@ class Running:
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
             Watched("a frame refused", lambda: True, lambda: self.outputs.error),
-            Watched("acks of readers", lambda: self.commits, lambda: self.outputs.retained),
+            Watched("acks of readers", lambda: self.outputs.bounded and self.commits, lambda: self.outputs.retained),
             Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
         )
 
     def step(self, now_ms: float) -> bool:
         """One turn: does what can be done now; True if a batch was processed."""
-        self._worked = False
+        self._worked, self._awaits_control = False, None
         with self._around.doing.traces.runs(self._key, self.batch + 1):
             self.turns.take(now_ms)
         return self._worked
@@ -129,6 +129,7 @@ class Running:
 
     def offer(self, chunk: Chunk) -> None:
         """Takes a chunk of any partition that it reads."""
+        self._awaits_control = None
         if chunk.partition == self.checkpoints.partition:
             with self._steps.step():
                 for message in chunk.messages:
@@ -159,6 +160,7 @@ class Running:
 
     def place(self, epoch: int, flags: Flags) -> None:
         """Does from now on what these flags say."""
+        self._awaits_control = None
         self.turns.stir()
         before, self.flags = self.flags, flags
         self.outputs.epoch(epoch)
@@ -235,10 +237,14 @@ class Running:
 
     @property
     def awaits_control(self) -> bool:
-        """A cut, our own or another copy's, or a marker is on its way."""
-        follows = self.flags.process and not self.flags.commit and self.intake.uncut
-        cutter, writer = self.intake.cutter, self.checkpoints.checkpointer.writer
-        return follows or cutter.deciding or writer.deciding or self.raising.waits
+        """A cut, our own or another copy's, or a marker is on its way. Asked in each turn of the loop: it is looked at
+        again after something has come, and after a turn of the copy.
+        """
+        if self._awaits_control is None:
+            follows = self.flags.process and not self.flags.commit and self.intake.uncut
+            cutter, writer = self.intake.cutter, self.checkpoints.checkpointer.writer
+            self._awaits_control = follows or cutter.deciding or writer.deciding or self.raising.waits
+        return self._awaits_control
 
     @property
     def out(self) -> int:
@@ -278,7 +284,9 @@ class Running:
     def batch_done(self, active: bool) -> None:
         """active: it brought rows, made any, or changed the state."""
         self.checkpoints.batch_done(still=not active)
-        self.job.read_progress(self._publisher.progress())
+        if self.outputs.bounded:
+            self.job.read_progress(self._publisher.progress())
+        self.job.did(self.layout.unit.name, self.checkpoints.holding.line, self.batch)
         self.raising.batch_done()
         self._worked = True
 
@@ -326,6 +334,7 @@ class Running:
         self.intake.inputs.forget_hashes(marker.b)
         self.intake.cutter.forget(marker.b)
         self.raising.reached(marker)
+        self.job.read_progress(self._publisher.progress())
 
     def jumped(self, marker: Marker) -> None:
         """The state is as of another copy's marker, which is ahead: continue from there."""
@@ -333,21 +342,9 @@ class Running:
         self._skipping.reached(marker)
         self.marked(marker)
 
-    # -- latency ------------------------------------------------------------------------------------------------------
-
     def _measure(self, now_ms: float) -> None:
-        """A batch is out once it is processed and its rows are committed."""
-        if self._latency is None:
-            return
-        if not self.commits:
-            self._latency.stop()
-            return
-        out = self.outputs.committed(self.batch)
-        just_now = self._latency.processed(self.batch) and out == self.batch
-        ago_ms = 0.0 if just_now else max(0.0, self._around.clock_ms() - self.outputs.committed_ms)
-        known = (self.job.progress.get(unit) for unit in self._sources)
-        arrivals = [(one.unit, one.arrived, one.arrived_ms) for one in known if one is not None and one.arrived_ms]
-        self._latency.look(out, int(self._around.time_ms() - ago_ms), arrivals)
+        if self._waiting is not None:
+            self._waiting.look(self.batch, self.commits)
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
