@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from schemas.checkpoints import Marker, Position
 from schemas.progress import Progress, encode
@@ -22,7 +23,8 @@ class ProgressPublisher:
     """Of one copy: publishes at most every PROGRESS_MS, and only what is new.
 
     Args:
-        unit: its name. steps: are timed from one publication to the next. cutter: of its source tasks.
+        unit: its name. steps: are timed from one publication to the next. cutter: of its source tasks. commits: whether
+            the copy leads: without that it publishes nothing, and with it all that it has done.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class ProgressPublisher:
         outputs: Outputs,
         steps: Steps,
         cutter: Cutter,
+        commits: Callable[[], bool],
     ) -> None:
+        self._commits = commits
         self._unit, self._partition, self._appender = unit, Partition(job.topics.progress, 0), around.appender
         self._cut_log = job.topics.cuts
         self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
@@ -45,12 +49,18 @@ class ProgressPublisher:
         self._cutter = cutter
         self._arrival = (0, 0)
 
-    @property
-    def due_ms(self) -> float:
+    def due_ms(self, now_ms: float) -> float:
         """When to publish: never, if the last batch has been published, and what readers have not acknowledged."""
+        if not self._commits():
+            return math.inf
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
         published &= self._arrival[0] >= self._cutter.arrived()[0]
         return math.inf if published else self._last_ms + PROGRESS_MS
+
+    def look(self, now_ms: float) -> None:
+        """Publishes if that is due."""
+        if now_ms >= self.due_ms(now_ms):
+            self.publish(now_ms)
 
     def publish(self, now_ms: float) -> None:
         """Publishes what the leader has done."""

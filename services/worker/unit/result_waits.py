@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from schemas.plans import UnitPlan
 from services.worker.core.latency import Latency
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
@@ -9,23 +12,38 @@ from services.worker.host.surroundings import Surroundings
 from services.worker.unit.outputs import Outputs
 
 
-class ResultWaits:
-    """Of one copy, from a restored image on. batch: that of the image."""
+class Working(Protocol):
+    """A copy at work."""
 
-    def __init__(self, job: JobView, spent: Spent, batch: int, outputs: Outputs, around: Surroundings) -> None:
-        self._job, self._outputs, self._around = job, outputs, around
-        self._latency = Latency(spent, batch)
+    @property
+    def batch(self) -> int:
+        """The last one processed."""
+        ...
+
+    @property
+    def commits(self) -> bool:
+        """It leads, and its outputs are open."""
+        ...
+
+
+class ResultWaits:
+    """Of one copy, from a restored image on; it does nothing at a unit that delivers nothing."""
+
+    def __init__(
+        self, of: Working, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: Surroundings
+    ) -> None:
+        self._of, self._job, self._outputs, self._around = of, job, outputs, around
+        self._latency = Latency(spent, of.batch) if unit.delivers else None
         self._sources = job.cutting_units
 
-    def look(self, batch: int, commits: bool) -> None:
-        """After a turn. A batch is out once it is processed and its rows are committed.
-
-        Args:
-            batch: the last one processed. commits: the copy leads, and its outputs are open.
-        """
-        if not commits:
+    def look(self, now_ms: float) -> None:
+        """After the other tasks of a turn. A batch is out once it is processed and its rows are committed."""
+        if self._latency is None:
+            return
+        if not self._of.commits:
             self._latency.stop()
             return
+        batch = self._of.batch
         out = self._outputs.committed(batch)
         just_now = self._latency.processed(batch) and out == batch
         ago_ms = 0.0 if just_now else max(0.0, self._around.clock_ms() - self._outputs.committed_ms)

@@ -67,11 +67,9 @@ class Running:
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
         self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self.commits)
         self._cuts = Cuts(self, job, self.intake, around)
-        cutter = self.intake.cutter
-        self._publisher = ProgressPublisher(
-            job, unit, around, done, self.checkpoints, self.outputs, self._steps, cutter
-        )
-        self._waiting = ResultWaits(job, spent, self.batch, self.outputs, around) if layout.unit.delivers else None
+        told = (job, unit, around, done, self.checkpoints, self.outputs, self._steps, self.intake.cutter)
+        self._publisher = ProgressPublisher(*told, lambda: self.commits)
+        self._waits = ResultWaits(self, job, layout.unit, spent, self.outputs, around)
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
         self.turns = Turns(self._tasks(), self._watched())
@@ -94,8 +92,8 @@ class Running:
             Task("trim the cut log", self._cut_trimmer.due_ms, self._cut_trimmer.look),
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
             Task("hold what comes too fast", never, lambda _: self.intake.hold(self.batch + 1)),
-            Task("measure how long results take", never, self._measure),
-            Task("publish progress", self._progress_due, self._publish_progress),
+            Task("measure how long results take", never, self._waits.look),
+            Task("publish progress", self._publisher.due_ms, self._publisher.look),
             Task("end if a frame could not be delivered", never, self.outputs.look_at_frames),
         )
 
@@ -341,20 +339,6 @@ class Running:
         self._processing.jump(marker)
         self._skipping.reached(marker)
         self.marked(marker)
-
-    def _measure(self, now_ms: float) -> None:
-        if self._waiting is not None:
-            self._waiting.look(self.batch, self.commits)
-
-    # -- progress -----------------------------------------------------------------------------------------------------
-
-    def _progress_due(self, now_ms: float) -> float:
-        """A copy without `commit` publishes nothing; once it has `commit`, it publishes all that it has done."""
-        return self._publisher.due_ms if self.commits else math.inf
-
-    def _publish_progress(self, now_ms: float) -> None:
-        if now_ms >= self._progress_due(now_ms):
-            self._publisher.publish(now_ms)
 
     def publish_end(self) -> None:
         """The end is processed and its marker valid."""
