@@ -8,6 +8,7 @@ from schemas.heartbeats import Exit, Heartbeat, encode
 from schemas.topics import Partition
 from services.kernel.dataflow import merging
 from services.kernel.logs import cut_snapshots
+from services.worker.core import latency
 from services.worker.core.cutting import MAX_LEAD_BATCHES
 from services.worker.process.loop import Worker
 from services.worker.unit import intake
@@ -128,6 +129,7 @@ def test_what_waits_takes_no_more_memory_however_long_it_waits(monkeypatch: pyte
     """`both` gets frames of `even`, and waits for those of `odd`. All that the worker holds is counted."""
     monkeypatch.setattr(intake, "MAX_INPUT_BATCHES", 40)
     monkeypatch.setattr(cut_snapshots, "KEPT_CUTS", 20)
+    monkeypatch.setattr(latency, "MOST_DONE", 20)
     made = MemoryCluster(JOINED)
     one, two = leaders(made, "odd")
     live(made, 500, one, two)

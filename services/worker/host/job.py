@@ -160,6 +160,11 @@ class JobView:
         """A copy here has processed the batch: what it publishes ten times a second says the rest."""
         self._here[unit] = line, batch
 
+    @property
+    def judged(self) -> bool:
+        """Its sources go by more than the batches that units have done: by what is retained, or by dead letters."""
+        return self.bound.set or self.plan.spec.get("dead_letter_share", 1.0) < 1
+
     def processed(self, unit: str) -> int:
         """The newest batch that any copy of the unit is known to have processed, on its latest line."""
         known, (line, batch) = self.progress.get(unit), self._here.get(unit, (0, 0))

@@ -30,16 +30,14 @@ MAX_WAITING_BATCHES = 64
 MAX_BATCHES_A_TRANSACTION = 16
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
 """What waits at most for the time of the next transaction; then it goes earlier."""
-MAX_TRANSACTION_BYTES = 8 * 1024 * 1024
-"""About, where rows gather: a transaction has five seconds."""
+MAX_TRANSACTION_BYTES = 8 * 1024 * 1024  # about, where rows gather: a transaction has five seconds
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
 """Between two looks whether a topic that is gone is back."""
 _GONE = (
     "topic {topics} of a sink is gone, and with it the rows that were there: waiting for it, with those that have not "
     "been delivered"
 )
-DEFAULT_MAX_BYTES = 1_048_588
-"""Kafka's limit of a record where nobody has set one."""
+DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set one
 
 
 class Batch(NamedTuple):

@@ -282,7 +282,7 @@ class Running:
     def batch_done(self, active: bool) -> None:
         """active: it brought rows, made any, or changed the state."""
         self.checkpoints.batch_done(still=not active)
-        if self.outputs.bounded:
+        if self.job.judged:
             self.job.read_progress(self._publisher.progress())
         self.job.did(self.layout.unit.name, self.checkpoints.holding.line, self.batch)
         self.raising.batch_done()
