@@ -31,6 +31,10 @@ def main() -> int:
         from bench.incident import main as incident
 
         return incident(sys.argv[2:])
+    if sys.argv[1:2] == ["promises"]:
+        from bench.promises.command import main as promises
+
+        return promises(sys.argv[2:])
     if sys.argv[1:2] == ["against"]:
         from bench.against.command import main as against
 

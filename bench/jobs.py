@@ -136,6 +136,13 @@ placement: {units: [[events], [count], [counts]]}
 fault_tolerance: {default: {scheme: hybrid}}
 """
 )
+PROMISED = Template(
+    COUNT.template
+    + """
+fault_tolerance: {default: {scheme: adaptive}, recovery_time_ms: $promise_ms, cool_down_s: $cool_down_s}
+"""
+)
+"""One unit, whose scheme is recovery's to choose."""
 STEADY = Template(FAILOVER.template.replace("{default", "{hybrid: {inputs: $inputs}, default"))
 
 

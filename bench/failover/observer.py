@@ -53,6 +53,10 @@ class Observer:
         placed = [change for change in self._changes(job, unit) if change.copies]
         return [first, *(copy.worker for copy in placed[-1].copies if copy.worker != first)]
 
+    def change(self, job: str, unit: str) -> Change:
+        """The newest of the newest such job's unit."""
+        return self._changes(job, unit)[-1]
+
     def _changes(self, job: str, unit: str) -> list[Change]:
         """The newest of each job of the name, in the order of the jobs."""
         with self._lock:

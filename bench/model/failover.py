@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from bench.model.machines import Machine
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, unit_key
@@ -93,8 +94,7 @@ class Failover:
         self._begin(placed, scheme)
 
     def _begin(self, placed: Mapping[str, str], scheme: str) -> None:
-        units = tuple(UnitPlan(name, 0, (), 0, scheme) for name in placed)
-        plan = Plan("job", GENERATION, Id("c", 1), {}, (), (), units, (), {}, STEP_MS, {})
+        plan = self._plan(placed, scheme)
         goal = Goal("job", GENERATION, "run")
         changes = tuple(
             Change(unit_key("job", GENERATION, name), 1, (Copy(where, INCARNATION, PRIMARY),), reason="placed")
@@ -106,7 +106,11 @@ class Failover:
         self._append("controller", changes, (goal,))
         self._append_all(self.core.observe(CaughtUp(), 0))
 
-    def run(self, seconds: float) -> Failover:
+    def _plan(self, placed: Mapping[str, str], scheme: str) -> Plan:
+        units = tuple(UnitPlan(name, 0, (), 0, scheme) for name in placed)
+        return Plan("job", GENERATION, Id("c", 1), {}, (), (), units, (), {}, STEP_MS, {})
+
+    def run(self, seconds: float) -> Self:
         until_ms = self.now_ms + round(seconds * 1000)
         while self.now_ms < until_ms:
             self.now_ms += STEP_MS

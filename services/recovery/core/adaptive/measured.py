@@ -16,7 +16,9 @@ from services.recovery.core.adaptive.costing import Work
 from services.recovery.core.adaptive.estimating import Facts
 
 WINDOW_US = 15_000_000
-"""Rates are means over it, and the events since the newest marker are the most that it has seen."""
+"""What is used is a mean over it; the rate of records, and the events since the newest marker, are the most in it."""
+SPAN_US = 500_000
+"""Over which a rate is taken, at least: what copies report a second apart may be read together."""
 STALE_US = 5_000_000
 """What a leader reported longer ago says nothing of now."""
 OUTLIER = 5
@@ -48,6 +50,11 @@ class Longest:
     def ms(self) -> float | None:
         known = sorted(self._last)
         return None if not known else known[-1] if len(known) < OUTLIER else known[-2]
+
+    @property
+    def least_ms(self) -> float:
+        """The shortest of them; 0: none was measured."""
+        return min(self._last, default=0.0)
 
 
 @dataclass(slots=True)
@@ -92,6 +99,16 @@ class _Heard:
         """Of a counter; records are counted again after a reload."""
         return max(0.0, now - before) / self.ms if self.ms else 0.0
 
+    @property
+    def peak_per_ms(self) -> float:
+        """Records processed in a millisecond, when most were: a mean would see a burst when it is over."""
+        (since_us, before), found = self.samples[0], 0.0
+        for at_us, costs in self.samples:
+            if at_us - since_us >= SPAN_US:
+                found = max(found, 1000 * (costs.processed - before.processed) / (at_us - since_us))
+                since_us, before = at_us, costs
+        return found
+
 
 class Measured:
     """Of one unit, as one reader has heard of it. led_us: since when its present leader leads."""
@@ -124,7 +141,7 @@ class Measured:
         if costs.restore_ms is not None and costs.restore_bytes < SMALL_BYTES:
             self._seek.see(costs.restore_ms)
         elif costs.restore_ms is not None:
-            self._read.see(costs.restore_bytes, costs.restore_ms)
+            self._read.see(costs.restore_bytes, _without(self._seek.least_ms, costs.restore_ms))
         if heard.samples:
             before = heard.last
             written, took_ms = costs.checkpoint_bytes - before.checkpoint_bytes, costs.capture_ms - before.capture_ms
@@ -149,7 +166,7 @@ class Measured:
         if heard is None:
             return None
         last, first = heard.last, heard.first
-        rate = heard.per_ms(last.processed, first.processed)
+        rate = heard.peak_per_ms
         return Facts(
             checkpoint_bytes=LOG_FACTOR * last.state_bytes,
             read_per_ms=self._read.per_ms or self._written.per_ms or _as_small(self._seek.ms, last),
@@ -215,6 +232,11 @@ def _throughput(last: Costs, first: Costs) -> float | None:
     if last.processed > first.processed and last.process_ms > first.process_ms:
         return (last.processed - first.processed) / (last.process_ms - first.process_ms)
     return last.processed / last.process_ms if last.processed and last.process_ms else None
+
+
+def _without(seek_ms: float, restore_ms: float) -> float:
+    """What of a restore was reading: a short one took mostly what any restore takes besides, which counts by itself."""
+    return max(restore_ms - seek_ms, restore_ms / 4)
 
 
 def _as_small(seek_ms: float | None, last: Costs) -> float | None:

@@ -1,0 +1,123 @@
+"""Which takeovers are made under which promises, and what is said of them. Pure.
+
+Source: MECHANISMS A4 and A5, docs/decisions/0103.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import msgspec
+
+DRILL, KILL, UNNOTICED = "drill", "kill", "kill-unnoticed"
+KINDS = {
+    DRILL: "`holdfast drill`: nothing fails, detection counts as estimated",
+    KILL: "SIGKILL; the parent gives notice of the exit",
+    UNNOTICED: "SIGKILL; only the missing heartbeats show it",
+}
+PROMISES_MS = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 200)
+KEPT_FROM_MS = 500
+"""From this promise on none may be broken; below, the share of broken ones is only reported."""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """A takeover that is wanted."""
+
+    promise_ms: int
+    kind: str
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One that was made, as recovery has judged it. predicted_ms: 0: nothing was.
+
+    took_ms: from the failure until the unit was as far as before. lost, duplicated, wrong: rows of the whole round, in
+    its last outcome.
+    """
+
+    promise_ms: int
+    kind: str
+    scheme: str
+    took_ms: float
+    predicted_ms: float
+    phases_ms: dict[str, float] = {}
+    rows: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    wrong: int = 0
+
+    @property
+    def kept(self) -> bool:
+        return self.took_ms <= self.promise_ms
+
+
+def trials(promises_ms: Sequence[int], counts: Mapping[str, int]) -> list[Trial]:
+    """counts: of each kind, for each promise."""
+    return [Trial(p, kind) for p in promises_ms for kind, count in counts.items() for _ in range(count)]
+
+
+def left_of(wanted: Sequence[Trial], made: Sequence[Outcome]) -> list[Trial]:
+    """Those that are still to be made."""
+    done = Counter(Trial(one.promise_ms, one.kind) for one in made)
+    left = []
+    for trial in wanted:
+        if done[trial]:
+            done[trial] -= 1
+        else:
+            left.append(trial)
+    return left
+
+
+def rounds(left: Sequence[Trial], most: int) -> Iterator[list[Trial]]:
+    """For one cluster each: of one promise, with exit notices or without; drills and kills take turns."""
+    for kind in dict.fromkeys((trial.promise_ms, trial.kind == UNNOTICED) for trial in left):
+        some = [trial for trial in left if (trial.promise_ms, trial.kind == UNNOTICED) == kind]
+        drills, kills = ([one for one in some if (one.kind == DRILL) is drilled] for drilled in (True, False))
+        both = [one for pair in zip(drills, kills, strict=False) for one in pair]
+        both += drills[len(kills) :] + kills[len(drills) :]
+        yield from (both[first : first + most] for first in range(0, len(both), most))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Of one promise and kind. worst: the longest takeover as a share of the promise. schemes: how often each."""
+
+    promise_ms: int
+    kind: str
+    times: int
+    broken: int
+    took_ms: float
+    longest_ms: float
+    predicted_ms: float
+    schemes: Mapping[str, int]
+
+    @property
+    def met(self) -> bool | None:
+        """None: nothing is asked."""
+        return None if self.promise_ms < KEPT_FROM_MS else self.broken == 0
+
+
+def report(made: Sequence[Outcome]) -> list[Row]:
+    """Medians; by promise and kind."""
+    return [_row(promise_ms, kind, some) for promise_ms in sorted({one.promise_ms for one in made}) for kind in KINDS
+            if (some := [one for one in made if (one.promise_ms, one.kind) == (promise_ms, kind)])]  # fmt: skip
+
+
+def _row(promise_ms: int, kind: str, some: Sequence[Outcome]) -> Row:
+    return Row(
+        promise_ms,
+        kind,
+        len(some),
+        sum(not one.kept for one in some),
+        round(median(one.took_ms for one in some), 1),
+        max(one.took_ms for one in some),
+        round(median(one.predicted_ms for one in some), 1),
+        Counter(one.scheme for one in some),
+    )
+
+
+def exact(made: Sequence[Outcome]) -> bool:
+    """No row is lost, doubled or wrong."""
+    return not any(one.lost or one.duplicated or one.wrong for one in made)
