@@ -37,8 +37,8 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_S) 
         _moment.wait(LOOK_AGAIN_S)
 
 
-APART = {"up", "down"}
-"""What starts and ends processes has one of its own, as when a person types it."""
+APART = {"up", "down", "replay", "try"}
+"""What starts and ends processes has one of its own, as when a person types it; so has what may start itself again."""
 
 
 def run(

@@ -37,8 +37,12 @@ PROMOTED = reason(Sign.PRIMARY_GONE, Move.PROMOTE)
 SWITCHED = reason(Sign.PRIMARY_SILENT, Move.SWITCH)
 RESUMED = reason(Sign.PRIMARY_ANSWERS, Move.RESUME)
 GONE = (Sign.BOTH_GONE.value, Sign.PRIMARY_GONE.value, Sign.SECONDARY_GONE.value)
-PLACED = (reason(Sign.BOTH_GONE, Move.PLACE), reason(Sign.PRIMARY_GONE, Move.PLACE))
-"""At once, or after one of the two notices was read first."""
+PLACED = (
+    reason(Sign.BOTH_GONE, Move.PLACE),
+    reason(Sign.PRIMARY_GONE, Move.PLACE),
+    reason(Sign.TURN, Move.RESTORE),
+)
+"""At once, after one of the two notices was read first, or in its turn: two workers are an incident."""
 
 
 def promoted(struck: Struck, epoch: int) -> Callable[[], Change | None]:
