@@ -31,14 +31,13 @@ ANY = "any"
 """In place of a checker."""
 
 
-def outcome(mutant: Mutant) -> Outcome:
-    """Of its history, with the bug."""
-    return simulate(draw(mutant.seed, mutant.run_ms, mutant.profile), mutant.bug())
-
-
-def caught(found: Outcome, mutant: Mutant) -> bool:
-    """The checker that the bug names is the first to speak."""
-    return bool(found.wrong) and mutant.checker in (ANY, found.kind)
+def caught(mutant: Mutant) -> Outcome | None:
+    """Of its history, with the bug, if the checker that the bug names is the first to speak."""
+    try:
+        found = simulate(draw(mutant.seed, mutant.run_ms, mutant.profile), mutant.bug())
+    except AssertionError:  # the simulated machines themselves are no longer possible: no checker has seen the bug
+        return None
+    return found if found.wrong and mutant.checker in (ANY, found.kind) else None
 
 
 def catching(mutant: Mutant) -> Mutant | None:
@@ -55,8 +54,7 @@ def searched(mutant: Mutant) -> Mutant | None:
 
 def _first(tried: Iterable[Mutant]) -> Mutant | None:
     for mutant in tried:
-        found = outcome(mutant)
-        if caught(found, mutant):
+        if found := caught(mutant):
             return mutant._replace(checker=found.kind)
     return None
 
@@ -66,8 +64,7 @@ def _cheapest(mutant: Mutant) -> Mutant | None:
     for run_ms in SHORT_MS:
         costs: dict[Mutant, float] = {}
         for tried in (mutant._replace(seed=seed, run_ms=run_ms) for seed in SHORT_SEEDS):
-            found = outcome(tried)
-            if caught(found, tried):
+            if found := caught(tried):
                 costs[tried._replace(checker=found.kind)] = found.cpu_s
         if costs:
             return min(costs, key=lambda one: costs[one])
@@ -83,7 +80,7 @@ def _asked(name: str, changes: Mapping[str, str], always: bool) -> tuple[str, tu
     always: look for another one, also if its own catches it.
     """
     mutant = KNOWN[name]._replace(**changes)  # type: ignore[arg-type]
-    found = mutant if not always and caught(outcome(mutant), mutant) else searched(mutant)
+    found = mutant if not always and caught(mutant) else searched(mutant)
     return name, found and found[1:]
 
 
