@@ -218,6 +218,8 @@ class Replica:
                     detection_ms = foreseen.phases.detection
                 mine = record.author == self._name
                 self._judging.began(change.unit, foreseen, detection_ms, mine, self._now_us())
+            elif change.committer is not None:
+                self._judging.leads(change.unit, change.committer.worker, self._now_us())
             if change.arriving is not None or change.replacing is not None:
                 self._moves_ms.setdefault(change.unit, record.time_ms)
             else:

@@ -130,6 +130,17 @@ def test_a_takeover_amid_another_one_counts_from_the_first_failure() -> None:
     assert found.actual["detection"] == 12 + 500 + 20
 
 
+def test_a_takeover_that_the_primary_cut_short_is_judged_only_if_its_promise_was_broken_by_then() -> None:
+    judging = begun()
+    judging.leads(UNIT, "w2", 100_000)
+    judging.leads(UNIT, "w1", 600_000)
+    assert judging.due(700_000) == []
+    judging.began(UNIT, FORESEEN, 12.0, True, now_us=30_000_000)
+    judging.leads(UNIT, "w1", 31_000_000)
+    ((_, found),) = judging.due(31_000_000)
+    assert (found.kind, found.actual["total"]) == ("promise-broken", 1012), "and the one long before it is not its part"
+
+
 def test_what_never_ends_and_what_nobody_asks_for_is_forgotten() -> None:
     judging = begun()
     assert judging.due(GIVEN_UP_US) == []

@@ -98,9 +98,17 @@ def judge(foreseen: Foreseen, detection_ms: float, report: Mapping[str, float]) 
     """
     if RECOVERED not in report or "activation" not in report:
         return None
-    phases = foreseen.phases
     activation = report["activation"]
-    actual = _whole(detection_ms, activation, max(report[RECOVERED] - activation, 0.0))
+    return _judgement(foreseen, _whole(detection_ms, activation, max(report[RECOVERED] - activation, 0.0)))
+
+
+def cut_short(foreseen: Foreseen, detection_ms: float, led_ms: float) -> Judgement:
+    """Of a copy that led for so long, reported nothing and leads no more."""
+    return _judgement(foreseen, _whole(detection_ms, led_ms, 0.0))
+
+
+def _judgement(foreseen: Foreseen, actual: dict[str, float]) -> Judgement:
+    phases = foreseen.phases
     if not phases.total:  # the other copy has sent all the time: nobody waited for this takeover
         actual["total"] = 0.0
     ahead = phases.slack + phases.deploy + phases.read
@@ -155,6 +163,20 @@ class Judging:
         self._pending[unit] = _Pending(foreseen, detection_ms, mine, now_us)
         for report in [one for one in self._unmatched if one.unit == unit]:
             self.active(report.unit, report.epoch, report.worker, report.phases, now_us)
+
+    def leads(self, unit: str, worker: str, now_us: int) -> None:
+        """A record without a failure was read: who leads now. A takeover by another one has ended with it unreported.
+
+        It is judged only if it had broken its promise by then: how long it would have taken nobody knows.
+        """
+        pending = self._pending.get(unit)
+        if pending is None or pending.judgement is not None or pending.foreseen.worker == worker:
+            return
+        judgement = cut_short(pending.foreseen, pending.detection_ms, (now_us - pending.since_us) / 1000)
+        if judgement.kept:
+            del self._pending[unit]
+        else:
+            pending.judgement, pending.judged_us = judgement, now_us
 
     def active(self, unit: str, epoch: int, worker: str, phases: Mapping[str, float], now_us: int) -> None:
         """A copy says that it leads, and how long it took."""
