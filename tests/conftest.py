@@ -19,6 +19,8 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 from tests.support.kafka import running_kafka
 
 TESTS = Path(__file__).parent
+MOST_SAID = 8_000
+"""Characters of an exception below the logs."""
 # Without it, `up --kafka` asks for a secret.
 os.environ.setdefault("HOLDFAST_CLUSTER_SECRET", "off")
 
@@ -70,13 +72,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | N
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shows the logs of the cluster that a failed test ran on."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shows the logs of the cluster that a failed test ran on, and below them once more why it failed."""
     report = yield
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():
             if callable(logs := getattr(value, "logs", None)):
                 report.sections.append((f"logs of {name}", logs()))
+        if report.sections and call.excinfo is not None:
+            report.sections.append((f"why {item.name} failed", call.excinfo.exconly()[:MOST_SAID]))
     return report
 
 

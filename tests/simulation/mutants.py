@@ -1077,7 +1077,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(handed_over_at_once, "move", 0, "moves"),
     Mutant(standby_let_go_first, "move", 2, "moves"),
     Mutant(balanced_to_and_fro, "balance", 9, "balance", run_ms=1_500),
-    Mutant(standbys_on_one_peer, "group", 18, "standbys", run_ms=1_500),
+    Mutant(standbys_on_one_peer, "group", 8, "standbys", run_ms=2_500),
     Mutant(former_standby_let_go_first, "reformation", 0, "standbys", run_ms=1_500),
     Mutant(new_standby_not_waited_for, "reformation", 0, "standbys", run_ms=1_500),
     Mutant(standbys_in_any_zone, "zone", 4, "standbys", run_ms=1_500),

@@ -20,8 +20,8 @@ def standbys_on_one_peer() -> AbstractContextManager[object]:
     true = Room._as_secondary
 
     def gathered(self: Room, primary: str, candidate: Candidate, spread: str) -> Any:
-        near, full, group, *rest = true(self, primary, candidate, spread)
-        return (near, full, -group, *rest)
+        unshown, near, full, group, *rest = true(self, primary, candidate, spread)
+        return (unshown, near, full, -group, *rest)
 
     return mock.patch.object(Room, "_as_secondary", gathered)
 
