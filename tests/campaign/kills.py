@@ -176,11 +176,12 @@ def _at_point(job: DoomedJob, strike: Strike, chance: random.Random, fire_s: flo
     nth = chance.randint(1, MAX_NTH.get(strike.point, 6))
     cluster.arm(Doom(strike.point, strike.moment, nth))
     tries = PLACEMENTS if strike.point in AT_PLACEMENT else 1
+    killed: set[str] = set()
     for _ in range(tries):
         if strike.point in AT_PLACEMENT:
-            cluster.kill(chance)
+            killed.add(cluster.kill(chance, spared=killed))  # one may hold nothing of the job
         with suppress(NotReached):
-            job.until(lambda: cluster.fired, "the point is reached", load=LOAD, seconds=fire_s)
+            job.until(lambda: cluster.fired, "the point is reached", load=LOAD, seconds=fire_s / tries)
             return True
     cluster.disarm()
     return cluster.fired

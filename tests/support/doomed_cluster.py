@@ -7,7 +7,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,10 @@ class DoomedCluster(Cluster):
     def fired(self) -> bool:
         return self._fired.exists()
 
-    def kill(self, chance: random.Random) -> str:
-        """SIGKILL to a worker that runs; its name, or nothing when none does."""
-        running = [(worker.name, worker.pid) for worker in self.supervisor.workers if worker.pid is not None]
+    def kill(self, chance: random.Random, spared: Collection[str] = ()) -> str:
+        """SIGKILL to a worker that runs; its name, or nothing when none does. spared: not one of these."""
+        workers = [(worker.name, worker.pid) for worker in self.supervisor.workers if worker.name not in spared]
+        running = [(name, pid) for name, pid in workers if pid is not None]
         if not running:
             return ""
         name, pid = chance.choice(running)
