@@ -62,6 +62,7 @@ def test_one_broker_dies_and_the_others_go_on(three: Brokers, log: KafkaLog, nod
     assert all({before, without} <= found for found in values(log))
 
 
+@pytest.mark.long
 def test_all_brokers_crash_at_once_and_come_back_with_what_was_acknowledged(three: Brokers, log: KafkaLog) -> None:
     append(log, b"before all")
     for node in three.nodes:

@@ -37,6 +37,7 @@ def clusters(tmp_path: Path) -> Iterator[tuple[LocalCluster, LocalCluster]]:
             one.down()
 
 
+@pytest.mark.long
 def test_two_clusters_live_side_by_side_and_leave_no_process(clusters: tuple[LocalCluster, LocalCluster]) -> None:
     one, two = clusters
     addresses = {up(one)["bootstrap_servers"], up(two)["bootstrap_servers"]}

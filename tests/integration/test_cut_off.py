@@ -22,7 +22,12 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 
 @pytest.mark.parametrize(
     ("name", "ways", "fail_stop_s"),
-    [("switched", (), 300.0), ("promoted", (), 1.5), ("unheard", (THERE,), 300.0), ("deaf", (BACK,), 300.0)],
+    [
+        ("switched", (), 300.0),
+        pytest.param("promoted", (), 1.5, marks=pytest.mark.long),
+        ("unheard", (THERE,), 300.0),
+        pytest.param("deaf", (BACK,), 300.0, marks=pytest.mark.long),
+    ],
 )
 def test_a_worker_is_cut_off_and_back_and_every_row_is_exact(
     struck: Struck, name: str, ways: tuple[str, ...], fail_stop_s: float

@@ -28,7 +28,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield disk
 
 
-@pytest.fixture(params=[1, 3], ids=["one broker", "three brokers"])
+@pytest.fixture(params=[1, pytest.param(3, marks=pytest.mark.long)], ids=["one broker", "three brokers"])
 def cluster(request: pytest.FixtureRequest, disk: SmallDisk) -> Iterator[DoomedCluster]:
     with cluster_of(2, disk.path / "home", brokers=request.param) as cluster:
         yield cluster

@@ -141,6 +141,7 @@ def test_a_second_host_of_the_same_name_is_refused_with_both_addresses(hosts: Ho
     assert {name: one["incarnation"] for name, one in hosts.a.listed().items()} == before, "nobody was retired"
 
 
+@pytest.mark.long
 def test_two_that_start_together_with_one_name_retire_nobody(hosts: Hosts, tmp_path: Path) -> None:
     """One of them starts, or neither; the one that runs has living workers."""
     both = [Host("c", hosts.a.kafka_at, tmp_path / name) for name in ("c1", "c2")]
@@ -161,6 +162,7 @@ def test_two_that_start_together_with_one_name_retire_nobody(hosts: Hosts, tmp_p
     until(lambda: not [one for one in hosts.a.listed().values() if one["host"] == "c" and one["state"] == "live"], "c")
 
 
+@pytest.mark.long
 def test_down_on_one_host_leaves_the_other_and_the_job_alone(hosts: Hosts) -> None:
     with Observer(hosts.log, hosts.topics) as observer:
         job = begun(hosts, observer, "down")

@@ -48,6 +48,7 @@ def end_of_input(site: LocalCluster) -> int:
     return site.log.offsets([where], "end")[where]
 
 
+@pytest.mark.long
 def test_they_outlive_the_job_the_log_of_jobs_and_the_controller_for_as_long_as_was_said(
     site: LocalCluster, tmp_path: Path
 ) -> None:

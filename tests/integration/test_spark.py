@@ -115,6 +115,7 @@ def test_source_spark_sink_is_exact_while_its_driver_is_killed_and_a_drain_close
     assert windows(cluster.rows("out-killed")) == hourly(range(10_000))
 
 
+@pytest.mark.long
 def test_a_standby_takes_over_and_a_zombie_that_wakes_changes_nothing(cluster: SparkCluster) -> None:
     cluster.job("frozen", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}}, scheme="hybrid")
     cluster.await_state("frozen", "running")
@@ -135,6 +136,7 @@ def test_a_standby_takes_over_and_a_zombie_that_wakes_changes_nothing(cluster: S
     assert windows(cluster.rows("out-frozen")) == hourly(range(15_000))
 
 
+@pytest.mark.long
 def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_need_not_know(
     cluster: SparkCluster,
 ) -> None:
@@ -167,6 +169,7 @@ def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_ne
     assert found == expected
 
 
+@pytest.mark.long
 def test_records_that_are_no_rows_go_to_the_dead_letters_once_and_change_nothing(cluster: SparkCluster) -> None:
     cluster.job("bad-records", {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}})
     cluster.await_state("bad-records", "running")
@@ -182,6 +185,7 @@ def test_records_that_are_no_rows_go_to_the_dead_letters_once_and_change_nothing
     assert windows(cluster.rows("out-bad-records")) == hourly(range(2_000))
 
 
+@pytest.mark.long
 def test_tasks_that_are_tried_again_double_nothing(cluster: SparkCluster, tmp_path: Path) -> None:
     operator = {
         "spark": "tests.support.heavy:failing_once",
@@ -205,6 +209,7 @@ def long(numbers: range) -> Counter[tuple[Any, ...]]:
     return Counter((one["number"], one["origin"], one["delay"] / 2, one["time"]) for one in found)
 
 
+@pytest.mark.long
 def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_all(cluster: SparkCluster) -> None:
     cluster.job("live", {"h": {"spark": {"sql": LONG}, "input": "flights"}}, horizon_s=0)
     cluster.await_state("live", "running")

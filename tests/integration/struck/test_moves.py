@@ -69,6 +69,7 @@ def _left(struck: Struck, job: StruckJob, incarnation: str) -> bool:
     return all(incarnation not in {copy.incarnation for copy in struck.change(unit).copies} for unit in job.units)
 
 
+@pytest.mark.long
 def test_holdfast_move_moves_a_unit_to_any_worker_and_back_and_refuses_what_there_is_not(
     struck: Struck, record_property: Callable[[str, object], None]
 ) -> None:

@@ -22,6 +22,7 @@ WALKS = {
 LOAD = 5
 
 
+@pytest.mark.long
 def test_units_change_their_schemes_under_load_and_every_row_is_exact(struck: Struck) -> None:
     job = StruckJob(struck, JOBS["counts"], "walk")
     struck.watch(job.name)
