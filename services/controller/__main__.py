@@ -18,7 +18,7 @@ from services.controller.meters import of_jobs
 from services.controller.settings import ControllerSettings
 from services.kernel.operators.python import restrict
 from services.kernel.versions import versions
-from services.log.agents import make_app
+from services.log.agents import every, make_app
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.log.catching_up import catch_up, continue_group, recent
@@ -26,6 +26,7 @@ from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.health import Health, answering, reading
 from services.log.jobs import positions, read_jobs
+from services.log.listening import listen
 from services.log.metrics import of_process, of_refusals
 from services.log.opening import gate, look_at_secret, open_log, refused_by
 from services.log.protocol import Log
@@ -76,11 +77,11 @@ async def run(settings: ControllerSettings) -> int:
         rights=Rights(settings.kafka, client_settings(), settings.cluster) if settings.acls else None,
     )
     kinds, group = conductor.topics(), f"{settings.cluster}-{settings.controller}"
-    assigned = Partition(topics.assignments, 0)
+    assigned, beats = Partition(topics.assignments, 0), Partition(topics.heartbeats, 0)
     standings = read_standings(log, assigned)
     jobs = read_jobs(log, topics)
     conductor.begin(standings, jobs)
-    begins = positions(log, topics, jobs) | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
+    begins = positions(log, topics, jobs) | recent(log, beats, HISTORY_MS)
     begins[assigned] = standings.next
     backlog = Backlog.of(log, kinds, begins)
     shell = Shell(conductor, log, backlog, time_ms)
@@ -89,15 +90,16 @@ async def run(settings: ControllerSettings) -> int:
         _serve_metrics(settings, conductor, refused_by(log), health)
     nexts = catch_up(log, begins, shell.feed)
     backlog.trimmed(nexts)
-    names = {partition: kind.value for partition, kind in kinds.items()}
-    agents = continue_group(log, group, nexts, shell.read, shell.passed, [Partition(topics.heartbeats, 0)])
+    names = {partition: kind.value for partition, kind in kinds.items() if partition != beats}
+    agents = continue_group(log, group, nexts, shell.read, shell.passed, [beats])
     app = make_app(group, settings.kafka, client_settings(), names, agents.read, agents.passed, gate(log))
+    listen(app, log, "heartbeats", {beats: nexts[beats]}, agents.read)
 
     async def tick() -> None:
         health.turned()
         await shell.tick()
 
-    app.timer(TICK_S)(tick)
+    every(app, TICK_S, tick)
     app.task(shell.act)
     await app.start()
     _log.info("controller runs", kafka=settings.kafka, cluster=settings.cluster, name=settings.controller)

@@ -52,7 +52,8 @@ class Shell:
         self.feed(partition, offset, timestamp_ms, value)
         self._backlog.read(partition, offset)
         self._begin()
-        self._wake.set()
+        if self._conductor.waiting:
+            self._wake.set()
 
     def passed(self, partition: Partition, offset: int) -> None:
         """A record that does not count."""

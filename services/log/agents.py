@@ -6,8 +6,9 @@ learned where to continue (catching_up.py).
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import faust
 from faust.tables.manager import TableManager
@@ -62,6 +63,23 @@ def make_app(
     for partition, kind in kinds.items():
         _agent(app, partition, kind, read, passed, gate)
     return app
+
+
+def every(app: faust.App, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    """Calls it again and again while the app runs; an error ends the app. What came too late is left out.
+
+    Faust's own timer makes three tasks for each call, which is most of what a service at rest would do.
+    """
+
+    async def repeat() -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while not app.should_stop:
+            await work()
+            due = max(due + seconds, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    app.task(repeat)
 
 
 def _agent(app: faust.App, partition: Partition, kind: str, read: Read, passed: Passed, gate: Gate | None) -> None:

@@ -14,7 +14,7 @@ import structlog
 
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import Retriable
-from services.log.agents import make_app
+from services.log.agents import every, make_app
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.log.catching_up import catch_up, continue_group, recent
@@ -22,6 +22,7 @@ from services.log.client_settings import client_settings
 from services.log.durability import Durability
 from services.log.health import Health, answering, reading
 from services.log.jobs import feed_kept, positions, read_jobs
+from services.log.listening import listen
 from services.log.opening import gate, look_at_secret, open_log, refused_by
 from services.log.service_log import close_service_log, open_service_log
 from services.log.trimming import trim
@@ -54,16 +55,16 @@ async def run(settings: RecoverySettings) -> int:
         Partition(topics.plans, 0): "plans",  # before the commands that concern them
         Partition(topics.submit, 0): "submit",
         Partition(topics.assignments, 0): "assignments",
-        Partition(topics.heartbeats, 0): "heartbeats",
         Partition(topics.events, 0): "events",
     }
     group = f"{settings.cluster}-{settings.recovery}"
     assigned, happened = Partition(topics.assignments, 0), Partition(topics.events, 0)
+    beats = Partition(topics.heartbeats, 0)
     standings = read_standings(log, assigned)
     jobs = read_jobs(log, topics)
-    begins = positions(log, topics, jobs) | recent(log, Partition(topics.heartbeats, 0), HISTORY_MS)
+    begins = positions(log, topics, jobs) | recent(log, beats, HISTORY_MS)
     begins |= {assigned: standings.next} | recent(log, happened, LEARNT_MS)
-    backlog = Backlog.of(log, kinds, begins)
+    backlog = Backlog.of(log, [*kinds, beats], begins)
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), backlog, settings.heartbeat_interval_ms,
         calm_ms=settings.balance_calm_s * 1000 or None, begun=standings, unsealed=refused_by(log),
@@ -77,9 +78,10 @@ async def run(settings: RecoverySettings) -> int:
     feed_kept(topics, jobs, replica.feed)
     nexts = catch_up(log, begins, replica.feed)
     backlog.trimmed(nexts)
-    aged = Partition(topics.heartbeats, 0), happened
+    aged = beats, happened
     agents = continue_group(log, group, nexts, replica.read, replica.passed, aged)
     app = make_app(group, settings.kafka, client_settings(), kinds, agents.read, agents.passed, gate(log))
+    listen(app, log, "heartbeats", {beats: nexts[beats]}, agents.read)
 
     async def turn() -> None:
         health.turned()
@@ -101,10 +103,10 @@ async def run(settings: RecoverySettings) -> int:
         if upto is not None and not await asyncio.get_running_loop().run_in_executor(None, trim, log, upto):
             replica.trims.withdraw()
 
-    app.timer(TURN_S)(turn)
-    app.timer(ECHO_MS / 1000)(echo)
-    app.timer(LOOK_AGAIN_S)(look)
-    app.timer(LOOK_AGAIN_S)(trim_logs)
+    every(app, TURN_S, turn)
+    every(app, ECHO_MS / 1000, echo)
+    every(app, LOOK_AGAIN_S, look)
+    every(app, LOOK_AGAIN_S, trim_logs)
     await app.start()
     _log.info("recovery runs", kafka=settings.kafka, cluster=settings.cluster, name=settings.recovery)
     waits = {asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(app.wait_until_stopped())}

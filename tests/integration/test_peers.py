@@ -81,8 +81,8 @@ def ask(struck: Struck, job: StruckJob, scheme: str, copies: int) -> None:
 
 
 def gathered(struck: Struck, job: StruckJob) -> None:
-    """All standbys are on one peer: the others stand still meanwhile. Tried again if a busy recovery replica took one of
-    those for alive a moment longer than we did.
+    """All standbys are on one peer: the others stand still meanwhile. Tried again if a busy recovery replica thought
+    that one of those was alive.
     """
     for _ in range(TRIES):
         with ExitStack() as frozen:
