@@ -5,9 +5,7 @@ apart batches are.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from string import Template
 
 from bench import jobs
@@ -16,8 +14,8 @@ from bench.feeder import Feeder
 from bench.figures import Figures
 from bench.followed import MeasureFailed
 from bench.hops import split
-from bench.machine import cpu_s
 from bench.scale import Scale
+from bench.spent import Spent
 from bench.trace import Trace
 from schemas.topics import Partition
 
@@ -44,32 +42,6 @@ def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Spent:
-    """CPU seconds so far: of the brokers, of the workers, and of all that the supervisor has started."""
-
-    brokers: float
-    workers: float
-    all: float
-
-    @classmethod
-    def of(cls, cluster: BenchCluster) -> _Spent:
-        supervisor, known = cluster.supervisor(), cluster.files.cluster()
-        assert supervisor is not None
-        assert known is not None
-        return cls(
-            sum(map(cpu_s, known.kafka_pids)), cluster.cpu_s(), sum(map(cpu_s, (supervisor, *_below(supervisor))))
-        )
-
-
-def _below(pid: int) -> Iterator[int]:
-    """The children of a process, and theirs."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            yield child
-            yield from _below(child)
-
-
 def _one(cluster: BenchCluster, name: str, job: Template, seconds: float) -> Figures:
     topic = f"bench-{name}"
     cluster.create(topic)
@@ -81,9 +53,9 @@ def _one(cluster: BenchCluster, name: str, job: Template, seconds: float) -> Fig
             )
             with feeder:
                 running.watch(SETTLING_S)
-                began_s, before, first = time.monotonic(), _Spent.of(cluster), len(feeder.sent_ms)
+                began_s, before, first = time.monotonic(), Spent.of(cluster), len(feeder.sent_ms)
                 running.watch(seconds)
-                took_s, after = time.monotonic() - began_s, _Spent.of(cluster)
+                took_s, after = time.monotonic() - began_s, Spent.of(cluster)
             running.await_records(len(feeder.sent_ms))
             running.watch(0.5)  # the last rows
     _, seen = trace.rows()

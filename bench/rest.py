@@ -1,4 +1,4 @@
-"""What workers use while there is nothing to do."""
+"""What a cluster uses while there is nothing to do."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bench.figures import Figures
 from bench.followed import Followed
 from bench.machine import cpu_s, rss_mib
 from bench.scale import Scale
+from bench.spent import Spent
 
 SETTLING_S = 15.0
 """A job is at rest some time after its last record: see worker/core/cutting.py."""
@@ -18,7 +19,9 @@ SETTLING_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """CPU and memory of the workers that host a job without data; with more than one, of the busiest and on average."""
+    """CPU and memory of the workers that host a job without data; with more than one, of the busiest and on average.
+    Beside them, of one core: the services (controller, recovery replicas, supervisor) and the brokers.
+    """
 
     job: Template
     partitions: int = 1
@@ -30,13 +33,17 @@ class Rest:
             job.await_running()
             job.watch(SETTLING_S)
             pids = list(cluster.workers().values())
+            before, began = Spent.of(cluster), time.monotonic()
             percent = _percent(pids, job, scale.rest_seconds)
+            after, share = Spent.of(cluster), 100 / (time.monotonic() - began)
             memory = [rss_mib(pid) for pid in pids]
         return {
             "max_cpu_percent": round(max(percent), 2),
             "mean_cpu_percent": round(sum(percent) / len(percent), 2),
             "max_rss_mib": round(max(memory)),
             "mean_rss_mib": round(sum(memory) / len(memory)),
+            "services_cpu_percent": round((after.services - before.services) * share, 2),
+            "brokers_cpu_percent": round((after.brokers - before.brokers) * share, 2),
         }
 
 
