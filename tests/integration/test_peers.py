@@ -81,7 +81,7 @@ def ask(struck: Struck, job: StruckJob, scheme: str, copies: int) -> None:
 
 
 def gathered(struck: Struck, job: StruckJob) -> None:
-    """All standbys are on one peer: the others stand still meanwhile. Tried again if a busy recovery replica thought
+    """All standbys are on one peer: the others are stopped meanwhile. Tried again if a busy recovery replica thought
     that one of those was alive.
     """
     for _ in range(TRIES):
@@ -94,7 +94,7 @@ def gathered(struck: Struck, job: StruckJob) -> None:
                 job.under_load(struck.all_protected, "every unit is protected")
                 return
         ask(struck, job, "none", copies=1)
-    raise AssertionError("each time a standby came to a worker that stands still")
+    raise AssertionError("each time a standby came to a worker that is stopped")
 
 
 def standbys(struck: Struck, job: StruckJob) -> dict[str, str]:
