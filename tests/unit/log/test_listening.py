@@ -12,7 +12,7 @@ import pytest
 
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import PositionGone, Retriable
-from services.log.listening import Listener, listen
+from services.log.listening import follow, listen
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk
 
@@ -73,7 +73,7 @@ def heard(count: int, moods: Iterable[Exception] = (), wrong: int = -1) -> tuple
                 all_read.set()
 
         with mock.patch.object(log, "reader", return_value=moody):
-            listener = asyncio.ensure_future(Listener(mock.Mock(), log, "beats", {BEATS: 0}, take).run())
+            listener = asyncio.ensure_future(follow(log, "beats", {BEATS: 0}, take))
             done, _ = await asyncio.wait(
                 [listener, asyncio.ensure_future(all_read.wait())], timeout=30, return_when=asyncio.FIRST_COMPLETED
             )
