@@ -158,8 +158,12 @@ def test_both_copies_are_killed_together_and_the_unit_is_placed_from_the_checkpo
 
 
 def has_left(struck: Struck, ended: set[str]) -> bool:
+    return lacks(struck.change(UNIT), ended)
+
+
+def lacks(change: Change, ended: set[str]) -> bool:
     """No copy runs in these incarnations."""
-    return not ended & {copy.incarnation for copy in struck.change(UNIT).copies}
+    return not ended & {copy.incarnation for copy in change.copies}
 
 
 def test_the_primary_is_killed_during_its_rollback(struck: Struck) -> None:
@@ -215,14 +219,7 @@ def test_a_recovery_replica_that_starts_late_agrees_and_takes_over_alone(struck:
 
 def without(struck: Struck, epoch: int, ended: Copy) -> Callable[[], Change | None]:
     """The first record after the epoch in which that incarnation has no copy."""
-
-    def found() -> Change | None:
-        for change in struck.changes(UNIT, epoch):
-            if ended.incarnation not in {copy.incarnation for copy in change.copies}:
-                return change
-        return None
-
-    return found
+    return lambda: next((one for one in struck.changes(UNIT, epoch) if lacks(one, {ended.incarnation})), None)
 
 
 def test_the_broker_restarts_and_nobody_is_taken_for_dead(struck: Struck) -> None:
