@@ -27,7 +27,7 @@ from bench.followed import Followed
 from services.audit.replaying import replay
 from services.node.processes import Child
 from services.recovery.core.recovery import BEAT_US
-from services.recovery.core.unit.switching import Sign
+from services.recovery.core.unit.signs import Sign
 from services.recovery.replica import ECHO_MS
 
 RATE_PER_S = 500

@@ -60,25 +60,25 @@ class Observer:
     def _changes(self, job: str, unit: str) -> list[Change]:
         """The newest of each job of the name, in the order of the jobs."""
         with self._lock:
-            units = self._core.assigned.units()
+            units = self._core.known.assigned.units()
         return [change for key, change in units.items() if split_unit_key(key)[::2] == (job, unit)]
 
     def protected(self) -> bool:
         """Every unit has its copies where its scheme wants them, and they answer."""
         with self._lock:
             self._core.tick(time.monotonic_ns() // 1000)
-            placed = [change for change in self._core.assigned.units().values() if change.copies]
-            return bool(placed) and not self._core.unprotected()
+            placed = [change for change in self._core.known.assigned.units().values() if change.copies]
+            return bool(placed) and not self._core.known.unprotected()
 
     def unprotected(self) -> list[str]:
         with self._lock:
-            return self._core.unprotected()
+            return self._core.known.unprotected()
 
     def workers(self) -> int:
         """How many answer."""
         with self._lock:
             self._core.tick(time.monotonic_ns() // 1000)
-            return sum(1 for _ in self._core.detector.alive())
+            return sum(1 for _ in self._core.known.detector.alive())
 
     def incarnation(self, worker: str) -> str:
         """The newest that was heard of, or an empty string."""

@@ -159,7 +159,7 @@ class Adapted(Failover):
             held_bytes=self.unsaved * RECORD_BYTES,
         )
         used, active = (usage(rung, work) for rung in (self._rung(), Rung.ACTIVE))
-        protected, takes_ms = UNIT not in self.core.unprotected(), self._takes_ms(change)
+        protected, takes_ms = UNIT not in self.core.known.unprotected(), self._takes_ms(change)
         return Look(self.now_ms, change.scheme, protected, takes_ms, used, active, self.state_bytes, rate)
 
     def _rung(self) -> Rung:
@@ -181,7 +181,7 @@ class Adapted(Failover):
         if rung is Rung.ABSENT:
             misses = SCHEMES["passive"].misses
         assert misses is not None
-        grace_ms = self.core.detector.grace_us(leader.worker) / 1000
+        grace_ms = self.core.known.detector.grace_us(leader.worker) / 1000
         facts = Facts(
             checkpoint_bytes=self.state_bytes * self._draws.uniform(*LOG),
             read_per_ms=self._drawn(READ_PER_MS, 0.1),

@@ -71,7 +71,7 @@ async def run(settings: RecoverySettings) -> int:
         safe_s=settings.trim_after_s or None, proof=settings.proof_batches,
         reassignment=Reassignment(SHARES[settings.reassign], settings.reassign_least_ms),
     )  # fmt: skip
-    checks = {"log": reading(lambda: replica.core.acting), "kafka": answering(log, happened)}
+    checks = {"log": reading(lambda: replica.core.known.acting), "kafka": answering(log, happened)}
     health = Health(settings.recovery, "recovery", checks)
     if settings.metrics_port:
         replica.meters.serve(settings.metrics_port, settings.metrics_address, health)

@@ -15,7 +15,7 @@ from schemas.events import Event
 from services.log.health import Health
 from services.log.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
 from services.log.metrics_server import registry_of, serve
-from services.recovery.core.recovery import Recovery
+from services.recovery.core.known import Known
 
 BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 UNSTABLE_S = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
@@ -59,17 +59,15 @@ class Meters:
     """Of one replica.
 
     Args:
-        core: asked for its gauges whenever somebody looks.
+        known: asked for its gauges whenever somebody looks.
         since_ms: what happened before is history, and counted by nobody again.
         refused: records by topic; each from a reader of its own.
         name: of the replica.
     """
 
-    def __init__(
-        self, core: Recovery, since_ms: int, *refused: Callable[[], Mapping[str, int]], name: str = ""
-    ) -> None:
+    def __init__(self, known: Known, since_ms: int, *refused: Callable[[], Mapping[str, int]], name: str = "") -> None:
         self._since_ms = since_ms
-        self.registry = registry = registry_of(of_process(name, "recovery"), _standing(core), of_refusals(*refused))
+        self.registry = registry = registry_of(of_process(name, "recovery"), _standing(known), of_refusals(*refused))
         self._phases = Histogram(PHASE.name, PHASE.about, PHASE.labels, registry=registry, buckets=BUCKETS_S)
         self._unstable = Histogram(INSTABILITY.name, INSTABILITY.about, registry=registry, buckets=UNSTABLE_S)
         self._promises = Counter(PROMISES.name, PROMISES.about, PROMISES.labels, registry=registry)
@@ -102,21 +100,21 @@ class Meters:
         serve(self.registry, port, address, health)
 
 
-def _standing(core: Recovery) -> Read:
-    """Gauges, read from the core when they are asked for."""
+def _standing(known: Known) -> Read:
+    """Gauges, read when they are asked for."""
 
     def read() -> Iterator[Sample]:
-        placed = Count(change.scheme for change in core.assigned.units().values() if change.copies)
+        placed = Count(change.scheme for change in known.assigned.units().values() if change.copies)
         for scheme in sorted(placed):
             yield UNITS.of(placed[scheme], scheme)
         unprotected, unserved, unplaced = (
-            Count(map(job_key_of, units)) for units in (core.unprotected(), core.sharing.unserved, core.unplaced())
+            Count(map(job_key_of, units)) for units in (known.unprotected(), known.sharing.unserved, known.unplaced())
         )
-        for job in core.jobs():
+        for job in known.jobs():
             yield UNPROTECTED.of(unprotected[job], *split_job_key(job))
             yield UNSERVED.of(unserved[job], *split_job_key(job))
             yield UNPLACED.of(unplaced[job], *split_job_key(job))
-        yield WORKERS.of(sum(1 for _ in core.detector.alive()))
-        yield FALSE_SWITCHES.of(sum(core.detector.false_switches.values()))
+        yield WORKERS.of(sum(1 for _ in known.detector.alive()))
+        yield FALSE_SWITCHES.of(sum(known.detector.false_switches.values()))
 
     return read

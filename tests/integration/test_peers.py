@@ -13,7 +13,7 @@ from schemas import commands
 from schemas.assignments import Change
 from schemas.commands import Command
 from schemas.events import Event
-from services.recovery.core.unit.switching import Sign
+from services.recovery.core.unit.signs import Sign
 from tests.campaign.jobs import JOBS, Job
 from tests.support.struck import Struck, StruckJob, struck_cluster
 

@@ -16,7 +16,8 @@ from services.kernel.errors import PositionGone, Retriable
 from services.log.kafka import KafkaLog
 from services.log.protocol import Message
 from services.log.secret import SECRET, SECRET_FILE
-from services.recovery.core.unit.switching import Move, Sign
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.signs import Sign
 from tests.support.commands import run
 from tests.support.struck import Struck, running, struck_cluster, tolerant
 

@@ -145,7 +145,7 @@ def test_a_replica_is_killed_and_started_late(turns: int) -> None:
     run.protected()
     run.cluster.start_replica("r3")
     run.go_on(3 * BEAT_MS)
-    stories = {name: hosted.replica.core.assigned.units() for name, hosted in run.cluster.replicas.items()}
+    stories = {name: hosted.replica.core.known.assigned.units() for name, hosted in run.cluster.replicas.items()}
     assert stories["r2"] == stories["r3"]
     del run.cluster.replicas["r2"]
     run.cluster.kill("w1")

@@ -52,7 +52,7 @@ def test_worker_recovery_and_controller_start_above_a_log_that_was_trimmed_to_a_
     core = Controller("late")
     conductor = Conductor(cluster.log, cluster.cluster, core, lambda: cluster.now_ms, versions=VERSIONS)
     Polling(conductor, cluster.log, lambda: cluster.now_ms)
-    assert core.goals.standings.assigned.units() == cluster.replicas["r2"].replica.core.assigned.units()
+    assert core.goals.standings.assigned.units() == cluster.replicas["r2"].replica.core.known.assigned.units()
     for _ in range(2):
         strike()
     cluster.run_to_end()

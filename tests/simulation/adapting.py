@@ -22,13 +22,16 @@ from services.recovery.core.adaptive import controller
 from services.recovery.core.adaptive.controller import Adaptive
 from services.recovery.core.adaptive.measured import STALE_US, Measured
 from services.recovery.core.adaptive.steadying import Steady
-from services.recovery.core.unit import adapting, drilling, switching
+from services.recovery.core.unit import adapting, drilling, recording, switching, unanswered
+from services.recovery.core.unit.moves import Move
 from services.recovery.core.unit.reasons import chosen_for_promise, drilled
 from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import Situation, Stance, stance
-from services.recovery.core.unit.switching import Move, Sign
+from services.recovery.core.unit.signs import Sign
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import Stance, stance
 from services.recovery.core.unit.terms import Terms, terms
 from tests.simulation.broker import Written
+from tests.simulation.facts import mistaken
 from tests.simulation.faults import Fault
 from tests.simulation.names import TOPICS
 
@@ -215,19 +218,19 @@ def estimates_of_a_former_leader() -> AbstractContextManager[object]:
 
 def controllers_record_beats_a_command() -> AbstractContextManager[object]:
     """What the controller chooses counts as the answer to every command that it has not seen yet."""
-    true = switching._asked
+    true = recording._asked
 
     def asked(s: Situation, sign: Sign, move: Move) -> tuple[str, int, bool]:
         scheme, offset, adaptive = true(s, sign, move)
         return scheme, offset + 10 if sign is Sign.CHOSEN else offset, adaptive
 
-    return mock.patch.object(switching, "_asked", asked)
+    return mock.patch.object(recording, "_asked", asked)
 
 
 def commands_wait_for_the_controller() -> AbstractContextManager[object]:
     """What a user asks of an adaptive unit is left to recovery, too."""
-    true = Situation.another_asked.fget  # type: ignore[attr-defined]
-    return mock.patch.object(Situation, "another_asked", property(lambda s: not s.change.adaptive and true(s)))
+    true = unanswered.scheme
+    return mistaken(unanswered, "scheme", lambda s: not s.change.adaptive and true(s))
 
 
 def drill_of_whatever_there_is() -> AbstractContextManager[object]:

@@ -32,9 +32,10 @@ from services.kernel.logs.standings import Standings
 from services.kernel.plans.layout import commit_logs, readers, task_name, unit_layouts
 from services.kernel.state.image import MemoryImage
 from services.recovery.core.unit import switching
+from services.recovery.core.unit.blame import SUSPECT_US
 from services.recovery.core.unit.changing import NEAR
 from services.recovery.core.unit.crashes import Crashes
-from services.recovery.core.unit.situation import SUSPECT_US
+from services.recovery.core.unit.signs import Sign
 from services.worker.unit import outputs
 from tests.simulation import (
     adapting,
@@ -61,7 +62,7 @@ from tests.simulation.reference import Reference, frame, said
 
 GRACE_US = 1_000_000
 """By so much less than SUSPECT_US a suspect waits here: processes read what is written a little later."""
-GONE = (switching.Sign.PRIMARY_GONE.value, switching.Sign.BOTH_GONE.value, switching.Sign.TURN.value)
+GONE = (Sign.PRIMARY_GONE.value, Sign.BOTH_GONE.value, Sign.TURN.value)
 
 
 @dataclass(slots=True)
@@ -310,7 +311,7 @@ def _moved(before: Change | None, after: Change, caught_up: set[tuple[str, int]]
 def _handed_over(before: Change | None, after: Change) -> bool:
     """And not because the leader had failed."""
     arriving = None if before is None else before.arriving
-    asked = after.reason.startswith(switching.Sign.ARRIVED.value)
+    asked = after.reason.startswith(Sign.ARRIVED.value)
     return asked and arriving is not None and after.committer is not None and after.committer.worker == arriving.worker
 
 
@@ -327,7 +328,7 @@ def _balance(written: list[Written]) -> Iterator[str]:
                 continue
             active[change.unit] = runs_on
             placed = tuple(sorted(active.items()))
-            if was is None or not _handed_over(was, change) or not was.reason.startswith(switching.Sign.OVERFULL.value):
+            if was is None or not _handed_over(was, change) or not was.reason.startswith(Sign.OVERFULL.value):
                 seen = set()  # other workers are overfull now
             elif placed in seen:
                 yield f"balance: all units are where they were before {change.unit}#{change.epoch} moved"

@@ -252,7 +252,7 @@ class Cluster:
     def placed(self) -> bool:
         """Every unit of the job has had a leader, as far as a replica knows."""
         cores = [process.replica.core for process in self.replicas() if process.alive and process.replica is not None]
-        known = (sum(bool(change.shown) for change in core.assigned.units().values()) for core in cores)
+        known = (sum(bool(change.shown) for change in core.known.assigned.units().values()) for core in cores)
         return max(known, default=0) >= len(self.job.units)
 
     @property

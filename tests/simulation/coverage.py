@@ -10,8 +10,10 @@ from unittest import mock
 
 from services.controller.core import life
 from services.recovery.core.job import incident, incidents
-from services.recovery.core.unit import changing, switching
+from services.recovery.core.unit import changing, recording, switching
+from services.recovery.core.unit.moves import Move
 from services.recovery.core.unit.schemes import Rung
+from services.recovery.core.unit.signs import Sign
 from services.recovery.core.unit.situation import Situation
 from services.worker.core import checkpointing, lifecycle
 
@@ -69,7 +71,7 @@ def observed() -> Iterator[Counter[str]]:
     """Counts `table: row` while it is open."""
     taken: Counter[str] = Counter()
     copy, checkpoint = lifecycle.Lifecycle.handle, checkpointing.Checkpointing.handle
-    job, record, due_record = life.Life.handle, switching._record, incident.next_record
+    job, record, due_record = life.Life.handle, recording.record, incident.next_record
 
     def on_copy(self: lifecycle.Lifecycle, event: Any) -> Any:
         goal = lifecycle.Goal.of(event.flags if isinstance(event, lifecycle.Placed) else self.flags)
@@ -95,8 +97,8 @@ def observed() -> Iterator[Counter[str]]:
 
     def on_record(situation: Situation, sign: Any, move: Any, *rest: Any) -> Any:
         taken[f"switching: {_switching_row(situation.stance, sign)}"] += 1
-        rung = Rung.ABSENT if move is switching.Move.ADD else None
-        if move is switching.Move.STEP or sign is switching.Sign.SECONDARY_UNWANTED:
+        rung = Rung.ABSENT if move is Move.ADD else None
+        if move is Move.STEP or sign is Sign.SECONDARY_UNWANTED:
             rung = Rung.of(situation.secondary.flags)
         if rung is not None:
             taken[f"scheme step: {_step_row(rung, situation.target)}"] += 1
@@ -114,7 +116,7 @@ def observed() -> Iterator[Counter[str]]:
             (lifecycle.Lifecycle, "handle", on_copy),
             (checkpointing.Checkpointing, "handle", on_checkpoint),
             (life.Life, "handle", on_job),
-            (switching, "_record", on_record),
+            (recording, "record", on_record),
             (incidents, "next_record", on_incident),
         ):
             stack.enter_context(mock.patch.object(target, name, instead))

@@ -144,7 +144,7 @@ class History:
         ]
         for process in self.cluster.replicas():
             if process.replica is not None:
-                lines.append(f"  {process.name} unprotected: {process.replica.core.unprotected()}")
+                lines.append(f"  {process.name} unprotected: {process.replica.core.known.unprotected()}")
         return "\n".join([*lines, *self.unfollowed])
 
     def _feed(self, fed: Feed) -> None:
@@ -177,9 +177,9 @@ class History:
         if not made or (not running and not self._ended()):
             return False
         for one in (process.replica for process in self.cluster.replicas()):
-            if one is None or not one.core.acting or one.core.exposed():
+            if one is None or not one.core.known.acting or one.core.known.exposed():
                 return False
-            placed = one.core.assigned.units()
+            placed = one.core.known.assigned.units()
             wanted = {f"{plan.job}@{plan.generation}/{unit.name}" for plan in running for unit in plan.units}
             settled = {unit for unit, change in placed.items() if change.copies or change.deadly is not None}
             if not wanted <= settled:
@@ -199,7 +199,7 @@ class History:
     def _quarantined(self) -> bool:
         """The unit that ends its workers has no copies any more, whatever replica is asked."""
         cores = [process.replica.core for process in self.cluster.replicas() if process.replica is not None]
-        last = [core.assigned.of(unit) for core in cores for unit in self.cluster.deadly]
+        last = [core.known.assigned.of(unit) for core in cores for unit in self.cluster.deadly]
         return all(change is not None and change.deadly is not None for change in last)
 
     def _ended(self) -> bool:

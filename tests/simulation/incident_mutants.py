@@ -11,7 +11,8 @@ from services.kernel.logs.policies import ALIGNED
 from services.recovery.core.job import incident, recovery_plan
 from services.recovery.core.job.incidents import Incidents
 from services.recovery.core.placement.room import Room
-from services.recovery.core.unit import switching
+from services.recovery.core.unit import recording
+from services.recovery.core.unit.moves import Move
 from services.worker.host.job import JobView
 
 
@@ -39,8 +40,8 @@ def slots_no_limit() -> AbstractContextManager[object]:
 
 def restored_on_its_old_line() -> AbstractContextManager[object]:
     """What is restored begins at its own newest checkpoint, whatever the incident says."""
-    return mock.patch.object(switching, "_line", lambda situation, move: (
-        situation.rollback.line if move is switching.Move.GO_BACK else situation.change.line
+    return mock.patch.object(recording, "_line", lambda situation, move: (
+        situation.rollback.line if move is Move.GO_BACK else situation.change.line
     ))  # fmt: skip
 
 

@@ -21,7 +21,8 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.policies import ALIGNED, in_force
 from services.recovery.core.job import incidents
 from services.recovery.core.job.incident import LAST, NO_QUERY, Scene, next_record
-from services.recovery.core.unit.switching import Move, Sign
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.signs import Sign
 from tests.simulation.broker import Written, decision_of
 from tests.simulation.names import TOPICS
 

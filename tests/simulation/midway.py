@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schemas.assignments import Change
-from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 from tests.simulation.hosts import WorkerProcess
 from tests.simulation.jobs import NAME
 from tests.simulation.names import kind_of
@@ -160,7 +160,7 @@ def reassigning(cluster: Cluster, fault: Fault) -> None:
     for replica in cluster.replicas():
         for change in _units(replica) if replica.replica else ():
             if change.unit.endswith(f"/{unit}"):
-                replica.replica.core.reassignment.want(change.unit, worker)  # type: ignore[union-attr]
+                replica.replica.core.known.reassignment.want(change.unit, worker)  # type: ignore[union-attr]
     until_us = cluster.timeline.now_us + MOVES_WITHIN_US
 
     def look() -> None:
@@ -206,7 +206,7 @@ def left_behind(cluster: Cluster, fault: Fault) -> None:
 
 
 def _units(process: object) -> list[Change]:
-    return list(process.replica.core.assigned.units().values())  # type: ignore[attr-defined]
+    return list(process.replica.core.known.assigned.units().values())  # type: ignore[attr-defined]
 
 
 def _dies(*which: int) -> Callable[[Cluster, Fault, Change], None]:

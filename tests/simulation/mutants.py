@@ -49,10 +49,11 @@ from services.log.memory import MemoryLog, MemoryReader
 from services.log.protocol import Chunk
 from services.recovery.core.job.wants import Wants
 from services.recovery.core.placement.balancing import _Load
-from services.recovery.core.unit import moving, switching
+from services.recovery.core.unit import blame, moving
 from services.recovery.core.unit.crashes import Crashes
+from services.recovery.core.unit.moves import MOVES, Move
 from services.recovery.core.unit.situation import Situation
-from services.recovery.replica import Replica
+from services.recovery.snapshotting import Snapshotting
 from services.worker.checkpoint import restoring
 from services.worker.checkpoint.applier import Applier
 from services.worker.checkpoint.parts import Parts
@@ -90,6 +91,7 @@ from tests.simulation.cut_mutants import (
     read_on_after_a_gap,
     rows_trimmed_too_far,
 )
+from tests.simulation.facts import mistaken
 from tests.simulation.formats import format_raised_at_once, newest_format_written
 from tests.simulation.gaps import (
     continued_before_the_gap_is_valid,
@@ -763,16 +765,16 @@ def trimmed_to_the_last_snapshot(true: Any, self: Trims, now_us: int) -> Any:
 def differing_snapshots_written() -> AbstractContextManager[object]:
     """Two replicas state two things of the same moment, and each believes both."""
 
-    true_write = Replica._write_snapshot
+    true_write = Snapshotting._write
 
-    def write(self: Replica) -> None:
-        made = self.core.standings.snapshot()
+    def write(self: Snapshotting) -> None:
+        made = self._known.standings.snapshot()
         if crc32(self._name.encode()) % 2:
             made = structs.replace(made, goals=())
         with mock.patch.object(Standings, "snapshot", return_value=made):
             true_write(self)
 
-    return mock.patch.multiple(Replica, _write_snapshot=write, _check=lambda *_: None)
+    return mock.patch.multiple(Snapshotting, _write=write, _check=lambda *_: None)
 
 
 def gap_passed_over() -> AbstractContextManager[object]:
@@ -861,12 +863,12 @@ def nobody_is_ever_gone(true: Any, self: Detector, worker: str, incarnation: str
 
 def never_in_quarantine() -> AbstractContextManager[object]:
     """A unit that ends its workers gets another one each time."""
-    return mock.patch.object(Situation, "deadly", property(lambda situation: False))
+    return mistaken(blame, "deadly", lambda situation: False)
 
 
 def suspects_do_not_wait() -> AbstractContextManager[object]:
     """A unit that ended a worker by itself is given to the next one at once, whatever else the first one had."""
-    return mock.patch.object(Situation, "suspect", property(lambda situation: False))
+    return mistaken(blame, "suspect", lambda situation: False)
 
 
 @_method(Crashes, "read")
@@ -890,7 +892,7 @@ def crashes_counted_wherever_they_were(true: Any, self: Crashes, at: At, record:
 
 def handed_over_at_once() -> AbstractContextManager[object]:
     """A unit that moves is handed to its new copy without waiting for that to catch up: nobody processes it."""
-    return mock.patch.object(Situation, "arrived", property(lambda situation: True))
+    return mistaken(moving, "arrived", lambda situation: True)
 
 
 def standby_let_go_first() -> AbstractContextManager[object]:
@@ -900,7 +902,7 @@ def standby_let_go_first() -> AbstractContextManager[object]:
         copies = moving.begin(situation, rooms)
         return None if copies is None else (copies[0], copies[-1])
 
-    return mock.patch.dict(switching.MOVES, {switching.Move.BEGIN: begin})
+    return mock.patch.dict(MOVES, {Move.BEGIN: begin})
 
 
 @_method(_Load, "imbalance")

@@ -208,9 +208,9 @@ class ReplicaProcess(Process):
                 self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())
         self.replica.turn()
         trim_due(self.link, self.replica.trims, self.clock_us())
-        if changed or core._proposed != self._proposed:
+        if changed or core.known.proposed != self._proposed:
             core.check_invariants()
-            self._proposed = dict(core._proposed)
+            self._proposed = dict(core.known.proposed)
         return max(MIN_IDLE_US, core.next_deadline() - self.clock_us())
 
     def _echo(self) -> None:

@@ -138,7 +138,7 @@ def _folds(cluster: Cluster) -> Iterator[str]:
 def _fold_of(process: Process) -> tuple[int, dict[str, Change]] | None:
     """Up to where it has read, and how units stand there for it; None: it has not begun."""
     if isinstance(process, ReplicaProcess) and process.replica is not None:
-        return process.replica.core.standings.next, process.replica.core.assigned.units()
+        return process.replica.core.known.standings.next, process.replica.core.known.assigned.units()
     if isinstance(process, ControllerProcess) and process.core is not None:
         return process.core.goals.standings.next, process.core.goals.standings.assigned.units()
     if isinstance(process, WorkerProcess) and process.worker is not None:

@@ -12,7 +12,11 @@ from services.recovery.core.placement import room, sharing
 from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.placement.sharing import Claim, Held
 from services.recovery.core.unit import reassigning, switching, terms
-from services.recovery.core.unit.situation import Situation, Stance
+from services.recovery.core.unit.moves import MOVES, Move
+from services.recovery.core.unit.signs import Sign
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import Stance
+from tests.simulation.facts import mistaken
 
 
 def standbys_on_one_peer() -> AbstractContextManager[object]:
@@ -34,20 +38,20 @@ def former_standby_let_go_first() -> Iterator[None]:
         copies = reassigning.begin(situation, rooms)
         return None if copies is None else (copies[0], copies[2])
 
-    key, move = (Stance.NORMAL, switching.Sign.STANDBY_ELSEWHERE), switching.Move.REASSIGN
+    key, move = (Stance.NORMAL, Sign.STANDBY_ELSEWHERE), Move.REASSIGN
     row, made = {key: (Stance.NORMAL, move)}, {move: begin}
-    with mock.patch.dict(switching.TRANSITIONS, row), mock.patch.dict(switching.MOVES, made):
+    with mock.patch.dict(switching.TRANSITIONS, row), mock.patch.dict(MOVES, made):
         yield
 
 
 def new_standby_not_waited_for() -> AbstractContextManager[object]:
     """The former standby goes as soon as the record of the new one is read."""
-    return mock.patch.object(Situation, "replaced", property(lambda situation: True))
+    return mistaken(reassigning, "complete", lambda situation: True)
 
 
 def standbys_in_any_zone() -> AbstractContextManager[object]:
     """A standby may move into the zone of its primary."""
-    return mock.patch.object(Situation, "nearer", return_value=False)
+    return mock.patch.object(reassigning, "nearer", return_value=False)
 
 
 def capacity_ignored() -> AbstractContextManager[object]:

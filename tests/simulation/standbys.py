@@ -22,7 +22,7 @@ from services.kernel.plans.priorities import priorities
 from services.recovery.core.placement.domains import Domains
 from services.recovery.core.placement.room import standbys
 from services.recovery.core.unit.schemes import SCHEMES, Rung
-from services.recovery.core.unit.switching import Sign
+from services.recovery.core.unit.signs import Sign
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
 

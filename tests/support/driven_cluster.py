@@ -124,15 +124,15 @@ class DrivenCluster(MemoryCluster):
         return found
 
     def protected(self) -> bool:
-        return not any(one.replica.core.unprotected() for one in self.replicas.values())
+        return not any(one.replica.core.known.unprotected() for one in self.replicas.values())
 
     @property
     def _assigned(self) -> Assigned:
-        return next(iter(self.replicas.values())).replica.core.assigned
+        return next(iter(self.replicas.values())).replica.core.known.assigned
 
     @property
     def story(self) -> list[str]:
-        return next(iter(self.replicas.values())).replica.core.story
+        return next(iter(self.replicas.values())).replica.core.reading.story
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class DrivenCluster(MemoryCluster):
             if number % BEAT_MS == 0:
                 load()
             self.turn()
-        left = [unit for one in self.replicas.values() for unit in one.replica.core.unprotected()]
+        left = [unit for one in self.replicas.values() for unit in one.replica.core.known.unprotected()]
         copies = [f"{name}: {copy}" for name, worker in self.workers.items() for copy in worker.copies()]
         shown = [f"not within {MAX_TURNS} turns: {what}", *self.story[-20:], f"unprotected: {left}", *copies]
         raise AssertionError("\n".join(shown))

@@ -17,7 +17,7 @@ from schemas.assignments import Assignment, Change, Copy, split_unit_key
 from schemas.events import Event
 from schemas.topics import Partition
 from services.kernel.logs.assigned import Assigned
-from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 from tests.campaign.jobs import JOBS, Job
 from tests.support.commands import HOLDFAST, until
 from tests.support.doomed_cluster import DoomedCluster, DoomedSupervisor, cluster_of

@@ -76,7 +76,7 @@ def controller(state: str = "running", available: int = 1) -> CollectorRegistry:
 
 def recovery(world: World) -> CollectorRegistry:
     """Of its last replica."""
-    return Meters(world.replicas[-1].core, 0, name="r").registry
+    return Meters(world.replicas[-1].core.known, 0, name="r").registry
 
 
 def protected() -> World:
@@ -137,7 +137,7 @@ def late_workers() -> Scene:
     found = [recovery(world)]
 
     def at(at_s: float) -> dict[str, CollectorRegistry]:
-        if at_s > UNTIL_S - 4 * INTERVAL_S and sum(world.replicas[-1].core.detector.false_switches.values()) < 3:
+        if at_s > UNTIL_S - 4 * INTERVAL_S and sum(world.replicas[-1].core.known.detector.false_switches.values()) < 3:
             leader = world.leader_of()
             world.stall(leader)
             world.run(0.25)

@@ -48,7 +48,7 @@ def exported() -> dict[str, set[str]]:
     )  # fmt: skip
     core = Controller("c", 100)
     core.jobs[G] = Job(G, "job", units={UNIT: "u-0"}, life=Life("", Phase.RUNNING), availability=_measured())
-    meters = Meters(World(Worker("w1", "a"), Worker("w2", "b")).start().settle().replicas[0].core, 0, name="r")
+    meters = Meters(World(Worker("w1", "a"), Worker("w2", "b")).start().settle().replicas[0].core.known, 0, name="r")
     meters.count(Event(1, "unit-active", phases_ms={"activation": 5.0}))
     total = {"total": 5.0}
     meters.count(Event(1, "promise-kept", "job", phases_ms=total, predicted_ms=total, promise_ms=9.0))

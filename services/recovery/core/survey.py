@@ -10,21 +10,33 @@ from collections.abc import Iterator
 from services.kernel.liveness.detector import Detector
 from services.kernel.plans.pinning import Fit
 from services.kernel.protection.reassigning import Backed
+from services.recovery.core.known import Known
 from services.recovery.core.placement.balancing import Host, Placement
 from services.recovery.core.placement.domains import Domains
-from services.recovery.core.placement.room import Room, standbys
+from services.recovery.core.placement.room import Candidate, Room, standbys
 from services.recovery.core.placement.sharing import Claim, Held
 from services.recovery.core.placement.upkeep import Upkeep
-from services.recovery.core.unit.situation import Situation, Stance
+from services.recovery.core.unit import protection, reassigning
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import Stance
 
 
-def fleet(detector: Detector) -> list[Host]:
+def _fleet(detector: Detector) -> list[Host]:
     """Workers that take units of the kernel; a Spark unit that moves is a takeover."""
     alive = (b for b in detector.alive() if not b.hosts and not b.leaving)
     return [Host(b.worker, b.zone, max(b.slots, 1), b.machine) for b in alive]
 
 
-def placement(s: Situation, rested: bool) -> Placement:
+def all_placed(known: Known) -> tuple[list[Placement], list[Host]]:
+    """What every worker holds, and the workers."""
+    rested = known.relieving.rested
+    found = [
+        _placement(one, rested(one.change.unit, one.terms.rebalance_us, known.now_us)) for one in known.situations()
+    ]
+    return found, _fleet(known.detector)
+
+
+def _placement(s: Situation, rested: bool) -> Placement:
     """rested: balance has not moved the unit for so long that it may again."""
     workers = [copy.worker for copy in s.change.copies]
     if s.terms.host or s.over or s.crowded or not rested:
@@ -33,20 +45,34 @@ def placement(s: Situation, rested: bool) -> Placement:
     return Placement(s.change.unit, workers[0], tuple(workers[1:]), frozenset(fits), s.terms.spread)
 
 
-def backed(s: Situation, upkeep: Upkeep, hosts: list[Host], rested: bool) -> Backed | None:
+def all_backed(known: Known, upkeep: Upkeep) -> tuple[list[Backed], list[str]]:
+    """Where standbys are and could be, and the workers."""
+    room = Room(map(Candidate.of, known.detector.alive()))
+    for change in known.assigned.units().values():
+        room.enter(change)
+    workers, rested = _fleet(known.detector), known.reassignment.rested
+    hosts = [host for host in workers if room.takes_standby(host.worker)]
+    found = (
+        _backed(one, upkeep, hosts, rested(one.change.unit, one.terms.rebalance_us, known.now_us))
+        for one in known.situations()
+    )
+    return [one for one in found if one is not None], [host.worker for host in workers]
+
+
+def _backed(s: Situation, upkeep: Upkeep, hosts: list[Host], rested: bool) -> Backed | None:
     """None: no standby of the unit follows checkpoints, or not enough was heard. rested: as above, of its standby."""
-    if s.stance is not Stance.NORMAL or not s.followed or s.over:
+    if s.stance is not Stance.NORMAL or not reassigning.followed(s) or s.over:
         return None
     known = upkeep.of(s.change)
     if known is None:
         return None
-    fits = _apart(s, hosts) if rested and s.at_rest else frozenset[str]()
+    fits = _apart(s, hosts) if rested and protection.at_rest(s) else frozenset[str]()
     return Backed(s.change.unit, s.primary.worker, s.secondary.worker, *known, fits)
 
 
 def claim(s: Situation, room: Room) -> Claim | None:
     """None: the unit has a standby, is to have none now, or some worker has a place for it."""
-    if s.stance is not Stance.ALONE or s.over or not s.lacks_standby or not s.ready(s.primary):
+    if s.stance is not Stance.ALONE or s.over or not protection.lacks_standby(s) or not s.ready(s.primary):
         return None
     could = room.for_standbys(s.primary.worker, s.terms.spread)
     if not could or room.for_secondary(s.change.unit, s.primary.worker, s.terms.spread) is not None:
@@ -57,7 +83,7 @@ def claim(s: Situation, room: Room) -> Claim | None:
 def held(s: Situation) -> Iterator[Held]:
     """The standby of a unit that can do without for a while, and those that nobody takes from it now."""
     for index, worker in enumerate(standbys(s.change)):
-        at_rest = s.stance is Stance.NORMAL and index == 0 and s.at_rest
+        at_rest = s.stance is Stance.NORMAL and index == 0 and protection.at_rest(s)
         yield Held(s.change.unit, s.terms.priority, worker, at_rest)
 
 

@@ -15,8 +15,9 @@ import pytest
 from schemas.assignments import Change, Copy
 from schemas.events import Event
 from schemas.topics import Partition
-from services.recovery.core.unit.situation import Stance
-from services.recovery.core.unit.switching import Move, Sign
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.signs import Sign
+from services.recovery.core.unit.stance import Stance
 from tests.support.struck import Struck, running, tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -17,7 +17,8 @@ from itertools import pairwise
 import pytest
 
 from schemas.topics import Partition
-from services.recovery.core.unit.switching import Move, Sign
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.signs import Sign
 from tests.support.commands import DEADLINE_S
 from tests.support.struck import Struck, StruckJob, running, tolerant
 

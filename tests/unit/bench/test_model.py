@@ -163,7 +163,7 @@ def test_hybrid_switches_away_from_a_starved_machine_and_back() -> None:
         delays[scheme] = fmean(next(iter(made.units.values())).delays_ms()[100:])
     assert delays["active-replication"] < delays["hybrid"] < delays["none"]
     made = failed_over("hybrid", STARVED, 10.0)
-    change = made.core.assigned.of(next(iter(made.units)))
+    change = made.core.known.assigned.of(next(iter(made.units)))
     assert change is not None
     assert (made.switches, change.copies[0].worker, change.switched) == (2, "first", False)
 

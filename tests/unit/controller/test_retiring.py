@@ -19,7 +19,7 @@ def _one_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def standings(cluster: Cluster) -> Standings:
     """As recovery has them, and the controller the same."""
-    found = next(iter(cluster.recoveries.values())).replica.core.standings
+    found = next(iter(cluster.recoveries.values())).replica.core.known.standings
     assert next(iter(cluster.replicas.values())).core.goals.standings.snapshot() == found.snapshot()
     return found
 

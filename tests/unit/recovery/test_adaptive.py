@@ -14,7 +14,7 @@ from services.recovery.core.adaptive.controller import PACE_US
 from services.recovery.core.adaptive.steadying import COOL_DOWNS
 from services.recovery.core.observed import SchemeAsked
 from services.recovery.core.unit.reasons import chosen_for_promise
-from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 COOL_DOWN_S = 2.0
@@ -146,7 +146,7 @@ def test_several_replicas_decide_as_one() -> None:
     world = started(replicas=3)
     world.run(COOL_DOWN_S + 2).settle()
     assert chosen(world) == ["passive"]
-    assert all(replica.core.assigned.units() == world.checked.units() for replica in world.replicas)
+    assert all(replica.core.known.assigned.units() == world.checked.units() for replica in world.replicas)
 
 
 def test_nothing_changes_while_the_unit_is_switched() -> None:
@@ -272,7 +272,7 @@ def test_weights_of_the_job_count() -> None:
 
 def test_a_verdict_has_every_scheme_and_stays_for_the_event() -> None:
     world = started().run(CHOSEN_S)
-    verdict = world.replicas[0].core.adaptive.verdicts[UNIT]
+    verdict = world.replicas[0].core.known.adaptive.verdicts[UNIT]
     assert verdict.chosen == "passive"
     assert {one.scheme for one in verdict.estimates} >= {"none", "hybrid", "deployed", "active-standby"}
     (reason,) = [change.reason for change in world.history if chosen_for_promise(change)]
@@ -286,6 +286,6 @@ def test_it_looks_every_half_second() -> None:
     looked = set()
     for _ in range(100):
         world.run(0.05)
-        looked.add(core.adaptive._looked_us)
+        looked.add(core.known.adaptive._looked_us)
     times = sorted(looked)
     assert all(PACE_US <= b - a < PACE_US + 100_000 for a, b in pairwise(times))

@@ -8,8 +8,9 @@ import pytest
 
 from schemas.assignments import Deadly, unit_key
 from schemas.heartbeats import At, CopyState, Exit, Heartbeat, Turn
+from services.recovery.core.unit.blame import SUSPECT_US
 from services.recovery.core.unit.crashes import LOADING_MS, Crash, Crashes
-from services.recovery.core.unit.situation import SUSPECT_US, Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 OTHER = unit_key("job", G, "u-1")
@@ -123,7 +124,7 @@ def test_every_replica_says_the_same() -> None:
     deadly.lurk().run(20)
     late = deadly.world.add_replica()
     deadly.run(1)
-    assert late.core.assigned.of(UNIT) == deadly.world.change()
+    assert late.core.known.assigned.of(UNIT) == deadly.world.change()
     assert len([one for one in deadly.world.history if one.unit == UNIT and one.deadly is not None]) == 1
 
 

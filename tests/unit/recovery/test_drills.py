@@ -9,7 +9,8 @@ import pytest
 
 from services.recovery.core.unit.reasons import drilled, move_kind
 from services.recovery.core.unit.schemes import SCHEMES
-from services.recovery.core.unit.situation import HEARD_US, Stance
+from services.recovery.core.unit.stance import Stance
+from services.recovery.core.unit.unanswered import HEARD_US
 from tests.unit.recovery.test_adaptive import Load
 from tests.unit.recovery.test_schemes import start
 from tests.unit.recovery.world import UNIT, Worker, World, plan
@@ -35,7 +36,7 @@ def test_whoever_would_take_over_leads_and_the_unit_is_protected_again(scheme: s
     assert world.change().scheme == scheme
     epoch = world.change().epoch
     assert world.run(3).change().epoch == epoch, "one drill a command, and nothing moves back"
-    assert all(not replica.core.detector.false_switches for replica in world.replicas), "nobody was suspected"
+    assert all(not replica.core.known.detector.false_switches for replica in world.replicas), "nobody was suspected"
 
 
 def test_it_is_foreseen_where_the_leader_has_measured() -> None:
@@ -43,7 +44,7 @@ def test_it_is_foreseen_where_the_leader_has_measured() -> None:
     world.measured = Load()
     world.run(2).drill()
     world.run(0.1)
-    foreseen = world.replicas[0].core.adaptive.foreseen[UNIT]
+    foreseen = world.replicas[0].core.known.adaptive.foreseen[UNIT]
     assert (foreseen.drilled, foreseen.scheme, foreseen.promise_ms, foreseen.worker) == (
         True, "passive-hot", 0.0, world.leader_of(),
     )  # fmt: skip

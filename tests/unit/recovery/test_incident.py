@@ -244,7 +244,7 @@ def test_two_replicas_decide_one_incident() -> None:
     world.run(1)
     assert len(available(world)) == 15
     assert incident(world).over
-    assert world.replicas[0].core.story == world.replicas[1].core.story
+    assert world.replicas[0].core.reading.story == world.replicas[1].core.reading.story
 
 
 def test_a_slot_whose_worker_is_gone_again_is_planned_again() -> None:

@@ -11,7 +11,7 @@ from services.kernel.logs.standings import Standings
 from services.recovery.core.observed import AssignmentRead, Began, CaughtUp, DecisionRead, Event
 from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit.schemes import Rung
-from services.recovery.core.unit.situation import MOST, Stance
+from services.recovery.core.unit.stance import MOST, Stance
 from tests.unit.recovery.world import G, Worker, World, plan
 
 NAMES = ("z-0", "a-0", "m-0", "b-0")
@@ -220,7 +220,7 @@ def strange(world: World, *copies: Copy, scheme: str = "hybrid") -> list[tuple[i
     last = world.change(world.units[0])
     world.append("stranger", [Change(last.unit, last.epoch + 1, copies, scheme, "strange")])
     world.run(0.05)
-    return [(change.epoch, why) for change, why in world.replicas[0].core.unexplained]
+    return [(change.epoch, why) for change, why in world.replicas[0].core.reading.unexplained]
 
 
 def crowd() -> tuple[Copy, ...]:
@@ -235,7 +235,7 @@ def test_more_copies_than_any_row_gives_are_told_of_and_left_alone() -> None:
     world.kill("w3")
     world.run(3)
     assert world.change().epoch == epoch
-    assert len(world.replicas[0].core.unexplained) == 1, "it is reported once"
+    assert len(world.replicas[0].core.reading.unexplained) == 1, "it is reported once"
 
 
 def test_a_unit_with_more_copies_than_any_row_gives_is_taken_down_with_its_job() -> None:
@@ -258,7 +258,7 @@ def test_flags_and_schemes_that_nobody_knows_are_told_of() -> None:
 def test_what_is_history_when_a_replica_starts_is_not_told_of() -> None:
     world = World(*(Worker(f"w{n}") for n in range(1, 5)), made=plan({"u-0": "hybrid"})).start().settle()
     strange(world, *crowd())
-    assert world.add_replica().core.unexplained == []
+    assert world.add_replica().core.reading.unexplained == []
 
 
 def test_every_stance_has_a_limit() -> None:

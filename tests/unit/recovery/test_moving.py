@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from services.recovery.core.unit.schemes import SCHEMES
-from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 from tests.unit.recovery.test_stories import cluster, loaded, moving, story, switched
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
@@ -155,7 +155,7 @@ def test_an_accusation_needs_a_failure() -> None:
     world = cluster()
     world.move("w2")
     world.run(3)
-    assert not world.replicas[0].core.detector.false_switches
+    assert not world.replicas[0].core.known.detector.false_switches
 
 
 # -- a worker that leaves ---------------------------------------------------------------------------------------------
@@ -305,6 +305,6 @@ def test_what_somebody_waits_for_is_not_at_rest() -> None:
     world.move("w3")
     world.run(0.1)
     assert world.unprotected() == []
-    assert not world.replicas[0].core.at_rest(), "nobody knows yet whether w3 will answer"
+    assert not world.replicas[0].core.known.at_rest(), "nobody knows yet whether w3 will answer"
     world.rest()
     assert world.change().reason.startswith("a move was asked for that cannot be made")

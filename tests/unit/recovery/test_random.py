@@ -96,7 +96,7 @@ def test_faults_ended_every_unit_is_protected_again(
         cause(world, what, whom)
         world.run(pause_s)
     world.heal().settle()
-    stories = [replica.core.story for replica in world.replicas]
+    stories = [replica.core.reading.story for replica in world.replicas]
     assert all(story == stories[0] for story in stories)
     for unit in world.units:
         epochs = [change.epoch for change in world.history if change.unit == unit]

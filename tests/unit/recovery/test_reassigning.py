@@ -9,7 +9,7 @@ import pytest
 
 from services.kernel.protection.reassigning import HALF, LITERAL
 from services.recovery.core.placement.reassignment import MOST
-from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 from tests.unit.recovery.test_stories import cluster, reassigning, story
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 

@@ -92,19 +92,19 @@ def test_an_exit_notice_is_answered_at_once_and_told_with_its_detection_time(she
 
 def test_the_period_of_instability_is_told_once_all_is_protected_again_and_prometheus_counts_it(shell: Shell) -> None:
     shell.append(TOPICS.heartbeats, heartbeats.encode(Exit("w1", "1", NOW_MS, -9)))
-    epoch = shell.replica.core.assigned.epoch(UNIT)
+    epoch = shell.replica.core.known.assigned.epoch(UNIT)
     for step in range(300):
         shell.now_us += 10_000
         if step % 10 == 0:
             for worker, state in (("w2", "running"), ("w3", "synced")):
-                epoch = shell.replica.core.assigned.epoch(UNIT)
+                epoch = shell.replica.core.known.assigned.epoch(UNIT)
                 shell.append(TOPICS.heartbeats, beat(worker, CopyState(UNIT, epoch, state, 5)))
         if step % 5 == 0:
             shell.replica.echo()
         shell.turn()
         shell.replica.turn()
     shell.turn()
-    assert [copy.worker for copy in shell.replica.core.assigned.units()[UNIT].copies] == ["w2", "w3"]
+    assert [copy.worker for copy in shell.replica.core.known.assigned.units()[UNIT].copies] == ["w2", "w3"]
     (told,) = [one for one in shell.events() if one.kind == "protected-again"]
     assert (told.worker, told.detail) == ("w1", "w1 had failed; units protected again: 1")
     assert 1_000 <= told.phases_ms["instability"] <= 2_000
@@ -154,12 +154,12 @@ def test_a_move_that_is_given_up_or_refused_is_told_with_the_reason(shell: Shell
 
 def test_a_standby_that_moves_is_told_from_its_beginning_to_its_end(shell: Shell) -> None:
     shell.append(TOPICS.heartbeats, beat("w3"))
-    shell.replica.core.reassignment.want(UNIT, "w3")
+    shell.replica.core.known.reassignment.want(UNIT, "w3")
     shell.append(TOPICS.heartbeats, beat("w3"))
     shell.append(TOPICS.heartbeats, beat("w1", CopyState(UNIT, 2, "running", 5)))
-    assert [copy.worker for copy in shell.replica.core.assigned.units()[UNIT].copies] == ["w1", "w2", "w3"]
+    assert [copy.worker for copy in shell.replica.core.known.assigned.units()[UNIT].copies] == ["w1", "w2", "w3"]
     shell.append(TOPICS.heartbeats, beat("w3", CopyState(UNIT, 1, "synced", 5)))
-    assert shell.replica.core.assigned.epoch(UNIT) == 2, "what it held before says nothing"
+    assert shell.replica.core.known.assigned.epoch(UNIT) == 2, "what it held before says nothing"
     shell.append(TOPICS.heartbeats, beat("w3", CopyState(UNIT, 2, "synced", 5)))
     told = [one for one in shell.events() if one.kind.startswith("standby")]
     assert [(one.kind, one.epoch, one.worker, list(one.phases_ms)) for one in told] == [
@@ -174,7 +174,7 @@ def test_a_unit_whose_standby_has_no_place_is_told_of_once_and_again_when_it_has
             shell.now_us += 10_000
             if step % 10 == 0:
                 for number, standbys in enumerate(most, 1):
-                    epoch = shell.replica.core.assigned.epoch(UNIT)
+                    epoch = shell.replica.core.known.assigned.epoch(UNIT)
                     state = CopyState(UNIT, epoch, ("running", "synced")[number > 1], 5)
                     beat_ = Heartbeat(
                         f"w{number}", "1", NOW_MS, zone=f"w{number}", slots=8, copies=(state,), standbys=standbys
@@ -187,7 +187,7 @@ def test_a_unit_whose_standby_has_no_place_is_told_of_once_and_again_when_it_has
         shell.turn()
 
     pass_s(1.5, 0, 0)
-    copies = shell.replica.core.assigned.units()[UNIT].copies
+    copies = shell.replica.core.known.assigned.units()[UNIT].copies
     assert [copy.worker for copy in copies] == ["w1"], "its place was taken from it"
     pass_s(2, 0, 0)
     found = generate_latest(shell.replica.meters.registry).decode()
@@ -232,7 +232,7 @@ def test_what_cannot_be_read_is_counted_and_skipped_and_what_follows_it_counts(s
         shell.append(topic, bad)
     assert shell.skipped(topic) == len(written)
     shell.append(TOPICS.heartbeats, heartbeats.encode(Exit("w1", "1", NOW_MS, -9)))
-    assert shell.replica.core.assigned.epoch(UNIT) == 2
+    assert shell.replica.core.known.assigned.epoch(UNIT) == 2
 
 
 def test_an_assignment_of_what_is_no_unit_is_skipped(shell: Shell) -> None:
@@ -241,7 +241,7 @@ def test_an_assignment_of_what_is_no_unit_is_skipped(shell: Shell) -> None:
         record = Assignment("somebody", NOW_MS, (Change(unit, 1, copies),))
         shell.append(TOPICS.assignments, assignments.encode(record))
     assert shell.skipped(TOPICS.assignments) == 4
-    assert set(shell.replica.core.assigned.units()) == {UNIT}
+    assert set(shell.replica.core.known.assigned.units()) == {UNIT}
 
 
 def test_a_worker_that_was_never_heard_is_given_up_all_the_same(shell: Shell) -> None:
@@ -308,7 +308,7 @@ def test_a_takeover_is_judged_by_what_was_measured_before_it(shell: Shell) -> No
 def test_a_takeover_that_took_longer_corrects_what_is_estimated_next(shell: Shell) -> None:
     measured(shell)
     take_over(shell, recovered=200.0)
-    assert shell.replica.core.adaptive.margin(UNIT) > 1.5
+    assert shell.replica.core.known.adaptive.margin(UNIT) > 1.5
     assert b"holdfast_events_total" in generate_latest(shell.replica.meters.registry)
 
 

@@ -7,7 +7,7 @@ import pytest
 from schemas.assignments import Change, Flags
 from services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead, SchemeAsked, Withdrawn
 from services.recovery.core.recovery import Recovery
-from services.recovery.core.unit.situation import Stance
+from services.recovery.core.unit.stance import Stance
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 
@@ -17,9 +17,9 @@ def cluster(replicas: int = 2) -> World:
 
 
 def agree(world: World) -> None:
-    stories = [replica.core.story for replica in world.replicas]
+    stories = [replica.core.reading.story for replica in world.replicas]
     assert all(story == stories[0] for story in stories)
-    assert all(replica.core.assigned.units() == world.checked.units() for replica in world.replicas)
+    assert all(replica.core.known.assigned.units() == world.checked.units() for replica in world.replicas)
 
 
 def test_both_propose_and_one_record_of_each_epoch_counts() -> None:
@@ -54,9 +54,9 @@ def test_killing_a_replica_during_a_switch_changes_nothing(killed: int) -> None:
     world.heal()
     world.run(2)
     alive = world.replicas[1 - killed].core
-    assert len(alive.story) == 6, "switched, both process, rolled back"
+    assert len(alive.reading.story) == 6, "switched, both process, rolled back"
     assert world.leader_of() == "w1"
-    assert not alive.unprotected()
+    assert not alive.known.unprotected()
 
 
 @pytest.mark.parametrize("when", [Stance.NORMAL, Stance.SWITCHED, Stance.ROLLING_BACK])
@@ -80,7 +80,7 @@ def test_a_replica_that_starts_late_agrees(when: Stance) -> None:
     world.replicas[0].alive = False
     world.heal()
     world.run(3)
-    assert not late.core.unprotected()
+    assert not late.core.known.unprotected()
     assert (world.change().scheme, world.leader_of()) == ("hybrid", "w1")
 
 

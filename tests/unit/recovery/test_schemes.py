@@ -10,7 +10,7 @@ from schemas.heartbeats import CopyState
 from services.kernel.plans.pinning import Pin
 from services.recovery.core.unit.changing import NEAR, STEPS, Gate, Step, caught_up
 from services.recovery.core.unit.schemes import SCHEMES, Rung
-from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 from services.recovery.core.unit.terms import Asked, Terms, terms
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 

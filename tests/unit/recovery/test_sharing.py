@@ -94,7 +94,7 @@ def rest(world: World, within_s: float = 15.0) -> World:
     for _ in range(round(within_s / 0.1)):
         world.run(0.1)
         cores = [replica.core for replica in world.replicas if replica.alive]
-        if not any(core.exposed() for core in cores) and all(core.at_rest() for core in cores):
+        if not any(core.known.exposed() for core in cores) and all(core.known.at_rest() for core in cores):
             return world
     raise AssertionError("\n".join(["never at rest:", *world.story]))
 
@@ -106,8 +106,8 @@ def test_several_units_share_a_worker_and_the_important_ones_come_first() -> Non
     world = rest(cluster(PRIORITIES, 3).run(3))
     assert served(world) == {"u-1": "w2", "u-2": "w2", "u-3": "w2"}
     core = world.replicas[0].core
-    assert core.unprotected() == [key("u-0")]
-    assert core.sharing.unserved == {key("u-0"): "full: w2; none of their standbys is of a less important unit"}
+    assert core.known.unprotected() == [key("u-0")]
+    assert core.known.sharing.unserved == {key("u-0"): "full: w2; none of their standbys is of a less important unit"}
 
 
 def test_without_priorities_the_first_by_name_come_first() -> None:
@@ -136,7 +136,7 @@ def test_a_worker_that_comes_takes_what_had_no_place() -> None:
     world.add_worker(Worker("w8", "z8"))
     rest(world.run(3))
     assert set(served(world)) == set(PRIORITIES)
-    assert world.replicas[0].core.sharing.unserved == {}
+    assert world.replicas[0].core.known.sharing.unserved == {}
 
 
 def test_after_a_failure_the_important_units_get_the_places_that_are_left() -> None:
@@ -158,7 +158,7 @@ def test_a_takeover_may_leave_more_standbys_than_a_worker_takes_and_one_of_them_
     world.stall("w1", False)
     rest(world.run(3))
     assert served(world) == {}
-    assert len(world.replicas[0].core.sharing.unserved) == 2
+    assert len(world.replicas[0].core.known.sharing.unserved) == 2
 
 
 def test_a_standby_too_many_moves_to_a_worker_that_has_a_place() -> None:

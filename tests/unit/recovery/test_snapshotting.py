@@ -106,7 +106,7 @@ def test_one_that_differs_is_told_of_by_every_replica_and_counts_for_nothing() -
     cluster.change(5)
     cluster.append(Assignment("stranger", 0, (), Snapshot(5, (Standing(4, Change(UNIT, 77)),))))
     assert cluster.told() == ["snapshot-differs"] * 2
-    assert all(replica.core.assigned.epoch(UNIT) == 5 for replica in cluster.replicas)
+    assert all(replica.core.known.assigned.epoch(UNIT) == 5 for replica in cluster.replicas)
     cluster.change(20)
     assert cluster.snapshots()[1:]
 
@@ -130,7 +130,7 @@ def test_many_units_make_snapshots_seldom_and_what_was_not_appended_is_due_again
 
 
 def test_one_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.recovery.replica.MAX_BYTES", 10)
+    monkeypatch.setattr("services.recovery.snapshotting.MAX_BYTES", 10)
     cluster = Cluster()
     cluster.change(50)
     assert cluster.snapshots() == []

@@ -12,8 +12,10 @@ from schemas.decided import Id
 from schemas.heartbeats import At, Exit
 from schemas.plans import Ended
 from services.recovery.core.observed import DecisionRead
-from services.recovery.core.unit.situation import Stance, stance
-from services.recovery.core.unit.switching import TRANSITIONS, Move, Sign
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.signs import Sign
+from services.recovery.core.unit.stance import Stance, stance
+from services.recovery.core.unit.switching import TRANSITIONS
 from tests.unit.recovery import test_adaptive as adaptive
 from tests.unit.recovery.world import NEW, OTHER, UNIT, G, Worker, World, plan
 

@@ -32,7 +32,7 @@ from services.recovery.core.observed import (
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit import switching
-from services.recovery.core.unit.situation import Stance, stance
+from services.recovery.core.unit.stance import Stance, stance
 
 STEP_US, BEAT_US, ECHO_US = 10_000, 100_000, 20_000
 DEPLOY_US, RESTORE_US, CHECKPOINT_US = 200_000, 100_000, 500_000
@@ -301,7 +301,7 @@ class World:
     def rest(self, within_s: float = 15.0) -> World:
         """Runs until nothing is under way or asked for: a unit that moves, or is about to, may be protected as well."""
         deadline_us = self.now_us + round(within_s * 1_000_000)
-        while not all(replica.core.at_rest() for replica in self.replicas if replica.alive):
+        while not all(replica.core.known.at_rest() for replica in self.replicas if replica.alive):
             assert self.now_us < deadline_us, "\n".join(["never at rest:", *self.story])
             self.run(0.1)
         return self
@@ -373,7 +373,7 @@ class World:
     def back(self, worker: str, unit: str = UNIT) -> None:
         """Every replica has planned that the unit's standby is to be there."""
         for replica in self.replicas:
-            replica.core.reassignment.want(unit, worker)
+            replica.core.known.reassignment.want(unit, worker)
 
     def drill(self, unit: str = UNIT) -> None:
         """A user asks for it."""
@@ -423,10 +423,10 @@ class World:
 
     @property
     def story(self) -> list[str]:
-        return self.replicas[-1].core.story
+        return self.replicas[-1].core.reading.story
 
     def unprotected(self) -> list[str]:
-        return [unit for replica in self.replicas if replica.alive for unit in replica.core.unprotected()]
+        return [unit for replica in self.replicas if replica.alive for unit in replica.core.known.unprotected()]
 
     def change(self, unit: str = UNIT) -> Change:
         change = self.checked.of(unit)

@@ -22,6 +22,7 @@ from services.kernel.plans.priorities import needed, priority
 from services.recovery.core.job.incident import Scene, next_record
 from services.recovery.core.job.recovery_plan import Query
 from services.recovery.core.placement.room import Room
+from services.recovery.core.unit import stranding
 from services.recovery.core.unit.situation import Situation
 from services.recovery.core.unit.terms import FAIL_STOP_S, Part
 
@@ -131,7 +132,7 @@ class Incidents:
         unit, job = situation.change.unit, self._jobs.get(job_key_of(situation.change.unit))
         if job is None:
             return
-        if not situation.stranded:
+        if not stranding.stranded(situation):
             job.stranded_us.pop(unit, None)
             return
         job.stranded_us.setdefault(unit, now_us)
@@ -233,13 +234,14 @@ class Incidents:
     ) -> Scene:
         incident = assigned.incident(key)
         alive = {beat.worker for beat in units[0].detector.alive()}
+        misplaced = (one for one in units if stranding.its_turn(one) and stranding.slot(one) is None)
         returned = incident is not None and alive.issuperset(incident.workers)
         return Scene(
             job.plan.job,
             job.plan.generation,
             incident,
             units=job.names(one.change.unit for one in units),
-            stranded=job.names(one.change.unit for one in units if one.stranded),
+            stranded=job.names(one.change.unit for one in units if stranding.stranded(one)),
             running=job.names(one.change.unit for one in units if one.runs),
             queries=job.queries,
             workers=tuple(job.workers),
@@ -252,7 +254,7 @@ class Incidents:
             gradual=job.buffering == "adaptive",
             line=assigned.line(key) + 1,
             returned=returned,
-            misplaced=job.names(one.change.unit for one in units if one.its_turn and one.slot is None and room.workers),
+            misplaced=job.names(one.change.unit for one in misplaced if room.workers),
         )
 
 
@@ -268,8 +270,8 @@ def _placed(record: Incident, units: Mapping[str, Situation], room: Room) -> Inc
 
 def _place(one: Situation, room: Room, beyond: bool) -> Place:
     """Where there is most room; empty: there is no worker."""
-    unit, others = one.change.unit, one.unequal_hosts
-    found = room.for_primary(unit, [*others, *one.silent_hosts], slots=not beyond)
+    unit, others = one.change.unit, stranding.unequal_hosts(one)
+    found = room.for_primary(unit, [*others, *stranding.silent_hosts(one)], slots=not beyond)
     found = found or room.for_primary(unit, others, slots=not beyond)
     if found is None:
         return Place("", "")

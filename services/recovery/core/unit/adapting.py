@@ -5,13 +5,15 @@ Source: MECHANISMS A4, docs/decisions/0093.
 
 from __future__ import annotations
 
-from services.recovery.core.unit.situation import Situation, Stance
+from services.recovery.core.unit import protection
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import Stance
 
 
 def adaptable(s: Situation) -> bool:
     """The controller may change its scheme: the last command says so, and nothing at all is under way."""
     ours = s.asked.adaptive and s.change.adaptive and s.change.asked <= s.asked.offset
-    calm = s.stance in (Stance.ALONE, Stance.NORMAL) and s.at_rest and s.crash is None
+    calm = s.stance in (Stance.ALONE, Stance.NORMAL) and protection.at_rest(s) and s.crash is None
     return ours and calm and not s.over and not s.crowded and not s.terms.host
 
 

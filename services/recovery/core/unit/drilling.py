@@ -6,8 +6,9 @@ Source: docs/decisions/0094. The copies of its record are those of a failure.
 from __future__ import annotations
 
 from services.kernel.plans.pinning import Fit
-from services.recovery.core.unit.moving import Copies, Rooms, leading
-from services.recovery.core.unit.situation import HEARD_US, Situation
+from services.recovery.core.unit import protection, unanswered
+from services.recovery.core.unit.copies import Copies, Rooms, leading
+from services.recovery.core.unit.situation import Situation
 
 
 def due(s: Situation) -> bool:
@@ -17,7 +18,7 @@ def due(s: Situation) -> bool:
 
 def refusal(s: Situation) -> str:
     """Why the drill that was asked for cannot be made; empty if it can, or if that may still change."""
-    return against(s) if _asked(s) and s.asked_move_age_us >= HEARD_US else ""
+    return against(s) if _asked(s) and s.asked_move_age_us >= unanswered.HEARD_US else ""
 
 
 def against(s: Situation) -> str:
@@ -26,7 +27,7 @@ def against(s: Situation) -> str:
         return "what Spark does is not estimated"
     if s.misses is None:
         return f"under {s.scheme.name} nobody takes over"
-    if s.over or s.crowded or s.another_asked or not s.protected or s.crash is not None:
+    if s.over or s.crowded or unanswered.scheme(s) or not protection.protected(s) or s.crash is not None:
         return "it is not protected as it should be"
     others = (beat for beat in s.detector.alive() if beat.worker != s.primary.worker and not beat.leaving)
     if not any(beat.hosts == s.terms.host and s.fit(beat) is Fit.EQUAL for beat in others):
@@ -41,4 +42,5 @@ def place_elsewhere(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _asked(s: Situation) -> bool:
-    return s.move_due is not None and s.move_due.drill
+    asked = unanswered.move(s)
+    return asked is not None and asked.drill

@@ -1,4 +1,4 @@
-"""A unit moves to another worker without an outage: the copies of each record on the way.
+"""A unit moves to another worker without an outage: when, and the copies of each record on the way.
 
 Source: PROTOCOL 8. First record: a copy on the new worker processes beside the primary (BEGIN). Second record, once
 that copy has caught up: it leads (HAND_OVER), and the secondary, or else the old primary, stands by. Any failure
@@ -8,25 +8,62 @@ new copy stands by until the second record, which is a takeover.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from schemas.assignments import PRIMARY, Copy
+from schemas.assignments import Copy
 from schemas.heartbeats import Heartbeat
-from services.recovery.core.placement.room import Candidate, Room
+from services.recovery.core.placement.domains import Domains
+from services.recovery.core.placement.room import Candidate
+from services.recovery.core.unit import unanswered
+from services.recovery.core.unit.copies import Copies, Rooms, leading, with_flags
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.core.unit.situation import Situation
 
-Copies = tuple[Copy, ...]
-Rooms = Callable[[], Room]
-"""Asked only by a move that looks for a worker: it costs a look at all units."""
+MOVE_US = 60_000_000
+"""A new copy that has not caught up by then is given up."""
 
 
-def leading(copy: Copy | Candidate | Heartbeat) -> Copy:
-    return Copy(copy.worker, copy.incarnation, PRIMARY)
+# -- signs ------------------------------------------------------------------------------------------------------------
 
 
-def with_flags(copy: Copy | Candidate | Heartbeat, rung: Rung) -> Copy:
-    return Copy(copy.worker, copy.incarnation, rung.flags)
+def lost(s: Situation) -> bool:
+    return s.gone(s.arriving) or s.leaving(s.arriving)
+
+
+def arrived(s: Situation) -> bool:
+    """The new copy can take over without a pause; a Spark driver starts its query only then."""
+    if not s.terms.host:
+        return s.may_lead(s.arriving) and s.caught_up(s.arriving, s.primary)
+    report = s.report(s.arriving)
+    return report is not None and report.epoch >= s.change.epoch and s.ready(s.arriving)
+
+
+def next_leader(s: Situation) -> Copy | None:
+    """The copy that takes over if the primary fails now: a ready one, else one that lives; none that may not lead.
+
+    The new copy of a unit that moves is asked first, a standby that is being made last.
+    """
+    may = filter(s.may_lead, s.others)
+    both = sorted(may, key=lambda copy: copy.worker != s.change.moving)
+    ready = (copy for copy in both if s.ready(copy))
+    return next(ready, next((copy for copy in both if not s.gone(copy)), None))
+
+
+def staying(s: Situation) -> Copy | None:
+    """The copy that stays beside the new one: the secondary, or the old primary; in another domain, if one is."""
+    if s.target is Rung.ABSENT:
+        return None
+    kept = [copy for copy in s.others if copy.worker != s.change.moving and not s.gone(copy)]
+    if not s.leaving(s.primary):
+        kept.append(Copy(s.primary.worker, s.primary.incarnation, s.target_flags))
+    domains, spread = Domains(s.detector.zones(), s.detector.hosts()), s.terms.spread
+    new = domains.of(s.arriving.worker, spread)
+    return next((copy for copy in kept if domains.of(copy.worker, spread) != new), kept[0] if kept else None)
+
+
+def overdue(s: Situation) -> bool:
+    return s.age_us >= MOVE_US
+
+
+# -- moves ------------------------------------------------------------------------------------------------------------
 
 
 def begin(s: Situation, rooms: Rooms) -> Copies | None:
@@ -45,7 +82,8 @@ def _destination(s: Situation, rooms: Rooms) -> Copy | Candidate | Heartbeat | N
     """Asked for, or chosen by balance; a worker that leaves goes to its secondary, or wherever there is room. Last of
     all to where versions have yet to show equal bytes.
     """
-    wanted = s.move_due.worker if s.movable and s.move_due is not None else s.relief
+    asked = unanswered.move(s)
+    wanted = asked.worker if asked is not None and unanswered.movable(s) else s.relief
     if not s.leaving(s.primary):
         return s.host(wanted)
     staying = [copy for copy in s.others if not s.gone(copy) and not s.leaving(copy)]
@@ -59,7 +97,8 @@ def _destination(s: Situation, rooms: Rooms) -> Copy | Candidate | Heartbeat | N
 
 
 def hand_over(s: Situation, rooms: Rooms) -> Copies:
-    return (leading(s.arriving), *(() if s.staying is None else (s.staying,)))
+    stays = staying(s)
+    return (leading(s.arriving), *(() if stays is None else (stays,)))
 
 
 def abandon(s: Situation, rooms: Rooms) -> Copies:
@@ -81,5 +120,6 @@ def change_places(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _next_leader(s: Situation) -> Copy:
-    assert s.next_leader is not None, f"{s.change.unit}: nobody is left"
-    return s.next_leader
+    found = next_leader(s)
+    assert found is not None, f"{s.change.unit}: nobody is left"
+    return found

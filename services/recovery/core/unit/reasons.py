@@ -1,11 +1,77 @@
-"""Why a record was made, as its reason says: what has failed, who asked, what people hear of it."""
+"""Why a record was made: the reason that is written, and what is read from one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from schemas.assignments import Change, Copy
-from services.recovery.core.unit.switching import FAILURES, LOSSES, Sign
+from services.recovery.core.unit import drilling, unanswered, versions
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.signs import Sign
+from services.recovery.core.unit.situation import Situation
+
+ABOUT_VERSIONS = (Sign.ACCEPTED, Sign.SHOWN_EQUAL, Sign.SECONDARY_DIFFERS, Sign.ARRIVING_DIFFERS)
+FAILURES = (Sign.TURN, Sign.BOTH_GONE, Sign.PRIMARY_GONE, Sign.NO_HEIR, Sign.PRIMARY_SILENT, Sign.PRIMARY_GIVEN_UP)
+"""Signs that the leader has failed."""
+LOSSES = (*FAILURES, Sign.SECONDARY_GONE, Sign.ARRIVING_GONE)
+"""Signs that a copy is lost, or does not answer."""
+
+
+# -- written ----------------------------------------------------------------------------------------------------------
+
+
+def reason(s: Situation, sign: Sign, move: Move) -> str:
+    """`<sign>: <move> (<what the two do not say>)`."""
+    why = _why(s, sign, move)
+    return f"{sign.value}: {move.value}" + (f" ({why})" if why else "")
+
+
+def _why(s: Situation, sign: Sign, move: Move) -> str:
+    """What the sign and the move do not say."""
+    if sign is Sign.CHOSEN and s.verdict is not None:
+        return s.verdict.summary
+    if sign in ABOUT_VERSIONS:
+        return versions.why(s, accepted=sign is Sign.ACCEPTED)
+    if move is Move.QUARANTINE and s.crash is not None:
+        return str(s.crash.deadly)
+    if move is Move.REMOVE:
+        return "" if s.want is None else s.want.reason
+    if move is Move.REFUSE:
+        return drilling.refusal(s) if sign is Sign.DRILL_REFUSED else unanswered.move_refusal(s)
+    if move is Move.LET_GO:
+        return str(s.outranked or "")
+    if move is Move.KEEP_SCHEME:
+        return unanswered.unfit(s)
+    if move is Move.GO_BACK:
+        return f"that of batch {s.rollback.complete}"
+    if move is Move.STAY:
+        return unanswered.rollback_refusal(s)
+    if move is Move.RESTORE and s.part is not None and s.part.line > s.change.line:
+        return f"at the global checkpoint of batch {s.rollback.complete}, {_loss(s)}"
+    if move is Move.ABANDON:
+        return versions.unfinished(s)
+    return _loss(s) if move in (Move.PLACE, Move.RESTORE) else ""
+
+
+def _loss(s: Situation) -> str:
+    """What happened to the workers that held its copies, for the reason of a record that places the unit again."""
+    concerned = (copy for copy in s.change.copies if s.may_lead(copy) or s.gone(copy))
+    return ", ".join(_lost(s, copy) for copy in concerned)
+
+
+def _lost(s: Situation, copy: Copy) -> str:
+    if s.misses is None and s.returned(copy):
+        return f"worker {copy.worker} returned"
+    if s.misses is None and s.lives_otherwise(copy):
+        return f"worker {copy.worker} returned with other versions"
+    if s.misses is not None and s.detector.ended(copy.worker, copy.incarnation):
+        return f"worker {copy.worker} ended"
+    if turn := s.detector.turn(copy.worker, copy.incarnation):
+        return f"worker {copy.worker} {turn}"
+    return f"worker {copy.worker} silent for {max(s.detector.silent_us(copy.worker), 0) / 1_000_000:.1f} s"
+
+
+# -- read -------------------------------------------------------------------------------------------------------------
 
 
 def follows_failure(change: Change) -> bool:
@@ -37,12 +103,17 @@ BEGINS = ("move-begins", "standby-moves")
 
 def drilled(change: Change) -> bool:
     """Whether a user wanted the takeover, and nothing had failed."""
-    return change.reason.startswith(f"{Sign.DRILL_ASKED.value}: ")
+    return _follows(change, (Sign.DRILL_ASKED,))
 
 
 def chosen_for_promise(change: Change) -> bool:
     """Whether the controller of adaptive units made it."""
-    return change.reason.startswith(f"{Sign.CHOSEN.value}: ")
+    return _follows(change, (Sign.CHOSEN,))
+
+
+def for_balance(change: Change) -> bool:
+    """Whether the unit moves because its worker has too much."""
+    return _follows(change, (Sign.OVERFULL,))
 
 
 def move_kind(before: Change | None, after: Change) -> str | None:
@@ -54,9 +125,9 @@ def move_kind(before: Change | None, after: Change) -> str | None:
         return "standby-moves"
     was = None if before is None else before.arriving
     if was is None:
-        if after.reason.startswith(f"{Sign.DRILL_REFUSED.value}: "):
+        if _follows(after, (Sign.DRILL_REFUSED,)):
             return "drill-refused"
-        refused = after.reason.startswith(f"{Sign.MOVE_REFUSED.value}: ")
+        refused = _follows(after, (Sign.MOVE_REFUSED,))
         return "move-begins" if after.arriving is not None else "move-refused" if refused else None
     if after.arriving is not None:
         return None

@@ -1,4 +1,4 @@
-"""The standby of a unit moves to another worker while the unit stays protected: the copies of each record on the way.
+"""The standby of a unit moves to another worker while the unit stays protected: when, and the copies of each record.
 
 Source: MECHANISMS C7 and C9, PROTOCOL 8. First record: a new standby beside the former one (REASSIGN). Second record,
 once the new one holds a whole checkpoint: the former one goes (REPLACE). Any failure between the two leads back to the
@@ -7,8 +7,51 @@ ordinary rows of switching.py, and the former standby, which is the second copy,
 
 from __future__ import annotations
 
-from services.recovery.core.unit.moving import Copies, Rooms, with_flags
+from services.kernel.plans.pinning import Fit
+from services.recovery.core.placement.domains import Domains
+from services.recovery.core.unit import protection
+from services.recovery.core.unit.copies import Copies, Rooms, with_flags
+from services.recovery.core.unit.schemes import Rung
 from services.recovery.core.unit.situation import Situation
+
+# -- signs ------------------------------------------------------------------------------------------------------------
+
+
+def followed(s: Situation) -> bool:
+    """It is to have a standby that follows its checkpoints and processes nothing, on a worker of the kernel."""
+    return s.target in (Rung.COLD, Rung.HOT) and not s.terms.host
+
+
+def due(s: Situation) -> bool:
+    """The standby is to go to another worker, which answers and may lead, and nothing else is under way."""
+    if s.backup_to in ("", *(copy.worker for copy in s.change.copies)):
+        return False
+    beat = s.host(s.backup_to)
+    fits = beat is not None and not beat.leaving and not nearer(s, beat.worker) and s.fit(beat) is Fit.EQUAL
+    return fits and followed(s) and protection.at_rest(s)
+
+
+def nearer(s: Situation, worker: str) -> bool:
+    """It is in the primary's failure domain, and the standby is not."""
+    domains, spread = Domains(s.detector.zones(), s.detector.hosts()), s.terms.spread
+    own, there = domains.of(s.primary.worker, spread), domains.of(worker, spread)
+    return own == there and domains.of(s.secondary.worker, spread) != own
+
+
+def lost(s: Situation) -> bool:
+    return s.gone(s.replacing) or s.leaving(s.replacing)
+
+
+def complete(s: Situation) -> bool:
+    """The new standby holds a checkpoint of the whole unit: MECHANISMS C9.
+
+    What it says was said after it had read this record, since then it has restored from the log's end.
+    """
+    report = s.report(s.replacing)
+    return report is not None and report.epoch >= s.change.epoch and s.ready(s.replacing)
+
+
+# -- moves ------------------------------------------------------------------------------------------------------------
 
 
 def begin(s: Situation, rooms: Rooms) -> Copies | None:

@@ -306,7 +306,7 @@ def test_controllers_keep_both_logs_short_and_start_above_what_was_trimmed(monke
     assert late.core._admitted.running().keys() == {g}
     assert late.core.jobs[g].control == before.jobs[g].control
     assert late.core.jobs[g].life.phase is before.jobs[g].life.phase
-    assert recovery.replica.core._admitted.running().keys() == {g}
+    assert recovery.replica.core.known.admitted.running().keys() == {g}
     tombstones = [m.key() for m in cluster.log.scan(Partition(CLUSTER.status, 0)) if m.value() is None]
     assert f"job@{ended[0]}".encode() in tombstones
     assert "snapshot-differs" not in {event.kind for event in cluster.events()}

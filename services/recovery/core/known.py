@@ -1,0 +1,187 @@
+"""What one replica knows: what the logs say of plans, goals, copies and workers, and where each unit stands by that.
+
+Source: PROTOCOL 0.1, 8 and 13. What differs between replicas is how long they have not heard of a worker. Times are
+microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from schemas.assignments import Change, Standing, job_key_of
+from services.kernel.liveness.attention import Attention
+from services.kernel.liveness.detector import Detector
+from services.kernel.logs.admitted import Admitted
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.standings import Standings
+from services.recovery.core.adaptive.controller import Adaptive
+from services.recovery.core.formats import Readers
+from services.recovery.core.instability import Instability
+from services.recovery.core.job.asks import Asks
+from services.recovery.core.job.incidents import Incidents
+from services.recovery.core.job.policies import OpenPolicies
+from services.recovery.core.job.rollbacks import Rollbacks
+from services.recovery.core.job.wants import Wants
+from services.recovery.core.placement.reassignment import Reassignment
+from services.recovery.core.placement.relieving import Relieving
+from services.recovery.core.placement.sharing import Sharing
+from services.recovery.core.unit import protection
+from services.recovery.core.unit.changing import Covering
+from services.recovery.core.unit.crashes import Crashes
+from services.recovery.core.unit.proving import Proofs
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.terms import Terms
+
+MOST_UNITS = 2**30
+
+
+class Known:
+    """Of one replica; each subject is a fold of its own.
+
+    Args: as of `Recovery`.
+
+    acting: the logs were read to their ends, as they were at the start. proposed: by unit, what is not read back yet.
+    changed_us: by unit, when its last change was read. stirred_us: when any was.
+    """
+
+    def __init__(
+        self, beat_us: int, echo_us: int | None, calm_us: int | None, reassignment: Reassignment, proof: int
+    ) -> None:
+        self.now_us = 0
+        self.acting = False
+        self.attention = Attention(echo_us)
+        self.detector = Detector(beat_us, self.attention)
+        self.readers = Readers()
+        self.standings, self.admitted = Standings(), Admitted()
+        self.terms: dict[str, Terms] = {}
+        self.wants, self.asks, self.policies, self.rollbacks = Wants(), Asks(), OpenPolicies(), Rollbacks()
+        self.incidents, self.instability = Incidents(), Instability()
+        self.covering, self.crashes, self.proofs = Covering(), Crashes(), Proofs(proof)
+        self.relieving, self.reassignment, self.sharing = Relieving(calm_us), reassignment, Sharing()
+        self.adaptive = Adaptive(beat_us)
+        self.proposed: dict[str, Change] = {}
+        self.changed_us: dict[str, int] = {}
+        self.stirred_us = 0
+
+    def advance(self, now_us: int) -> None:
+        self.now_us = now_us
+        self.attention.advance(now_us)
+
+    @property
+    def assigned(self) -> Assigned:
+        return self.standings.assigned
+
+    # -- one unit -----------------------------------------------------------------------------------------------------
+
+    def situation(self, unit: str) -> Situation | None:
+        """None: no plan that runs names the unit."""
+        known = self.terms.get(unit)
+        if known is None:
+            return None
+        standing = self.standings.of_unit(unit) or Standing(-1, Change(unit, 0))
+        move, crash = self.asks.moves.get(unit), self.crashes.of(unit)
+        policy, asked = self.standings.policy(job_key_of(unit)), self.asks.schemes[unit]
+        return Situation(
+            standing.change,
+            offset=standing.offset,
+            age_us=self.now_us - self.changed_us.get(unit, self.now_us),
+            terms=known,
+            asked=asked,
+            detector=self.detector,
+            covering=self.covering,
+            asked_move=move,
+            asked_move_age_us=0 if move is None else self.now_us - move.since_us,
+            relief=self.relieving.wanted(unit),
+            backup_to=self.reassignment.wanted(unit),
+            want=self.wants.of(unit, self.standings),
+            crash=crash,
+            crash_age_us=0 if crash is None else self.now_us - crash.since_us,
+            others_safe=partial(self._others_safe, unit),
+            outranked=self.sharing.outranked(unit),
+            policy=known.policy if policy is None else policy.policy,
+            rollback=self.rollbacks.of(unit, self.assigned),
+            policy_open=self.policies.before(job_key_of(unit), asked.offset, -1 if policy is None else policy.asked),
+            verdict=self.adaptive.wanted(unit),
+            part=None if known.host else self.incidents.part(unit, self.assigned),
+            gathers=self.incidents.gathers(unit, self.now_us),
+            proofs=self.proofs,
+            asked_accept=self.asks.accepts.get(unit, -1),
+        )
+
+    def _others_safe(self, suspect: str) -> bool:
+        """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
+        return all(unit == suspect or self.crashes.of(unit) is not None for unit in self.exposed())
+
+    def waits_us(self, unit: str) -> Iterable[int]:
+        """Until time alone says something else of its copies."""
+        change, known = self.assigned.of(unit), self.terms.get(unit)
+        if change is None or known is None:
+            return
+        for copy in change.copies:
+            wait_us = self.detector.wait_us(copy.worker, copy.incarnation, known.fail_stop_us)
+            if wait_us is not None:
+                yield max(wait_us, 0)
+
+    # -- all of them --------------------------------------------------------------------------------------------------
+
+    def situations(self) -> Iterator[Situation]:
+        """Of the units that have copies, and a plan."""
+        found = (self.situation(unit) for unit in self.units())
+        return (one for one in found if one is not None)
+
+    def units(self) -> list[str]:
+        """Those that have copies."""
+        return sorted(unit for unit, change in self.assigned.units().items() if change.copies)
+
+    def units_on(self, worker: str) -> list[str]:
+        on = (u for u, change in self.assigned.units().items() if any(c.worker == worker for c in change.copies))
+        return sorted(sorted(on), key=self._rank)
+
+    def all_units(self) -> list[str]:
+        """Those first that are not as their jobs want them, in the order in which they go."""
+        return [*sorted(self.wants.unmet(self.standings), key=self._rank), *sorted(self.units(), key=self._rank)]
+
+    def _rank(self, unit: str) -> tuple[int, int]:
+        """The lower, the more important; whoever has a turn in an incident comes first."""
+        part, known = self.incidents.part(unit, self.assigned), self.terms.get(unit)
+        turn = part.turn - MOST_UNITS if part is not None and part.granted else 0
+        return turn, 0 if known is None else -known.priority
+
+    def unprotected(self) -> list[str]:
+        """Placed units whose copies are not where their scheme wants them, or do not answer."""
+        return [one.change.unit for one in self.situations() if not protection.protected(one)]
+
+    def exposed(self) -> list[str]:
+        """Those of them that can be protected: some worker has, or gets, a place for their standbys."""
+        return [unit for unit in self.unprotected() if unit not in self.sharing.unserved]
+
+    def unplaced(self) -> list[str]:
+        """Units that are to run and have no copies. Those in quarantine are not to."""
+        found = ((unit, self.assigned.of(unit)) for unit in self.wants.without_copies(self.standings))
+        return [unit for unit, change in found if change is None or change.deadly is None]
+
+    def jobs(self) -> list[str]:
+        """Those that run: `<job>@<generation>`."""
+        return self.wants.jobs()
+
+    # -- whether all is well ------------------------------------------------------------------------------------------
+
+    def at_rest(self) -> bool:
+        """All workers answer, no unit changes or moves, and nobody waits for either."""
+        unserved = self.sharing.unserved
+        if self.incidents.any_open(self.assigned):
+            return False
+        return self.detector.calm and all(
+            protection.at_rest(one) or one.change.unit in unserved for one in self.situations()
+        )
+
+    def calm(self, calm_us: int) -> bool:
+        """It has been so for so long, and nothing is on its way."""
+        calm_for_us = self.attention.attentive_us - max(self.stirred_us, self.detector.stirred_us)
+        return not self.proposed and calm_for_us >= calm_us and self.at_rest()
+
+    @property
+    def limited(self) -> bool:
+        """Some worker takes no more than so many standbys."""
+        return any(beat.standbys >= 0 for beat in self.detector.alive())

@@ -1,0 +1,57 @@
+"""Which changes are due, and where there is room for the copies that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from schemas.assignments import Change
+from services.kernel.plans.pinning import Fit
+from services.recovery.core.known import Known
+from services.recovery.core.placement.room import Candidate, Room
+from services.recovery.core.unit import reasons, switching
+from services.recovery.core.unit.situation import Situation
+
+
+def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list[Change]:
+    """What is due for these units, in this order; each is asked for once until it is read back.
+
+    all_units: they are all, the important ones first; else nobody gets a standby where not every unit can. While
+    units wait for slots in an incident none does.
+    """
+    if not known.acting or not units:
+        return []
+    changes: list[Change] = []
+    rooms: dict[object, Room] = {}
+    waits = known.incidents.waits(known.assigned)
+    for unit in units:
+        situation = known.situation(unit)
+        if situation is None or unit in known.proposed:
+            continue
+        change = switching.next_change(situation, partial(room, known, situation, rooms))
+        hurried = waits or (known.limited and not all_units)
+        if change is not None and not (hurried and reasons.adds_standby(change)):
+            known.proposed[unit] = change
+            known.reassignment.proposed(change)
+            changes.append(change)
+            for one in rooms.values():
+                one.leave(situation.change)
+                one.enter(change)
+    return changes
+
+
+def room(known: Known, situation: Situation, rooms: dict[object, Room]) -> Room:
+    """Workers of the unit's kind whose bytes do not differ, and what all of them hold or were asked to hold.
+
+    rooms: those that are known already in this turn, by kind and versions.
+    """
+    terms, change = situation.terms, situation.change
+    kind = terms.host, terms.pin.modules, terms.pin.shown(change), change.differ
+    if kind not in rooms:
+        hosts = [b for b in known.detector.alive() if b.hosts == terms.host and not b.leaving]
+        judged = [(beat, situation.fit(beat)) for beat in hosts]
+        fitting = [Candidate.of(beat, shown=fit is Fit.EQUAL) for beat, fit in judged if fit is not Fit.DIFFERS]
+        rooms[kind] = Room(fitting, known.detector.zones(), known.detector.hosts())
+        for each in {**known.assigned.units(), **known.proposed}.values():
+            rooms[kind].enter(each)
+    return rooms[kind]

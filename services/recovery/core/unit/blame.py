@@ -1,0 +1,62 @@
+"""Whether it is a unit's own work that ends or stops its workers: then it is kept from further ones.
+
+Source: PROTOCOL 8. At what work its workers ended is counted in crashes.py.
+"""
+
+from __future__ import annotations
+
+from services.recovery.core.unit.crashes import MOST_CRASHES, OF_LOADING
+from services.recovery.core.unit.situation import Situation
+
+SUSPECT_US = 10_000_000
+"""A unit that may have ended its worker waits at most so long until every other one is protected again."""
+
+STATUS_US = 250_000
+"""By then the status of a process that has died is known, or nobody says it."""
+
+
+def deadly(s: Situation) -> bool:
+    """Its workers ended at the same place, again and again. While a copy runs, others that cannot be loaded are
+    not needed."""
+    if s.crash is None or s.crash.count < MOST_CRASHES:
+        return False
+    return s.crash.batch > 0 or s.crash.what not in OF_LOADING or not _runs(s)
+
+
+def unloadable(s: Situation) -> bool:
+    """No further copy is loaded beside the one that runs."""
+    return s.crash is not None and s.crash.what in OF_LOADING and s.crash.count >= MOST_CRASHES
+
+
+def suspect(s: Situation) -> bool:
+    """It may end the next worker, too, so it waits until no other unit loses both of its copies by that.
+
+    A first crash by a signal from outside says nothing; how it was is known a moment later.
+    """
+    return (_crashed_lately(s) or _hangs(s)) and not s.others_safe()
+
+
+def _crashed_lately(s: Situation) -> bool:
+    if s.crash is None or s.crash_age_us >= SUSPECT_US:
+        return False
+    return blamed(s) or (s.crash.status is None and s.crash_age_us < STATUS_US)
+
+
+def blamed(s: Situation) -> bool:
+    """Workers have ended at its work, and nothing outside did that."""
+    if s.crash is None or s.crash_age_us >= SUSPECT_US:
+        return False
+    return s.crash.count > 1 or s.crash.by_itself
+
+
+def _hangs(s: Situation) -> bool:
+    """The loop of its primary's worker hangs, and in its work."""
+    copies = s.change.copies[:1]
+    turns = (s.detector.turn(copy.worker, copy.incarnation) for copy in copies)
+    within = any(turn is not None and turn.unit == s.change.unit for turn in turns)
+    return within and s.detector.silent_us(s.primary.worker) < SUSPECT_US
+
+
+def _runs(s: Situation) -> bool:
+    reports = (s.report(copy) for copy in s.change.copies if not s.gone(copy))
+    return any(report is not None and report.state == "running" for report in reports)

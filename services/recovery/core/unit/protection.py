@@ -1,0 +1,70 @@
+"""Whether a unit is protected as its scheme wants, and the next step of its secondary towards that."""
+
+from __future__ import annotations
+
+from services.recovery.core.unit import blame, unanswered
+from services.recovery.core.unit.changing import Gate, Step, next_step
+from services.recovery.core.unit.schemes import Rung
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import UNDER_WAY, Stance
+
+CALM_US = 1_000_000
+"""A new secondary comes so long after the former was lost, or its unit taken over, which lasts a tenth of that."""
+
+
+def protected(s: Situation) -> bool:
+    """The copies are where the scheme wants them, and answer; what has ended needs none, a crowd is left alone."""
+    if s.over or s.crowded:
+        return True
+    if s.stance is Stance.ALONE:
+        return s.target is Rung.ABSENT and s.ready(s.primary)
+    if s.stance in UNDER_WAY:
+        return s.ready(s.primary) and (s.target is Rung.ABSENT or any(map(s.ready, s.others)))
+    settled = s.stance is Stance.NORMAL and step(s) is None
+    return settled and s.ready(s.primary) and s.ready(s.secondary)
+
+
+def lacks_standby(s: Situation) -> bool:
+    """It is to have one, and nothing speaks against making it now."""
+    return s.target is not Rung.ABSENT and _calm(s) and not blame.unloadable(s)
+
+
+def at_rest(s: Situation) -> bool:
+    """Nothing is under way, and nothing is asked for."""
+    if s.crowded:
+        return True
+    settled = protected(s) and s.stance not in UNDER_WAY
+    return settled and not unanswered.scheme(s) and unanswered.move(s) is None
+
+
+def step(s: Situation) -> Step | None:
+    """The next step of the secondary towards its scheme, whether its gate is open or not."""
+    return next_step(Rung.of(s.secondary.flags), _next_target(s))
+
+
+def gate_open(s: Situation) -> bool:
+    """What must hold before that step does."""
+    due = step(s)
+    if due is None or due.gate is None:
+        return due is not None
+    if due.gate is Gate.CAUGHT_UP:
+        return s.caught_up(s.secondary, s.primary)
+    return s.covering.durable(s.change, s.report(s.primary))
+
+
+def secondary_unwanted(s: Situation) -> bool:
+    """The scheme has none, and it may go."""
+    due = step(s)
+    return due is not None and due.rung is Rung.ABSENT and gate_open(s)
+
+
+def _next_target(s: Situation) -> Rung:
+    """Where the secondary is to get first: with something to show it processes, and sends nothing, until then."""
+    if s.target is Rung.ABSENT or s.may_lead(s.secondary):
+        return s.target
+    return Rung.STANDBY
+
+
+def _calm(s: Situation) -> bool:
+    """Takeovers around the last change are over: to load another copy costs workers what those need."""
+    return s.age_us >= CALM_US

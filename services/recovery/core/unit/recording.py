@@ -1,0 +1,97 @@
+"""The record that a sign and a move make of a unit's last one: everything in it but the copies.
+
+Source: PROTOCOL 8.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.assignments import Change, Copy, Deadly
+from services.recovery.core.unit import adapting, reasons, unanswered, versions
+from services.recovery.core.unit.copies import Copies, leading, with_flags
+from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.schemes import FIRST, Rung
+from services.recovery.core.unit.signs import Sign
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import Stance
+
+
+def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
+    """With these copies, in the stance `after`."""
+    scheme, asked, adaptive = _asked(situation, sign, move)
+    line, known = _line(situation, move), tuple(_known(copy, situation) for copy in copies)
+    return msgspec.structs.replace(
+        situation.change,
+        epoch=situation.change.epoch + 1,
+        copies=known,
+        reason=reasons.reason(situation, sign, move),
+        scheme=scheme,
+        asked=asked,
+        moving=copies[-1].worker if after is Stance.MOVING else "",
+        backing=copies[-1].worker if after is Stance.REASSIGNING else "",
+        moved=_answered(situation, sign),
+        deadly=_deadly(situation, move),
+        line=line,
+        back=situation.change.back if line == situation.change.line else situation.rollback.complete,
+        rolled=situation.rollback.asked if move in (Move.GO_BACK, Move.STAY) else situation.change.rolled,
+        adaptive=adaptive,
+        **versions.fields(situation, known, accepted=sign is Sign.ACCEPTED),
+    )
+
+
+def _line(s: Situation, move: Move) -> int:
+    """On which the unit is from then on."""
+    if move is Move.GO_BACK:
+        return s.rollback.line
+    if move is Move.RESTORE and s.part is not None:
+        return max(s.part.line, s.change.line)
+    return s.change.line
+
+
+def _deadly(s: Situation, move: Move) -> Deadly | None:
+    """A quarantine lasts until the job ends."""
+    return s.crash.deadly if move is Move.QUARANTINE and s.crash is not None else s.change.deadly
+
+
+def _asked(s: Situation, sign: Sign, move: Move) -> tuple[str, int, bool]:
+    """The scheme of the next record, who asked for it, and whether it is recovery's to choose.
+
+    A record that ends a unit names the command that ends its job. An adaptive unit begins under the scheme that is
+    safest, or under the one that it has.
+    """
+    if move is Move.REMOVE:
+        return s.change.scheme, -1 if s.want is None else s.want.asked, s.change.adaptive
+    if sign is Sign.CHOSEN:
+        return adapting.chosen(s), s.change.asked, True
+    if move is Move.KEEP_SCHEME:
+        return s.change.scheme, s.asked.offset, s.change.adaptive
+    if not (move in (Move.ADOPT, Move.SETTLE) or s.stance is Stance.UNPLACED):
+        return s.change.scheme, s.change.asked, s.change.adaptive
+    if not s.asked.adaptive:
+        return s.asked.scheme, s.asked.offset, False
+    keeps = bool(s.change.copies) and s.misses is not None
+    return s.change.scheme if keeps else FIRST, s.asked.offset, True
+
+
+ANSWERS = (Sign.MOVE_ASKED, Sign.MOVE_REFUSED, Sign.DRILL_ASKED, Sign.DRILL_REFUSED)
+"""Signs that are a user's command."""
+
+
+def _answered(s: Situation, sign: Sign) -> int:
+    """The last `move` or `drill` that is answered; what a record without copies says of that is not believed."""
+    if sign is Sign.UNASKED:
+        return -1
+    answers = unanswered.move(s) if sign in ANSWERS else None
+    return s.change.moved if answers is None else answers.offset
+
+
+def _known(copy: Copy, situation: Situation) -> Copy:
+    """Flags that nobody here knows, another version's or a mistake, are led back with the first record that follows."""
+    if copy.flags.commit:
+        return leading(copy)
+    if copy.flags.send and not situation.may_lead(copy):
+        return with_flags(copy, Rung.STANDBY)
+    if Rung.of(copy.flags) is None:
+        return Copy(copy.worker, copy.incarnation, situation.target_flags)
+    return copy

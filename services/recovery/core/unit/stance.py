@@ -1,0 +1,69 @@
+"""How the copies of a unit stand to each other, as one record says, and what no record of ours says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from schemas.assignments import PRIMARY, Change
+from services.recovery.core.unit.schemes import SCHEMES, Rung
+
+
+class Stance(Enum):
+    """How the copies of a unit stand to each other, as its last valid assignment says."""
+
+    UNPLACED = "unplaced"
+    ALONE = "alone"
+    NORMAL = "normal"
+    SWITCHED = "switched"
+    ROLLING_BACK = "rolling back"
+    MOVING = "moving"
+    REASSIGNING = "reassigning"
+
+
+MOST: Mapping[Stance, int] = {
+    Stance.UNPLACED: 0,
+    Stance.ALONE: 1,
+    Stance.NORMAL: 2,
+    Stance.SWITCHED: 2,
+    Stance.ROLLING_BACK: 2,
+    Stance.MOVING: 3,
+    Stance.REASSIGNING: 3,
+}
+"""Copies that the records of the table give a unit at most, by the stance that they lead to."""
+UNDER_WAY = (Stance.MOVING, Stance.REASSIGNING)
+"""Stances with a copy that is there for a while only."""
+
+
+def stance(change: Change | None) -> Stance:
+    """By the flags alone, so that every replica says the same."""
+    if change is None or not change.copies:
+        return Stance.UNPLACED
+    if change.arriving is not None:
+        return Stance.MOVING
+    if change.replacing is not None:
+        return Stance.REASSIGNING
+    if len(change.copies) == 1:
+        return Stance.ALONE
+    primary = change.copies[0].flags
+    if primary.commit:
+        return Stance.NORMAL
+    return Stance.ROLLING_BACK if primary.process else Stance.SWITCHED
+
+
+def odd_copies(change: Change) -> str:
+    """Why no row of the table gives a unit these copies; empty if one may."""
+    most = MOST[stance(change)]
+    if len(change.copies) > most:
+        return f"{len(change.copies)} copies, and a unit that is {stance(change).value} has at most {most}"
+    for copy in change.copies:
+        known = copy.flags == PRIMARY if copy.flags.commit else Rung.of(copy.flags) is not None
+        if not known:
+            return f"{copy.worker} has flags of no scheme: {copy.flags}"
+    return ""
+
+
+def unexplained(change: Change) -> str:
+    """What no row of the table gives in a record; empty if a row may have made it."""
+    unknown = f"there is no scheme '{change.scheme}'" if change.scheme not in SCHEMES else ""
+    return odd_copies(change) or unknown

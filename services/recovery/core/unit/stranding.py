@@ -1,0 +1,60 @@
+"""Units that no copy can continue: which are, and where and when they are placed again.
+
+Source: MECHANISMS R2, docs/decisions/0095. What failed together is an incident, whose plan gives each unit its turn.
+"""
+
+from __future__ import annotations
+
+from schemas.heartbeats import Heartbeat
+from services.kernel.plans.pinning import Fit
+from services.recovery.core.unit import blame
+from services.recovery.core.unit.schemes import Rung
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import Stance
+
+
+def stranded(s: Situation) -> bool:
+    """No copy of it can continue, or none that may: it has to be placed again. In an incident nobody waits for one
+    worker.
+
+    What a unit may have done itself is no incident.
+    """
+    left_alone = not s.change.copies or s.terms.host or s.over or s.crowded
+    if left_alone or s.unwanted or blame.deadly(s) or blame.blamed(s):
+        return False
+    gone = all(s.gone(copy) for copy in s.change.copies if s.may_lead(copy))
+    return gone or (s.stance is Stance.ALONE and (s.lost(s.primary) or given_up(s)))
+
+
+def given_up(s: Situation) -> bool:
+    """Its only copy is silent, and its scheme does not wait for that."""
+    return not s.scheme.rolls_back and s.silent(s.primary) and s.target is Rung.ABSENT
+
+
+def held_back(s: Situation) -> bool:
+    """It is restored when its turn comes."""
+    return s.part is not None and stranded(s)
+
+
+def its_turn(s: Situation) -> bool:
+    return s.part is not None and s.part.granted and stranded(s)
+
+
+def slot(s: Situation) -> Heartbeat | None:
+    """The worker on which it is to be restored, if that can take it."""
+    place = None if s.part is None else s.part.place
+    beat = None if place is None else s.host(place.worker)
+    there = beat is not None and place is not None and beat.incarnation == place.incarnation
+    fits = beat is not None and not beat.leaving and s.fit(beat) is Fit.EQUAL
+    return beat if there and fits else None
+
+
+def silent_hosts(s: Situation) -> list[str]:
+    """Workers that are not quite gone, and have lost a copy of it: it is placed elsewhere."""
+    named = {(copy.worker, copy.incarnation) for copy in s.change.copies}
+    return [beat.worker for beat in s.detector.alive() if (beat.worker, beat.incarnation) in named]
+
+
+def unequal_hosts(s: Situation) -> list[str]:
+    """Workers on which no copy of it may lead at once."""
+    return [beat.worker for beat in s.detector.alive() if s.fit(beat) is not Fit.EQUAL]

@@ -1,0 +1,80 @@
+"""What users have asked of a unit and no record has answered yet: a scheme, a rollback, a move; why it cannot be.
+
+Source: PROTOCOL 8. A drill is asked for as a move is: drilling.py.
+"""
+
+from __future__ import annotations
+
+from services.kernel.logs.policies import ALIGNED
+from services.kernel.plans.pinning import Fit
+from services.kernel.protection import fitting
+from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.terms import AskedMove
+
+HEARD_US = 2_000_000
+"""A worker that a replica has not heard by then, after a move to it was asked for, does not answer."""
+
+
+def scheme(s: Situation) -> bool:
+    """Another scheme was asked for, and works."""
+    return _scheme_due(s) and not unfit(s)
+
+
+def unfit_scheme(s: Situation) -> bool:
+    """A scheme was asked for that does not work with the checkpoint policy."""
+    return _scheme_due(s) and bool(unfit(s))
+
+
+def unfit(s: Situation) -> str:
+    """Why the scheme that was asked for last does not work with the checkpoint policy; empty if it does."""
+    return fitting.unfit(s.policy, s.asked.scheme)
+
+
+def _scheme_due(s: Situation) -> bool:
+    """No record has answered it; what the controller chose before it knew of that is undone."""
+    asked, change = s.asked, s.change
+    another = not change.adaptive if asked.adaptive else change.adaptive or asked.scheme != change.scheme
+    return asked.offset > change.asked and another and not s.policy_open
+
+
+def rollback(s: Situation) -> bool:
+    """A rollback was asked for that no record has answered."""
+    return s.rollback.asked > s.change.rolled
+
+
+def rollback_refusal(s: Situation) -> str:
+    """Why the unit cannot go back; empty if it can."""
+    if s.terms.host:
+        return "Spark has checkpoints of its own"
+    if s.policy != ALIGNED:
+        return f"there are no global checkpoints under the policy {s.policy or 'sweep'}, only under {ALIGNED}"
+    return "no global checkpoint is complete yet" if s.rollback.complete < 0 else ""
+
+
+def move(s: Situation) -> AskedMove | None:
+    """A move that somebody asked for and that no record has answered."""
+    return s.asked_move if s.asked_move is not None and s.asked_move.offset > s.change.moved else None
+
+
+def move_refusal(s: Situation) -> str:
+    """Why the move that is due cannot be made; empty if it can, or if that is not known yet."""
+    asked = move(s)
+    if asked is None or asked.drill:
+        return ""
+    worker, beat = asked.worker, s.host(asked.worker)
+    if worker == s.primary.worker:
+        return f"{worker} runs it already"
+    if beat is None:
+        return f"{worker} does not answer" if s.asked_move_age_us >= HEARD_US else ""
+    if beat.hosts != s.terms.host:
+        return f"{worker} takes no such units"
+    if s.fit(beat) is Fit.DIFFERS:
+        text = s.terms.pin.text(beat.versions)
+        return f"{worker} gives other bytes: {next(one for one in s.change.differ if one.versions == text)}"
+    return f"{worker} is leaving" if beat.leaving else ""
+
+
+def movable(s: Situation) -> bool:
+    """The move that is due can be made now."""
+    asked = move(s)
+    return asked is not None and not asked.drill and not move_refusal(s) and s.host(asked.worker) is not None

@@ -1,0 +1,213 @@
+"""What people hear of a replica's decisions: events, and lines of its log. Source: PROTOCOL 13.
+
+What every replica sees is published by one: the author of the record that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from schemas.assignments import Assignment, Change, split_unit_key
+from schemas.events import Event, encode
+from schemas.heartbeats import HeartbeatRecord
+from schemas.topics import Partition
+from services.kernel.logs.refusals import KIND as REFUSED
+from services.log.protocol import Appender
+from services.recovery.core.adaptive.judging import Judgement, Judging, needed, rounded
+from services.recovery.core.adaptive.wording import alternatives, lines
+from services.recovery.core.instability import Period
+from services.recovery.core.job.incident import kind_of, story_line
+from services.recovery.core.known import Known
+from services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
+from services.recovery.core.unit.versions import found_out
+from services.recovery.meters import INSTABILITY_PHASE
+
+_log = structlog.get_logger()
+
+
+class Publishing:
+    """Of one replica.
+
+    Args:
+        name: of the replica. events: where to.
+        now_us: monotonic. now_ms: the time of day.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        known: Known,
+        appender: Appender,
+        events: Partition,
+        now_us: Callable[[], int],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._name, self._known, self._appender, self._events = name, known, appender, events
+        self._now_us, self._now_ms = now_us, now_ms
+        self._judging = Judging()
+        self._signs_ms: dict[str, int] = {}
+        """By worker, its last sign of life."""
+        self._moves_ms: dict[str, int] = {}
+        """When the unit, or its standby, began to move."""
+        self._last_author = ""
+        self._unserved: frozenset[str] = frozenset()
+
+    def event(self, event: Event) -> None:
+        """Of records met in the log before the start, another replica, or this one in its last life, has published."""
+        if event.kind == REFUSED and not self._known.acting:
+            return
+        self._appender.append(self._events, encode(event))
+
+    # -- what is read -------------------------------------------------------------------------------------------------
+
+    def heard(self, record: HeartbeatRecord) -> None:
+        """Two workers that have one name retire the older one: their people must know."""
+        self._signs_ms[record.worker] = record.time_ms
+        clash = self._known.detector.clashes.pop(record.worker, None)
+        if clash is None:
+            return
+        newer, older = (f"process {beat.pid} at {beat.address or 'an unknown address'}" for beat in clash)
+        detail = f"{newer} has taken the place of {older}, which still runs: give each host its own HOLDFAST_HOST"
+        _log.warning("two workers have one name", worker=record.worker, detail=detail)
+        self.event(Event(self._now_ms(), "name-clash", worker=record.worker, detail=detail))
+
+    def decided(self, record: Assignment, before: Mapping[str, Change | None]) -> None:
+        """before: of each unit that the record names, its last change."""
+        for change in record.changes:
+            if self._known.assigned.of(change.unit) is change:
+                self._counts(record, before[change.unit], change)
+
+    def _counts(self, record: Assignment, before: Change | None, change: Change) -> None:
+        self._last_author = record.author
+        mine = record.author == self._name
+        foreseen = self._known.adaptive.foreseen.pop(change.unit, None)
+        detection_ms = self._detection_ms(before, change)
+        if mine:
+            self._decided(before, change, detection_ms)
+        if foreseen is not None:
+            if detection_ms is None:  # of a drill, or nobody has heard the failed worker
+                detection_ms = foreseen.phases.detection
+            self._judging.began(change.unit, foreseen, detection_ms, mine, self._now_us())
+        elif change.committer is not None:
+            self._judging.leads(change.unit, change.committer.worker, self._now_us())
+        if change.arriving is not None or change.replacing is not None:
+            self._moves_ms.setdefault(change.unit, record.time_ms)
+        else:
+            self._moves_ms.pop(change.unit, None)
+
+    def took_over(self, unit: str, event: Event) -> float | None:
+        """An event about the unit; the factor of its estimate that a takeover needed, if somebody has judged one."""
+        if event.kind == "unit-active":
+            self._judging.active(unit, event.epoch, event.worker, event.phases_ms, self._now_us())
+        elif event.predicted_ms:
+            self._judging.published(unit, event.epoch)
+            return needed(event.phases_ms, event.predicted_ms)
+        return None
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def _detection_ms(self, before: Change | None, change: Change) -> float | None:
+        """From the last sign of life of the leader that has failed; None: none has, or it was never heard."""
+        failed = None if before is None or not follows_failure(change) else before.committer
+        if failed is None or failed.worker not in self._signs_ms:
+            return None
+        return float(max(self._now_ms() - self._signs_ms[failed.worker], 0))
+
+    def _decided(self, before: Change | None, change: Change, detection_ms: float | None) -> None:
+        """Our proposal counts."""
+        job, _, unit = split_unit_key(change.unit)
+        copies = ", ".join(f"{copy.worker}{' commits' if copy.flags.commit else ''}" for copy in change.copies)
+        detail = f"{change.scheme}: {change.reason} ({copies})"
+        leader = "" if change.committer is None else change.committer.worker
+        _log.info("decided", unit=change.unit, worker=leader, epoch=change.epoch, detail=detail)
+        now_ms = self._now_ms()
+        phases = {} if detection_ms is None else {"detection": detection_ms}
+        if change.deadly is not None and (before is None or before.deadly is None):
+            self.event(Event(now_ms, "unit-quarantined", job, unit, change.epoch, detail=change.reason))
+        elif not change.copies:
+            self.event(Event(now_ms, "unplaced", job, unit, change.epoch, detail=change.reason))
+        elif before is None or not before.copies:
+            first = change.copies[0].worker
+            self.event(Event(now_ms, "placed", job, unit, change.epoch, first, change.reason))
+        else:
+            self.event(Event(now_ms, "decided", job, unit, change.epoch, detail=detail, phases_ms=phases))
+        for what, worker, batch, versions in found_out(before, change):
+            self.event(Event(now_ms, what, job, unit, change.epoch, worker, versions, batch=batch))
+        self._choice(change)
+        kind = move_kind(before, change)
+        if kind is not None:
+            since_ms = self._moves_ms.get(change.unit, now_ms)
+            took = {} if kind in BEGINS else {"move": float(max(now_ms - since_ms, 0))}
+            self.event(Event(now_ms, kind, job, unit, change.epoch, leader, change.reason, took))
+
+    def _choice(self, change: Change) -> None:
+        """Why the unit has another scheme, which nobody asked for, and what every other one would take and cost."""
+        verdict = self._known.adaptive.verdicts.pop(change.unit, None)
+        if verdict is None or not chosen_for_promise(change) or verdict.chosen != change.scheme:
+            return
+        job, _, unit = split_unit_key(change.unit)
+        _log.info("scheme-chosen", unit=change.unit, epoch=change.epoch, detail=verdict.summary)
+        self.event(
+            Event(
+                self._now_ms(), "scheme-chosen", job, unit, change.epoch,
+                detail="; ".join(lines(verdict)), promise_ms=verdict.promise_ms, alternatives=alternatives(verdict),
+            )
+        )  # fmt: skip
+
+    def unexplained(self, found: list[tuple[Change, str]]) -> None:
+        """Records that no row of a unit's table makes are another version's, or somebody's mistake. Empties `found`."""
+        for change, why in found:
+            job, _, unit = split_unit_key(change.unit)
+            _log.warning("unexplained", unit=change.unit, epoch=change.epoch, why=why, reason=change.reason)
+            detail = f"{why} ({change.reason})" if change.reason else why
+            self.event(Event(self._now_ms(), "unexplained", job, unit, change.epoch, detail=detail))
+        found.clear()
+
+    def incidents(self, author: str) -> None:
+        """What was decided of incidents, by the replica that proposed it."""
+        news = self._known.incidents.news
+        for incident in news if author == self._name and self._known.acting else ():
+            detail = story_line(incident)
+            _log.info("incident", job=incident.job, number=incident.number, detail=detail)
+            self.event(Event(self._now_ms(), kind_of(incident), incident.job, detail=detail))
+        news.clear()
+
+    # -- what a turn finds --------------------------------------------------------------------------------------------
+
+    def stable_again(self, found: list[Period]) -> None:
+        """Every replica measures the period; the one whose record was the last publishes it. Empties `found`."""
+        for period in found:
+            _log.info("protected-again", workers=period.workers, units=len(period.units), ms=period.lasted_us / 1000)
+            if self._last_author == self._name:
+                took = {INSTABILITY_PHASE: period.lasted_us / 1000}
+                worker, detail = period.workers[0], str(period)
+                self.event(Event(self._now_ms(), "protected-again", worker=worker, detail=detail, phases_ms=took))
+        found.clear()
+
+    def unserved(self) -> None:
+        """Units without a place for their standbys, and those that have one again. By the same replica as above."""
+        unserved = self._known.sharing.unserved
+        changed = self._unserved.symmetric_difference(unserved)
+        self._unserved = frozenset(unserved)
+        for key in sorted(changed) if self._last_author == self._name else ():
+            job, _, unit = split_unit_key(key)
+            kind = "standby-has-no-place" if key in unserved else "standby-has-a-place"
+            self.event(Event(self._now_ms(), kind, job, unit, detail=unserved.get(key, "")))
+
+    def judged(self, now_us: int) -> None:
+        """What takeovers took beside what was predicted and promised."""
+        for key, judgement in self._judging.due(now_us):
+            self._judged(key, judgement)
+
+    def _judged(self, key: str, judgement: Judgement) -> None:
+        job, _, unit = split_unit_key(key)
+        foreseen = judgement.foreseen
+        _log.info("takeover judged", unit=key, epoch=foreseen.epoch, kept=judgement.kept, detail=str(judgement))
+        self.event(
+            Event(
+                self._now_ms(), judgement.kind, job, unit, foreseen.epoch, foreseen.worker, str(judgement),
+                rounded(judgement.actual), promise_ms=foreseen.promise_ms, predicted_ms=rounded(judgement.predicted),
+            )
+        )  # fmt: skip

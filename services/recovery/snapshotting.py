@@ -1,0 +1,82 @@
+"""Snapshots of `assignments`: when this replica writes one, and whether those that are read say what the log does.
+
+Source: PROTOCOL 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from schemas import assignments
+from schemas.assignments import Assignment, Snapshot
+from schemas.events import Event
+from schemas.topics import Partition
+from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
+from services.kernel.logs.standings import MANY
+from services.log.protocol import Appender
+from services.recovery.core.known import Known
+
+_log = structlog.get_logger()
+
+
+class Snapshotting:
+    """Of one replica.
+
+    Args:
+        name: of the replica. partition: of `assignments`. trims: up to where that is trimmed once snapshots agree.
+        every: so many records lie between two snapshots.
+        publish: for people. now_us: monotonic. now_ms: the time of day.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        known: Known,
+        appender: Appender,
+        partition: Partition,
+        trims: Trims,
+        every: int,
+        publish: Callable[[Event], None],
+        now_us: Callable[[], int],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._name, self._known, self._appender, self._partition = name, known, appender, partition
+        self._trims, self._publish, self._now_us, self._now_ms = trims, publish, now_us, now_ms
+        self._pace = Pace(name, every, MANY)
+
+    def read(self, record: Assignment, offset: int) -> None:
+        """A record of `assignments`."""
+        if record.snapshot is not None:  # none follows from another: replicas would answer each other for ever
+            self._check(record.snapshot, offset)
+        elif self._known.acting and self._due():
+            self._write()
+
+    def _due(self) -> bool:
+        standings = self._known.standings
+        return self._pace.due(standings.next, standings.snapshotted, len(standings))
+
+    def _check(self, snapshot: Snapshot, offset: int) -> None:
+        """A snapshot that says something else than the log is nobody's to believe, and a bug or a stranger's doing."""
+        agrees = self._known.standings.check(offset, snapshot)
+        if agrees:
+            self._trims.agreed({self._partition: snapshot.upto}, self._now_us())
+        elif agrees is False:
+            topic = self._partition.topic
+            detail = f"the snapshot at {offset} of {topic} is not what its first {snapshot.upto} say"
+            _log.error("snapshot-differs", detail=detail)
+            self._publish(Event(self._now_ms(), "snapshot-differs", detail=detail))
+
+    def _write(self) -> None:
+        snapshot = self._known.standings.snapshot()
+        record = assignments.encode(Assignment(self._name, self._now_ms(), (), snapshot))
+        if len(record) > MAX_BYTES:
+            _log.warning("a snapshot of assignments would be too large", bytes=len(record), limit=MAX_BYTES)
+            return
+
+        def answered(error: Exception | None, _offset: int) -> None:
+            if error is not None:
+                self._pace.withdraw()
+
+        self._appender.append(self._partition, record, done=answered)
