@@ -7,7 +7,6 @@ load, so the test asks nothing of the machine.
 from __future__ import annotations
 
 import json
-import time
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +18,7 @@ from schemas.topics import Partition, TopicSpec
 from services.audit.replaying import replay
 from services.planning.loading import load
 from services.recovery.core.unit.reasons import chosen_for_promise
-from tests.support.commands import DEADLINE_S, LOOK_AGAIN_S
+from tests.support.commands import DEADLINE_S, until
 from tests.support.struck import Struck
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -53,14 +52,23 @@ class Chosen:
 
     def until(self, what: str, condition: Any) -> Any:
         """Under load."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not (found := condition()):
-            assert time.monotonic() < deadline, "\n".join([what, *self.struck.told(), *map(str, self.told())])
-            rows = ({"k": f"k{n % KEYS}", "n": n} for n in range(self.fed, self.fed + KEYS))
-            self.struck.cluster.feed("grows-words", rows, partitions=1)
-            self.fed += KEYS
-            time.sleep(LOOK_AGAIN_S)
-        return found
+
+        def found() -> Any:
+            seen = condition()
+            if not seen:
+                self._feed()
+            return seen
+
+        try:
+            return until(found, what)
+        except AssertionError:
+            print(*self.struck.told(), *self.told(), sep="\n")
+            raise
+
+    def _feed(self) -> None:
+        rows = ({"k": f"k{n % KEYS}", "n": n} for n in range(self.fed, self.fed + KEYS))
+        self.struck.cluster.feed("grows-words", rows, partitions=1)
+        self.fed += KEYS
 
     @property
     def scheme(self) -> str:
