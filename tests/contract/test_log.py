@@ -235,7 +235,7 @@ def grow(log: Log, topic: str, partitions: int) -> None:
         log.grow(topic, partitions)
         return
     assert isinstance(log, KafkaLog)
-    (done,) = log._admin.create_partitions([NewPartitions(topic, partitions)]).values()
+    (done,) = log._requests.admin.create_partitions([NewPartitions(topic, partitions)]).values()
     done.result(DEADLINE_S)
 
 
@@ -743,10 +743,10 @@ def test_what_stays_open_where_nothing_may_be_open_is_torn(
     fill(kafka_log, partition, b"before")
     assert kafka_log.last(partition, settled=True) is not None
     producer = _open_transaction(kafka, f"id-{partition.topic}", partition, b"open")
-    monkeypatch.setattr("services.log.kafka.OPEN_S", 0.1)
+    monkeypatch.setattr("services.log.kafka_offsets.OPEN_S", 0.1)
     with pytest.raises(Torn, match="offsets 1 to 2"):
         kafka_log.last(partition, settled=True)
-    ask, ends = kafka_log._at_once, [producer.commit_transaction]
+    ask, ends = kafka_log._offsets._at_once, [producer.commit_transaction]
 
     def ask_and_end(*arguments: Any) -> list[int]:
         found = ask(*arguments)
@@ -754,8 +754,8 @@ def test_what_stays_open_where_nothing_may_be_open_is_torn(
             ends.pop()(DEADLINE_S)
         return found
 
-    monkeypatch.setattr(kafka_log, "_at_once", ask_and_end)
-    monkeypatch.setattr("services.log.kafka.OPEN_S", DEADLINE_S)
+    monkeypatch.setattr(kafka_log._offsets, "_at_once", ask_and_end)
+    monkeypatch.setattr("services.log.kafka_offsets.OPEN_S", DEADLINE_S)
     last = kafka_log.last(partition, settled=True)
     assert last is not None
     assert last.value() == b"open"

@@ -23,7 +23,8 @@ from schemas.plans import Ended
 from schemas.rights import Do, On, Right, Role, of_cluster, of_job, user
 from schemas.topics import ClusterTopics, JobTopics, TopicSpec
 from services.kernel.errors import Retriable
-from services.log.kafka import KafkaLog, NotAllowed
+from services.log.kafka import KafkaLog
+from services.log.kafka_requests import NotAllowed
 from services.log.rights import Rights
 from services.log.secret import SECRET
 from services.node.broker import EmbeddedKafka

@@ -285,7 +285,7 @@ def running(cluster: _L, workers: int = 1) -> Iterator[_L]:
 def grow(log: Log, topic: str, partitions: int) -> None:
     """Gives a topic more partitions; returns when they have leaders."""
     assert isinstance(log, KafkaLog)
-    (done,) = log._admin.create_partitions([NewPartitions(topic, partitions)]).values()
+    (done,) = log._requests.admin.create_partitions([NewPartitions(topic, partitions)]).values()
     done.result(DEADLINE_S)
     until(lambda: log.describe([topic])[topic].partitions == partitions, "the new partitions are there")
     log.offsets([Partition(topic, index) for index in range(partitions)], "end")

@@ -113,8 +113,8 @@ def next_of(answers: list[Any]) -> Any:
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     library = Library()
     monkeypatch.setattr(Cluster, "admin", lambda self, name: library)
-    monkeypatch.setattr("services.log.kafka.ANSWER_S", 0.1)
-    monkeypatch.setattr("services.log.kafka._LOOK_SELDOM_S", 0.01)
+    monkeypatch.setattr("services.log.kafka_requests.ANSWER_S", 0.1)
+    monkeypatch.setattr("services.log.kafka_requests.LOOK_SELDOM_S", 0.01)
     return library
 
 

@@ -1,0 +1,131 @@
+"""What is asked of a Kafka cluster: again, with fresh metadata, while leaders move; and which error asks for what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from services.kernel.errors import Retriable, StateCorrupted
+from services.log.answers import Moved, WentBack
+from services.log.kafka_client import ANSWER_S, Cluster, error_of
+from services.log.login import LoginRefused
+
+FIRST_PATIENCE_S, PATIENCE_GROWTH = 0.25, 1.5
+LOOK_AGAIN_S, LOOK_SELDOM_S = 0.01, 0.2
+_LEAST_S = 0.1
+
+MOVED = (
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._NOENT,
+)
+"""A topic just made, or a broker just gone or back: its leaders are not settled, or not the ones the client knows.
+
+OFFSET_NOT_AVAILABLE is said by a leader that has just been chosen and does not know yet what was committed;
+INVALID_REPLICATION_FACTOR while too few brokers are back; _TIMED_OUT by the client, whose request waits for a dead one.
+"""
+NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+_T = TypeVar("_T")
+
+
+class NotAllowed(Retriable):
+    """Kafka does not let this process do that: its user lacks the right. Somebody may give it meanwhile."""
+
+
+class Absent(Retriable):
+    """The broker that was asked does not know the topic or partition."""
+
+
+class Requests:
+    """Of one process, from any thread.
+
+    Args:
+        name: of the process, in the names of its clients.
+    """
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self.admin = cluster.admin(f"{name}-admin")
+
+    def follow(self, ask: Callable[[float], _T]) -> _T:
+        """Asks again, with fresh metadata, while leaders move: after a restart what the client knows is outdated.
+
+        ask: gets the seconds to wait for an answer, more with each try: a request to a broker that has died waits until
+        the broker is back, though another one leads by then. An end that stays below a known one is a log that has lost
+        its tail: StateCorrupted, once; then what is there is where it begins again.
+        """
+        deadline, pause_s, patience_s = time.monotonic() + ANSWER_S, LOOK_AGAIN_S, FIRST_PATIENCE_S
+        while True:
+            try:
+                return ask(min(patience_s, max(_LEAST_S, deadline - time.monotonic())))
+            except Moved as moved:
+                if time.monotonic() > deadline:
+                    self._fail_if_lost(moved)
+                    raise
+            with suppress(Retriable):
+                self.metadata(max(_LEAST_S, min(patience_s, deadline - time.monotonic())))
+            time.sleep(pause_s)
+            pause_s, patience_s = min(2 * pause_s, LOOK_SELDOM_S), PATIENCE_GROWTH * patience_s
+
+    def _fail_if_lost(self, moved: Moved) -> None:
+        if isinstance(moved, WentBack):
+            self._cluster.known.forget({moved.partition.topic})
+            raise StateCorrupted(
+                f"{moved} for {ANSWER_S:g} s: the log has lost its tail, or the topic was deleted and created again. "
+                "What was acknowledged may be gone: check the brokers' disks, and unclean.leader.election.enable"
+            ) from moved
+
+    def answer(self, what: str, future: Future[Any], *harmless: int) -> Any:
+        """The answer, or None for a harmless error."""
+        try:
+            return future.result(ANSWER_S + 0.5)
+        except KafkaException as exception:
+            error = error_of(exception)
+            if error.code() in harmless:
+                return None
+            raise self._unanswered(what, error) from exception
+        except TimeoutError as error:
+            raise self._cluster.unanswered(what, "no answer") from error
+
+    def _unanswered(self, what: str, error: KafkaError) -> Retriable:
+        """The error, by what it asks for. A login that is refused is refused at every try."""
+        self.admin.poll(0)  # has the library call back with what happened to its connections
+        failure, code = self._cluster.unanswered(what, error.str()), error.code()
+        if isinstance(failure, LoginRefused):
+            return failure
+        if code in FORBIDDEN:
+            who = self._cluster.settings.get("sasl.username", "")
+            return NotAllowed(f"Kafka does not let {f'user {who!r}' if who else 'this process'} {what}: {error.str()}")
+        kind = Moved if code in MOVED else Absent if code in NO_TOPIC else Retriable
+        return kind(str(failure))
+
+    def metadata(self, timeout_s: float = ANSWER_S) -> dict[str, Any]:
+        """A broker's metadata of all topics; metadata without any broker is no answer."""
+        try:
+            found = self.admin.list_topics(timeout=timeout_s)
+        except KafkaException as exception:
+            raise self._unanswered("list topics", error_of(exception)) from exception
+        if not found.brokers:
+            raise Moved(f"list topics: Kafka at {self._cluster.bootstrap_servers} names no broker")
+        return dict(found.topics)
