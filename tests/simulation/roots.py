@@ -36,42 +36,82 @@ def check(cluster: Cluster) -> Iterator[str]:
 
 def _trims(cluster: Cluster) -> Iterator[str]:
     """Only to a snapshot that is in the log, and that another one follows."""
+    named = _uptos(cluster.broker.written)
     for trim in cluster.broker.trims:
-        if trim.partition.topic in (TOPICS.assignments, TOPICS.plans, TOPICS.submit):
-            uptos = list(_uptos(cluster.broker.written[: trim.seen], trim.partition.topic))
+        if trim.partition.topic in named:
+            uptos = [upto for place, upto in named[trim.partition.topic] if place < trim.seen]
             if trim.upto not in uptos:
                 yield f"root: {trim.author} trimmed {trim.partition} to {trim.upto}, which no snapshot names"
             elif len([upto for upto in uptos if upto >= trim.upto]) < LEFT:
                 yield f"root: {trim.author} trimmed {trim.partition} to {trim.upto}, the last snapshot"
 
 
-def _uptos(written: list[Written], topic: str) -> Iterator[int]:
-    """Of the snapshots; those in `jobs.plans` speak of `jobs.submit`, too."""
-    for one in written:
-        if topic == one.partition.topic == TOPICS.assignments:
+def _uptos(written: list[Written]) -> dict[str, list[tuple[int, int]]]:
+    """By topic, of each snapshot: its place in the trace, and its offset. Those in `jobs.plans` speak of `jobs.submit`,
+    too."""
+    named: dict[str, list[tuple[int, int]]] = {TOPICS.assignments: [], TOPICS.plans: [], TOPICS.submit: []}
+    for place, one in enumerate(written):
+        if one.partition.topic == TOPICS.assignments:
             if (snapshot := assignments.decode(one.value).snapshot) is not None:
-                yield snapshot.upto
-        elif topic != TOPICS.assignments and one.partition.topic == TOPICS.plans:
+                named[TOPICS.assignments].append((place, snapshot.upto))
+        elif one.partition.topic == TOPICS.plans:
             record = plans.decode_any(one.value)
             if isinstance(record, Snapshot):
-                yield record.upto if topic == TOPICS.plans else record.submit
+                named[TOPICS.plans].append((place, record.upto))
+                named[TOPICS.submit].append((place, record.submit))
+    return named
+
+
+class _Folds:
+    """`jobs.plans` and `jobs.submit`, folded up to any offset of each: from where it was before, if that is below."""
+
+    def __init__(self) -> None:
+        self.plans: list[Written] = []
+        self.submit: list[Written] = []
+        self._jobs, self._taken = Jobs(), 0
+        self._submissions, self._heard = Submissions(), 0
+
+    def add(self, one: Written) -> None:
+        if one.partition.topic == TOPICS.plans:
+            self.plans.append(one)
+        elif one.partition.topic == TOPICS.submit:
+            self.submit.append(one)
+
+    def to(self, upto: int, submit: int) -> tuple[Jobs, Submissions]:
+        """Of what was added, all below. The result counts until the next call."""
+        if self._jobs.next > upto:
+            self._jobs, self._taken = Jobs(), 0
+        while self._taken < len(self.plans) and self.plans[self._taken].offset < upto:
+            one = self.plans[self._taken]
+            self._jobs.read(one.offset, one.time_ms, one.value)
+            self._taken += 1
+        if self._submissions.next > submit:
+            self._submissions, self._heard = Submissions(), 0
+        while self._heard < len(self.submit) and self.submit[self._heard].offset < submit:
+            one = self.submit[self._heard]
+            self._submissions.read(one.offset, one.time_ms, one.value)
+            self._heard += 1
+        return self._jobs, self._submissions
 
 
 def _jobs(written: list[Written]) -> Iterator[str]:
     """Every snapshot of jobs says what both logs give, and every job that is retired is over."""
-    for place, one in enumerate(written):
+    snapshots, retirements = _Folds(), _Folds()
+    for one in written:
         record = plans.decode_any(one.value) if one.partition.topic == TOPICS.plans else None
         if isinstance(record, Snapshot):
-            jobs, submissions = _folded(written[:place], record.upto, record.submit)
+            jobs, submissions = snapshots.to(record.upto, record.submit)
             true = submissions.check(record, jobs.known(), jobs.admitted.retired)
             if record.upto > one.offset or not jobs.check(one.offset, record) or not true:
                 yield f"snapshot: that of jobs by {record.author} at {one.offset} is not what the logs give"
         if isinstance(record, Retirement):
-            jobs, submissions = _folded(written[:place], one.offset, 2**53)
+            jobs, submissions = retirements.to(one.offset, 2**53)
             below = submissions.decided(jobs.known(), jobs.admitted.retired)
             running = sorted(g for g, known in jobs.known().items() if not known.over and record.retired.has(g))
             if running or record.retired.below > below:
                 yield f"retired: {record.author} retired {running or 'a job that is not decided'} in {TOPICS.plans}"
+        snapshots.add(one)
+        retirements.add(one)
 
 
 @contextmanager
@@ -86,16 +126,6 @@ def whole(broker: Broker) -> Iterator[None]:
         mock.patch.object(recording, "read_admitted", return_value=jobs.admitted),
     ):
         yield
-
-
-def _folded(written: list[Written], upto: int, submit: int) -> tuple[Jobs, Submissions]:
-    jobs, submissions = Jobs(), Submissions()
-    for one in written:
-        if one.partition.topic == TOPICS.plans and one.offset < upto:
-            jobs.read(one.offset, one.time_ms, one.value)
-        elif one.partition.topic == TOPICS.submit and one.offset < submit:
-            submissions.read(one.offset, one.time_ms, one.value)
-    return jobs, submissions
 
 
 def _retirements(written: list[Written]) -> Iterator[str]:
@@ -124,11 +154,14 @@ def _folds(cluster: Cluster) -> Iterator[str]:
         if one.partition.topic == TOPICS.assignments:
             standings.read(one.offset, assignments.decode(one.value))
             states.append(standings.assigned.units())
+    folds = _Folds()
+    for one in cluster.broker.written:
+        folds.add(one)
     for process in cluster.processes.values():
         found = _fold_of(process) if process.alive else None
         if isinstance(process, ControllerProcess) and process.alive and process.core is not None:
             read = process.conductor.rooting.jobs.next
-            true, _ = _folded(cluster.broker.written, read, 0)
+            true, _ = folds.to(read, 0)
             if process.core._admitted.running().keys() != true.admitted.running().keys():
                 yield f"fold: {process.own} has read {read} of {TOPICS.plans}, and knows other jobs than the log gives"
         if found is not None and states[min(found[0], len(states) - 1)] != found[1]:
