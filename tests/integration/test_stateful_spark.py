@@ -148,9 +148,13 @@ OPERATORS: dict[str, tuple[list[list[Flight]], tuple[str, ...], Callable[[], Row
     "tallied_anew": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
 }
 """What it is given, the columns that are compared, and the same in one piece."""
+ALIKE = ("ever_distinct", "lonely")
+"""They hold their state as others of them do, and differ in what comes out."""
 
 
-@pytest.mark.parametrize("function", OPERATORS)
+@pytest.mark.parametrize(
+    "function", [pytest.param(one, marks=pytest.mark.long if one in ALIKE else ()) for one in OPERATORS]
+)
 def test_an_operator_is_exact_while_its_drivers_die_and_a_drain_brings_out_what_it_holds(
     spark: SparkSession, tmp_path: Path, function: str
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.struck import Struck
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 ROUNDS = list(rounds_of(strikes([*POINTS], times=1, at_random=2), random.Random(11), a_round=5))
 """Each point once, at one of its moments, and two kills at random; some for each job in turn."""
-QUICK = 2
+QUICK = 1
 """So many of them in every run."""
 FIRE_S = 60.0
 """There is no other time for a point that is not reached."""

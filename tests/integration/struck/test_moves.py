@@ -46,7 +46,7 @@ def silence_ms(struck: Struck, job: StruckJob, since_ms: int) -> int:
     return max(pauses)
 
 
-@pytest.mark.parametrize("scheme", ["hybrid", "passive-hot"])
+@pytest.mark.parametrize("scheme", ["hybrid", pytest.param("passive-hot", marks=pytest.mark.long)])
 def test_a_worker_that_gets_sigterm_hands_its_units_over_before_it_ends(
     struck: Struck, scheme: str, record_property: Callable[[str, object], None]
 ) -> None:
