@@ -22,6 +22,7 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     no state), restoring, synced (image applied, suspended), opening, running (it processes), ended, fenced, failed.
     batch: last one processed or applied. durable: batch of the unit's newest valid marker it has read. stopped: why the
     job continues only when a person says so. waits: for what that does not exist.
+    risk: which users' topics may delete what a recovery would read again.
     shows: the newest batches with a digest of what they did, while a copy of the unit is to show equal bytes.
     """
 
@@ -33,6 +34,7 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     durable: Count = 0
     stopped: str = ""
     waits: str = ""
+    risk: str = ""
     shows: tuple[tuple[Count, Count], ...] = ()
 
 

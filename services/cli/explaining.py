@@ -74,13 +74,16 @@ def _explain_incident(view: ClusterView, plan: Plan, as_json: bool) -> None:
     from services.view.incidents import incident_line
 
     last = view.incident(plan)
-    line = None if last is None else incident_line(plan, last, view.units(plan))
+    retention = view.retention(plan)
+    line = None if last is None else incident_line(plan, last, view.units(plan), retention)
     if as_json:
         print_json(line)
     elif line is None:
         say(f"job {plan.job} has had no incident")
     else:
         _draw_incident(line)
+    for risk in () if as_json else retention:
+        say(f"retention: {risk}")
 
 
 def _draw_incident(line: IncidentLine) -> None:

@@ -120,6 +120,8 @@ def _draw_status(found: JobStatus) -> None:
     if found.unserved:
         why = "every worker that could take one holds as many as it may (HOLDFAST_STANDBYS)"
         say(f"no place for a standby of {', '.join(found.unserved)}: {why}")
+    for risk in found.retention:
+        say(f"retention: {risk}")
     if found.skipped:
         say(f"{found.skipped:,} records skipped by `holdfast repair`")
     for problem in found.problems:

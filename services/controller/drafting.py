@@ -120,19 +120,20 @@ def _short(source: str, config: Mapping[str, str], horizon_s: float) -> Iterator
 
 
 def _unkept(source: str, config: Mapping[str, str], tolerance: FaultTolerance) -> Iterator[str]:
-    """Under `source` a recovery reads the topic again, and may first wait for workers so long: MECHANISMS R2."""
-    if tolerance.buffering != "source" or tolerance.checkpoint.policy != ALIGNED:
+    """Under `source` and `adaptive` a recovery reads the topic again, and may first wait for workers so long."""
+    how = f"under buffering: {tolerance.buffering}"
+    if tolerance.buffering == "upstream" or tolerance.checkpoint.policy != ALIGNED:
         return
     wait_s = tolerance.correlated_failure.within_s + tolerance.fail_stop_timeout_s
     path = f"sources.{source}.topic"
     if "delete" not in config.get("cleanup.policy", ""):
         return
     if 0 <= (ms := int(config.get("retention.ms", "-1"))) < wait_s * 1000:
-        yield f"{path}: retention.ms is {ms}, and under buffering: source a recovery may wait {wait_s:g} s for workers"
+        yield f"{path}: retention.ms is {ms}, and {how} a recovery may wait {wait_s:g} s for workers"
     if (size := int(config.get("retention.bytes", "-1"))) >= 0:
         yield (
-            f"{path}: retention.bytes is {size}: under buffering: source what comes in {wait_s:g} s must fit, or a "
-            "recovery finds records gone"
+            f"{path}: retention.bytes is {size}: {how} what comes in {wait_s:g} s must fit, or a recovery finds records "
+            "gone"
         )
 
 

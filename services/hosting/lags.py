@@ -23,13 +23,25 @@ LAG = Metric(
 )
 
 
+AT_RISK = Metric(
+    "holdfast_source_records_at_risk",
+    "gauge",
+    ("job", "generation", "unit", "source", "topic"),
+    "Records since the newest global checkpoint that retention may delete while a recovery waits for workers, or has",
+)
+
+
 class Taken(NamedTuple):
-    """How far a unit is in the topic of a source. positions: behind the last record processed, by partition."""
+    """How far a unit is in the topic of a source. positions: behind the last record processed, by partition.
+
+    at_risk: records that retention may delete before a recovery reads them again; None: none does read them again.
+    """
 
     unit: str
     source: str
     topic: str
     positions: dict[int, int]
+    at_risk: int | None = None
 
 
 def of_lags(log: Log, taken: Callable[[], Sequence[Taken]]) -> Read:
@@ -47,6 +59,8 @@ def of_lags(log: Log, taken: Callable[[], Sequence[Taken]]) -> Read:
 
 def _lags(log: Log, taken: Sequence[Taken]) -> Iterator[Sample]:
     for one in taken:
+        if one.at_risk is not None:
+            yield AT_RISK.of(one.at_risk, *split_unit_key(one.unit), one.source, one.topic)
         try:
             ends = log.offsets([Partition(one.topic, index) for index in one.positions], "end")
         except HoldfastError:

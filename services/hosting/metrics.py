@@ -12,7 +12,7 @@ from schemas.assignments import split_unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import CopyState
 from services.hosting.heartbeats import CostsOf
-from services.hosting.lags import LAG
+from services.hosting.lags import AT_RISK, LAG
 from services.log.metrics import REFUSED, Metric, Read, Sample
 
 UNIT = ("job", "generation", "unit")
@@ -75,7 +75,7 @@ OF_COPIES = (
     COPIES, BATCH, DURABLE, CPU, RECORDS, PROCESSING, UNSAVED, STATE_KEYS, STATE_BYTES, CAPTURES, CAPTURING, APPLIES,
     APPLYING, WRITTEN, RUN, AGE, RECOVERY, SENT, PHASE, RESTORE_CPU, TRANSACTIONS, ABORTED, TRANSACTING,
     TRANSACTION_CPU, LATENCIES, LATENCY, SINK_BYTES, EDGE_RECORDS, EDGE_BYTES, SOURCE_RECORDS, LATE, DEAD, LOST, LAG,
-    REFUSED,
+    AT_RISK, REFUSED,
 )  # fmt: skip
 
 

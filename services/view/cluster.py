@@ -200,6 +200,7 @@ class ClusterView:
             **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
             late_by_stream=counts.late_dropped,
             queries=() if known is None else known.queries,
+            retention=() if plan is None or job.state in OVER else self.retention(plan),
             checkpoint=None if plan is None else policy_line(self.policy(plan), self.complete(plan)),
         )
 
@@ -276,6 +277,13 @@ class ClusterView:
     def incident(self, plan: Plan) -> Incident | None:
         """The last that was said of an incident of the job; it may be over."""
         return self._assigned.incident(job_key(plan.job, plan.generation))
+
+    def retention(self, plan: Plan) -> tuple[str, ...]:
+        """Users' topics that may delete what a recovery would read again, as the leaders that read them say."""
+        changes = (self._assigned.of(unit_key(plan.job, plan.generation, unit.name)) for unit in plan.units)
+        leaders = ((one.unit, one.committer) for one in changes if one is not None)
+        risks = (self._reported(c.worker, c.incarnation, unit).risk for unit, c in leaders if c is not None)
+        return tuple(dict.fromkeys(risk for risk in risks if risk))
 
     def ended(self, key: str) -> bool:
         """A copy of the unit says so."""

@@ -39,6 +39,7 @@ class IncidentLine(msgspec.Struct, frozen=True):
     order: units that have a slot, in the order in which they are restored. slots: that were free when it was planned;
     beyond: they are no limit any more. line: on which units begin again, at a global checkpoint; 0: each begins at its
     own newest checkpoint. blocking: none is restored before all have a slot.
+    retention: topics that may delete what units read again.
     """
 
     job: str
@@ -53,10 +54,13 @@ class IncidentLine(msgspec.Struct, frozen=True):
     line: int
     blocking: bool
     queries: tuple[QueryPart, ...]
+    retention: tuple[str, ...] = ()
 
 
-def incident_line(plan: Plan, incident: Incident, units: Sequence[UnitLine]) -> IncidentLine:
-    """units: all of the job, as they are now."""
+def incident_line(
+    plan: Plan, incident: Incident, units: Sequence[UnitLine], retention: tuple[str, ...] = ()
+) -> IncidentLine:
+    """units: all of the job, as they are now. retention: what their leaders say of the topics that they read."""
     down = {one.unit for one in units if one.unit in incident.units and not _runs(one)}
     return IncidentLine(
         job=incident.job,
@@ -71,6 +75,7 @@ def incident_line(plan: Plan, incident: Incident, units: Sequence[UnitLine]) -> 
         line=incident.line,
         blocking=incident.blocking,
         queries=tuple(_query(plan, query, lacks & down, incident) for query, lacks in needed(plan).items()),
+        retention=retention,
     )
 
 

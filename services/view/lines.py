@@ -120,7 +120,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
     since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
     could take one holds as many as it may. checkpoint: the policy in force; null: the job has no plan. queries: whether
-    each is available (schemas/plans.py, QueryState).
+    each is available (schemas/plans.py, QueryState). retention: topics that may delete what
+    a recovery would read again.
     """
 
     job: str
@@ -143,3 +144,4 @@ class JobStatus(msgspec.Struct, frozen=True):
     unserved: tuple[str, ...] = ()
     checkpoint: PolicyLine | None = None
     queries: tuple[QueryState, ...] = ()
+    retention: tuple[str, ...] = ()

@@ -35,8 +35,8 @@ Copies = Sequence[tuple[str, Flags]]
 class Aligned(MemoryCluster):
     """A job under `aligned`, of which each unit has these copies; it is fed, and its global checkpoints are stated."""
 
-    def __init__(self, copies: Copies = (("w1", PRIMARY),), count: int = 1_200) -> None:
-        super().__init__(job("aligned", every_batches=EVERY))
+    def __init__(self, copies: Copies = (("w1", PRIMARY),), count: int = 1_200, made: str = "") -> None:
+        super().__init__(made or job("aligned", every_batches=EVERY))
         self.copies_of = dict.fromkeys(self.units, copies)
         for name in dict.fromkeys(name for name, _ in copies):
             self.start(name)

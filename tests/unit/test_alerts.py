@@ -33,6 +33,7 @@ from services.log.memory import MemoryLog
 from services.log.metrics import of_process, of_refusals
 from services.log.metrics_server import registry_of
 from services.recovery.meters import Meters
+from services.worker.core.retention import Extent, Keeps, Retention
 from tests.support.alerting import INFRA, INTERVAL_S, RULES, Scene, alerts, fired, scrapes, times
 from tests.support.promql import Scrapes, evaluate, parse
 from tests.unit.recovery.world import G, Worker, World
@@ -51,14 +52,16 @@ def costs(**more: object) -> Costs:
 # -- targets ----------------------------------------------------------------------------------------------------------
 
 
-def worker(now: Costs, lag: int = LAG, refused: Callable[[], Mapping[str, int]] = dict) -> CollectorRegistry:
+def worker(
+    now: Costs, lag: int = LAG, refused: Callable[[], Mapping[str, int]] = dict, at_risk: int = 0
+) -> CollectorRegistry:
     log = MemoryLog(lambda: 0)
     log.create([TopicSpec("clicks", 1)])
     appender = log.appender("test")
     for _ in range(lag):
         appender.append(Partition("clicks", 0), b"{}")
     copies = (CopyState(UNIT, 1, "running", batch=7, durable=5),)
-    taken = [Taken(UNIT, "clicks", "clicks", {0: 0})]
+    taken = [Taken(UNIT, "clicks", "clicks", {0: 0}, at_risk)]
     return registry_of(
         of_process("w1", "worker"),
         of_copies(lambda: copies, lambda _: (now,)),
@@ -131,6 +134,14 @@ def no_checkpoint_at_all() -> Scene:
     return lambda at_s: {"w1": worker(costs(unsaved=int(at_s), checkpoint_age_ms=None))}
 
 
+def short_retention() -> Scene:
+    """As the watch of the leader that reads the topic counts, once somebody has set the topic's retention lower."""
+    topic = Retention("clicks", "clicks", 40.0)
+    topic.shortened(Keeps(60_000))
+    risk = topic.judge({0: Extent(needed=100, start=0, end=300, aged=250)}, 10.0, 0.0)
+    return lambda at_s: {"w1": worker(costs(), at_risk=risk.records)}
+
+
 def late_workers() -> Scene:
     """A worker misses heartbeats, a copy takes over, and the worker was only late: three times."""
     world = protected()
@@ -179,6 +190,7 @@ STATES: list[tuple[str, Callable[[], Scene]]] = [
     ("HoldfastUnitsDown", lambda: lambda at_s: {"c": controller(available=0)}),
     ("HoldfastRecordsLost", partial(counted_at_the_end, "lost", 2)),
     ("HoldfastRecordsLost", partial(counted_before_the_first_scrape, "lost")),
+    ("HoldfastRetentionShort", short_retention),
     ("HoldfastRecordsRefused", strange_record),
     ("HoldfastNoController", partial(gone, "c")),
     ("HoldfastNoRecovery", partial(gone, "r")),

@@ -56,7 +56,7 @@ def exported() -> dict[str, set[str]]:
         registry_of(
             of_process("w1", "worker"),
             of_copies(lambda: (CopyState(UNIT, 1, "running"),), lambda _: (costs,)),
-            of_lags(log, lambda: [Taken(UNIT, "clicks", "clicks", {0: 0})]),
+            of_lags(log, lambda: [Taken(UNIT, "clicks", "clicks", {0: 0}, 0)]),
             of_refusals(lambda: {"t": 1}),
         ),
         registry_of(of_process("c", "controller"), of_jobs(core)),

@@ -29,6 +29,11 @@ class EdgeCounts:
         before = self.inputs.get(edge, (0, 0))
         self.inputs[edge] = (before[0] + records, before[1] + size)
 
+    def mean_bytes(self, edge: str) -> float:
+        """Of a record taken in."""
+        records, size = self.inputs.get(edge, (0, 0))
+        return size / records if records else 0.0
+
     def put(self, edge: str, records: int) -> None:
         self.outputs[edge] = self.outputs.get(edge, 0) + records
 

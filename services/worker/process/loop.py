@@ -184,7 +184,7 @@ class Worker:
     def taken(self) -> list[Taken]:
         """For metrics, from any thread: how far the copies that lead here are in the users' topics."""
         leaders = [(copy.key, copy.running) for copy in list(self._copies.here.values()) if copy.core.flags.commit]
-        return [Taken(key, *one) for key, run in leaders if run is not None for one in run.intake.cutter.done()]
+        return [Taken(key, *one) for key, run in leaders if run is not None for one in run.cuts.taken()]
 
     @property
     def records(self) -> int:

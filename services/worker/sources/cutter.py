@@ -88,6 +88,10 @@ class Cutter:
         """(source, topic, behind the last record processed by partition) of each users' topic, from any thread."""
         return [(_source(feed), _topic(feed), feed.done()) for feed in self._users.values()]
 
+    def users_topics(self) -> dict[str, tuple[str, str]]:
+        """(source, topic) by source task, of those that read a user's topic."""
+        return {name: (_source(feed), _topic(feed)) for name, feed in self._users.items()}
+
     @property
     def deciding(self) -> bool:
         """A proposal has not been read back."""

@@ -124,6 +124,10 @@ class Checkpoints:
         """The copy is closed, or rebuilt."""
         self._scheduler.leave(self._key)
 
+    def held(self) -> Marker | None:
+        """The marker up to which the inputs may be trimmed."""
+        return self.holding.acked(self.marker)
+
     @property
     def finished(self) -> bool:
         """The last marker is that of the end."""

@@ -1,17 +1,24 @@
 """Cuts at one copy: the leader proposes them, and every copy that processes waits for the records that they name.
 
+The leader also trims the log of cuts, and looks whether the users' topics keep what may have to be read again.
+
 Source: PROTOCOL 3.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 from schemas.assignments import Flags
+from schemas.checkpoints import Marker
+from services.worker.core.edges import EdgeCounts
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
+from services.worker.sources.cut_trimmer import CutTrimmer
 from services.worker.sources.missing import Missing
+from services.worker.sources.retention_watch import RetentionWatch
 from services.worker.unit.intake import Intake
 
 
@@ -27,11 +34,33 @@ class Working(Protocol):
 
 
 class Cuts:
-    """Of one copy."""
+    """Of one copy.
 
-    def __init__(self, of: Working, job: JobView, intake: Intake, around: Surroundings) -> None:
+    Args:
+        unit: of the copy. acked: the marker up to which its inputs may be trimmed. edges: what it has taken in.
+    """
+
+    def __init__(
+        self,
+        of: Working,
+        job: JobView,
+        unit: str,
+        intake: Intake,
+        around: Surroundings,
+        acked: Callable[[], Marker | None],
+        edges: EdgeCounts,
+    ) -> None:
         self._of, self._job, self._intake = of, job, intake
         self._missing = Missing(around.log, around.restores, job.plan.job)
+        self.trimmer = CutTrimmer(job, unit, intake.cutter.log, around, lambda: of.commits)
+        self.retention = RetentionWatch(job, unit, intake.cutter, around, acked, lambda: of.commits, edges.mean_bytes)
+
+    def taken(self) -> list[tuple[str, str, dict[int, int], int | None]]:
+        """Of each users' topic, from any thread: source, topic, behind the last record processed by partition, and how
+        many records retention may delete too soon; None: nobody watches.
+        """
+        at_risk = self.retention.records()
+        return [(*one, at_risk.get(one[0])) for one in self._intake.cutter.done()]
 
     def ask_due_ms(self, now_ms: float) -> float:
         """When to ask for records that are cut and do not come."""

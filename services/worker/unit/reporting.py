@@ -25,6 +25,7 @@ def state_of(unit: str, core: Lifecycle, running: Running | None) -> CopyState:
         0 if marker is None else marker.b,
         "" if running is None else running.stopped,
         "" if running is None else running.waits,
+        "" if running is None else running.cuts.retention.text,
         () if running is None else running.showing.newest,
     )
 

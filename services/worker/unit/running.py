@@ -23,7 +23,6 @@ from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
-from services.worker.sources.cut_trimmer import CutTrimmer
 from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.cuts import Cuts
 from services.worker.unit.intake import Intake
@@ -65,8 +64,7 @@ class Running:
         unit, done, refuse, now = layout.unit.name, self._processing, self._refuse_checkpoint, around.clock_ms()
         self.began, self._steps, self.showing = self.batch, Steps(around.clock_ms, around.cpu_ms), done.showing
         self.checkpoints = Checkpoints(self, job, layout, rebuilt, self.store, around, refuse, now, spent)
-        self._cut_trimmer = CutTrimmer(job, unit, self.intake.cutter.log, around, lambda: self.commits)
-        self._cuts = Cuts(self, job, self.intake, around)
+        self.cuts = Cuts(self, job, unit, self.intake, around, self.checkpoints.held, spent.edges)
         told = (job, unit, around, done, self.checkpoints, self.outputs, self._steps, self.intake.cutter)
         self._publisher = ProgressPublisher(*told, lambda: self.commits)
         self._waits = ResultWaits(self, job, layout.unit, spent, self.outputs, around)
@@ -85,11 +83,12 @@ class Running:
             Task("deliver what has waited long enough", lambda _: self.outputs.look_ms, self.outputs.look),
             Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look),
             Task("process", self._process_due, self._process),
-            Task("ask for records that are cut and do not come", self._cuts.ask_due_ms, self._cuts.ask),
-            Task("cut", self._cuts.due_ms, self._cuts.propose),
+            Task("ask for records that are cut and do not come", self.cuts.ask_due_ms, self.cuts.ask),
+            Task("cut", self.cuts.due_ms, self.cuts.propose),
             Task("checkpoint", self._checkpoint_due, self._checkpoint),
             Task("trim", self._trim_due, self._trim),
-            Task("trim the cut log", self._cut_trimmer.due_ms, self._cut_trimmer.look),
+            Task("trim the cut log", self.cuts.trimmer.due_ms, self.cuts.trimmer.look),
+            Task("see what retention keeps", self.cuts.retention.due_ms, self.cuts.retention.look),
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
             Task("hold what comes too fast", never, lambda _: self.intake.hold(self.batch + 1)),
             Task("measure how long results take", never, self._waits.look),

@@ -91,10 +91,11 @@ def test_a_shorter_replay_horizon_is_kept_to() -> None:
         ("source", {"retention.ms": "39000"}, "retention.ms is 39000"),
         ("source", {"retention.ms": "40000"}, ""),
         ("source", {"retention.bytes": "1000"}, "retention.bytes is 1000"),
-        ("adaptive", {"retention.ms": "39000"}, ""),
+        ("adaptive", {"retention.ms": "39000"}, "retention.ms is 39000"),
+        ("upstream", {"retention.ms": "39000"}, ""),
     ],
 )
-def test_what_blocking_recovery_reads_again_must_be_kept_in_the_users_topic(
+def test_what_a_recovery_reads_again_must_be_kept_in_the_users_topic(
     buffering: str, config: dict[str, str], warned: str
 ) -> None:
     tolerance = {"buffering": buffering, "checkpoint": {"policy": "aligned"}}

@@ -1,0 +1,163 @@
+"""Asks from time to time whether the users' topics keep what a recovery would read again: beside the loop, one request
+at a time. Source: PROTOCOL 7, docs/decisions/0109.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from schemas.checkpoints import Marker
+from schemas.cuts import CutsSnapshot
+from schemas.events import Event
+from schemas.topics import Partition
+from services.kernel.logs.cuts import beginning_of
+from services.kernel.logs.policies import ALIGNED
+from services.kernel.plans.layout import task_name
+from services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s
+from services.worker.host.job import JobView
+from services.worker.host.surroundings import Surroundings
+from services.worker.sources.cutter import Cutter
+
+LOOK_MS = 10_000.0
+"""Between two looks."""
+
+_log = structlog.get_logger()
+
+
+class Found(NamedTuple):
+    """What Kafka says of a topic. young: by partition, the first record that is no older than was asked."""
+
+    config: Mapping[str, str]
+    starts: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+    young: Mapping[Partition, int] | None
+
+
+class RetentionWatch:
+    """Of one copy with source tasks.
+
+    Args:
+        unit: of the copy. acked: the marker of the newest global checkpoint, as far as the copy knows.
+        leads: whether the copy does. record_bytes: by source, the mean size of its records.
+    """
+
+    def __init__(
+        self,
+        job: JobView,
+        unit: str,
+        cutter: Cutter,
+        around: Surroundings,
+        acked: Callable[[], Marker | None],
+        leads: Callable[[], bool],
+        record_bytes: Callable[[str], float],
+    ) -> None:
+        self._job, self._unit, self._cutter, self._around = job, unit, cutter, around
+        self._acked, self._leads, self._record_bytes = acked, leads, record_bytes
+        wait, users = wait_s(job.plan.spec), cutter.users_topics()
+        self._topics = (
+            {} if wait is None else {t: Retention(source, topic, wait) for t, (source, topic) in users.items()}
+        )
+        self._risks: dict[str, Risk] = {}
+        self._asking = False
+        self._look_ms = around.clock_ms() + LOOK_MS
+
+    def due_ms(self, now_ms: float) -> float:
+        """When to look again, in milliseconds of the clock."""
+        return math.inf if self._asking or not self._watches else self._look_ms
+
+    def look(self, now_ms: float) -> None:
+        """Asks if it is time."""
+        if now_ms < self.due_ms(now_ms):
+            return
+        self._asking, self._look_ms = True, now_ms + LOOK_MS
+        wanted = {task: list(self._needed(task)) for task in self._topics}
+        since_ms = {
+            task: None if one.young_ms is None else round(self._around.time_ms() - one.young_ms)
+            for task, one in self._topics.items()
+        }
+        self._around.asks.run(lambda: self._ask(wanted, since_ms), self._answered, "retention")
+
+    @property
+    def text(self) -> str:
+        """Which topics do not keep what a recovery needs, for people; or empty."""
+        return "; ".join(risk.text for risk in self._risks.values() if risk.text) if self._watches else ""
+
+    def records(self) -> dict[str, int]:
+        """By source, those that may be deleted too soon, or are; from any thread. Nothing of what is not watched."""
+        found: dict[str, int] = {}
+        for task, risk in list(self._risks.items()) if self._watches else ():
+            source = self._topics[task].source
+            found[source] = found.get(source, 0) + risk.records
+        return found
+
+    @property
+    def _watches(self) -> bool:
+        return bool(self._topics) and self._leads() and self._job.checkpoint.policy == ALIGNED
+
+    def _needed(self, task: str) -> dict[Partition, int]:
+        """From where a recovery would read: behind the newest global checkpoint; a partition that joined since, whole.
+
+        Nothing once the topic is another one than at that checkpoint: its offsets mean something else.
+        """
+        marker, one, log = self._acked(), self._topics[task], self._cutter.log
+        known: CutsSnapshot = beginning_of(self._job.plan) if marker is None or marker.cuts is None else marker.cuts
+        if one.source in log.replaced or known.topics.get(one.source, ())[-1:] != log.known(one.source)[-1:]:
+            return {}
+        then = {r.partition: r.stop for r in known.tasks[task].ranges}
+        return {Partition(one.topic, r.partition): then.get(r.partition, 0) for r in log.task(task).ranges}
+
+    def _ask(self, wanted: Mapping[str, list[Partition]], since_ms: Mapping[str, int | None]) -> dict[str, Found]:
+        """Blocks."""
+        log = self._around.log
+        return {
+            task: Found(
+                log.config(self._topics[task].topic),
+                log.offsets(partitions, "start"),
+                log.offsets(partitions, "end"),
+                None if (since := since_ms[task]) is None else log.offsets(partitions, since),
+            )
+            for task, partitions in wanted.items()
+            if partitions
+        }
+
+    def _answered(self, outcome: Mapping[str, Found] | Exception) -> None:
+        """No answer changes nothing: the next look asks again."""
+        self._asking = False
+        if isinstance(outcome, Exception):
+            _log.info("retention not read", cause=str(outcome))
+            return
+        for task, found in outcome.items():
+            self._take(task, found)
+
+    def _take(self, task: str, found: Found) -> None:
+        """Which records are too old was asked with the limit that was known: with another one it is asked at once.
+
+        Whoever was asked and knows of no such topic may lag behind the others.
+        """
+        if not found.config:
+            return
+        one, known = self._topics[task], self._topics[task].keeps
+        shortened = one.shortened(Keeps.of(found.config))
+        if shortened and task == task_name(one.source, 0):
+            self._publish("retention-shortened", f"topic {one.topic} of source {one.source}: {shortened}")
+        if known != one.keeps:
+            self._look_ms = -math.inf
+            return
+        before, needed = self._risks.get(task, Risk()), self._needed(task)
+        extents = {
+            p.index: Extent(at, found.starts[p], found.ends[p], None if found.young is None else found.young[p])
+            for p, at in needed.items()
+            if p in found.starts and p in found.ends
+        }
+        risk = self._risks[task] = one.judge(extents, self._record_bytes(one.source), self._around.clock_ms())
+        if bool(risk.text) != bool(before.text):
+            kind = "retention-short" if risk.text else "retention-suffices"
+            self._publish(kind, risk.text or f"topic {one.topic} of source {one.source} keeps what a recovery needs")
+
+    def _publish(self, kind: str, detail: str) -> None:
+        job, now_ms = self._job.plan.job, self._around.time_ms()
+        self._around.happened(Event(time_ms=now_ms, kind=kind, job=job, unit=self._unit, detail=detail))
