@@ -132,8 +132,8 @@ def _unkept(source: str, config: Mapping[str, str], tolerance: FaultTolerance) -
         yield f"{path}: retention.ms is {ms}, and {how} a recovery may wait {wait_s:g} s for workers"
     if (size := int(config.get("retention.bytes", "-1"))) >= 0:
         yield (
-            f"{path}: retention.bytes is {size}: {how} what comes in {wait_s:g} s must fit, or a recovery finds records "
-            "gone"
+            f"{path}: retention.bytes is {size}: {how} what comes in {wait_s:g} s must fit, or a recovery finds "
+            "records gone"
         )
 
 
