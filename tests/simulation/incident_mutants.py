@@ -28,6 +28,26 @@ def shared_units_paid_by_each() -> AbstractContextManager[object]:
     )
 
 
+def drivers_counted_as_workers() -> AbstractContextManager[object]:
+    """A unit of Spark's takes any slot."""
+    true = recovery_plan.plan
+
+    def plan(queries: Any, costs: Any, slots: Any, kinds: Any = None) -> Any:
+        return true(queries, costs, sum(slots.values()))
+
+    return mock.patch.object(incident, "plan", plan)
+
+
+def slots_of_other_replicas_free() -> AbstractContextManager[object]:
+    """A slot is free though another replica has promised it to a unit, and is about to restore the unit there."""
+    true: Callable[..., Any] = Incidents._keep_slots
+
+    def keep(self: Incidents, room: Room, assigned: Any, planned: str, now_us: int) -> None:
+        true(self, room, assigned, planned, now_us + 2**40)
+
+    return mock.patch.object(Incidents, "_keep_slots", keep)
+
+
 def slots_no_limit() -> AbstractContextManager[object]:
     """A unit gets a slot wherever there is most room, as always."""
     true: Callable[..., Any] = Room.for_primary

@@ -6,7 +6,7 @@ The order is checked against a second planner, plain and slow; slots, turns and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -61,22 +61,30 @@ def watched() -> Iterator[list[str]]:
 
 
 def _plan(scene: Scene, made: Incident) -> Iterator[str]:
-    slots = max(scene.slots, len(scene.stranded)) if made.beyond else scene.slots
-    if made.blocking and slots < len(scene.stranded):
-        slots = 0
+    least = len(scene.stranded) if made.beyond else 0
+    slots = [max(scene.slots, least), max(scene.drivers, least)]
+    if made.blocking and any(wants > free for wants, free in zip(_cost(scene, scene.stranded), slots, strict=True)):
+        slots = [0, 0]
     wanted = [*_greedy(scene, slots)]
     if [(step.query, step.units) for step in made.chosen] != wanted:
         yield f"plan: {made.job}#{made.number} of {sorted(scene.stranded)}, {slots} slots: {made.chosen}, not {wanted}"
 
 
-def _greedy(scene: Scene, slots: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _cost(scene: Scene, units: Collection[str]) -> tuple[int, int]:
+    """Slots of workers, and of Spark drivers."""
+    hosted = sum(unit in scene.hosted for unit in units)
+    return len(units) - hosted, hosted
+
+
+def _greedy(scene: Scene, slots: list[int]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """MECHANISMS R6, word for word: every density is computed again in each step."""
-    left, failed = slots, {name: set(query.units & scene.stranded) for name, query in scene.queries.items()}
+    left, failed = list(slots), {name: set(query.units & scene.stranded) for name, query in scene.queries.items()}
     failed[NO_QUERY] = set(scene.stranded).difference(*failed.values())
     worth = {name: query.priority for name, query in scene.queries.items()} | {NO_QUERY: LAST}
     shares = Counter(unit for units in failed.values() for unit in units)
     while True:
-        fitting = [name for name, units in failed.items() if units and len(units) <= left]
+        costs = {name: _cost(scene, units) for name, units in failed.items() if units}
+        fitting = [name for name, cost in costs.items() if cost[0] <= left[0] and cost[1] <= left[1]]
         if not fitting:
             return
         densities = {name: worth[name] / sum(1 / shares[unit] for unit in sorted(failed[name])) for name in fitting}
@@ -85,7 +93,7 @@ def _greedy(scene: Scene, slots: int) -> Iterator[tuple[str, tuple[str, ...]]]:
         chosen = next(name for name in fitting if densities[name] >= best * (1 - 1e-9))
         units = tuple(sorted(failed[chosen]))
         yield chosen, units
-        left -= len(units)
+        left = [free - taken for free, taken in zip(left, costs[chosen], strict=True)]
         for other in failed.values():
             other.difference_update(units)
 

@@ -107,12 +107,14 @@ from tests.simulation.global_mutants import (
     void_markers_count,
 )
 from tests.simulation.incident_mutants import (
+    drivers_counted_as_workers,
     forgotten_by_the_next_replica,
     never_over,
     restored_in_the_order_of_the_file,
     restored_on_its_old_line,
     shared_units_paid_by_each,
     slots_no_limit,
+    slots_of_other_replicas_free,
     trimmed_in_an_incident,
     waiting_for_ever,
 )
@@ -1127,6 +1129,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(waiting_for_ever, "incident open", 0, "incidents", run_ms=2_500),
     Mutant(forgotten_by_the_next_replica, "turn", 4, "incidents", run_ms=2_500),
     Mutant(trimmed_in_an_incident, "global restore", 8, "incidents", run_ms=2_500),
+    Mutant(drivers_counted_as_workers, "plan", 0, "spark-incidents", run_ms=2_500),
+    Mutant(slots_of_other_replicas_free, "slots", 19, "spark-incidents", run_ms=4_000),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
     Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),

@@ -238,6 +238,17 @@ PROFILES: Mapping[str, Profile] = {
         trims=True,
         incidents=True,
     ),
+    "spark-incidents": Profile(
+        {"felled": 60, "stale": 3, "strike": 3, "lag": 3, "crash": 1, "leaderless": 4},
+        ("totals", "windows", "filter"),
+        ("none", "passive"),
+        fresh=0.1,
+        lags=("assignments in", "progress in"),
+        slots=2,
+        replicas=2,
+        incidents=True,
+        spark=True,
+    ),
     "aligned": Profile({"lag": 4}, ("totals", "windows"), policies=("aligned",)),
     "idle-captures": Profile(
         {"lag": 2},

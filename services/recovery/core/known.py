@@ -103,7 +103,7 @@ class Known:
             rollback=self.rollbacks.of(unit, self.assigned),
             policy_open=self.policies.before(job_key_of(unit), asked.offset, -1 if policy is None else policy.asked),
             verdict=self.adaptive.wanted(unit),
-            part=None if known.host else self.incidents.part(unit, self.assigned),
+            part=self.incidents.part(unit, self.assigned),
             gathers=self.incidents.gathers(unit, self.now_us),
             proofs=self.proofs,
             asked_accept=self.asks.accepts.get(unit, -1),

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.assignments import Assignment, GlobalCheckpoint, unit_key
 from schemas.decided import Id
-from schemas.incidents import Chosen, Incident
+from schemas.incidents import Chosen, Incident, Place
 from schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
 from services.recovery.core.job.incident import TRANSITIONS, Move, Phase, Scene, Sign, next_record, phase
 from services.recovery.core.job.recovery_plan import Query
@@ -448,3 +449,59 @@ def test_the_same_worker_that_fails_twice_is_one() -> None:
         world.restart("w1")
         world.run(1)
     assert not told(world)
+
+
+def on_spark() -> World:
+    """Unit s is Spark's, and runs on a driver; a and b run on workers. A query for each."""
+    made = plan(
+        dict.fromkeys("abs", "passive"), 20, priorities=dict.fromkeys("abs", 1), correlated_failure={"workers": 2}
+    )
+    units = tuple(msgspec.structs.replace(one, host="spark" if one.name == "s" else "") for one in made.units)
+    workers = [Worker("w1", "a", slots=1), Worker("w2", "b", slots=1), Worker("d1", "a", slots=1, hosts="spark")]
+    world = World(*workers, made=msgspec.structs.replace(made, units=units))
+    return world.start(a="w1", b="w2", s="d1").settle()
+
+
+def test_units_of_spark_belong_to_an_incident_and_wait_for_drivers() -> None:
+    world = on_spark()
+    for name in ("w1", "w2", "d1"):
+        world.kill(name)
+    world.run(1)
+    assert incident(world).units == ("a", "b", "s")
+    arrive(world, "r1", slots=2)
+    assert incident(world).granted == ("a", "b")
+    assert list(incident(world).waiting) == ["s"], "a free slot of a worker is of no use to it"
+    world.add_worker(Worker("d2", "c", slots=1, hosts="spark"))
+    world.run(2)
+    assert world.leader_of(key("s")) == "d2"
+    assert incident(world).over
+
+
+def test_a_driver_counts_as_a_worker_that_has_failed() -> None:
+    world = on_spark()
+    world.kill("d1")
+    world.kill("w1")
+    world.run(1)
+    assert incident(world).workers == ("d1", "w1")
+    assert incident(world).units == ("a", "s")
+
+
+def test_a_slot_that_another_replica_has_promised_to_a_unit_that_runs_here_is_not_free() -> None:
+    """The failing history (simulation, profile `spark-incidents`, seed 19): one replica hears a worker again that the
+    other one has given up. It plans without the unit of that worker, whose restore is on its way.
+    """
+    world = on_spark()
+    world.kill("w1")
+    world.kill("d1")
+    world.run(1)
+    promised = Incident(
+        "job", G, incident(world).number + 1, ("w1", "d1"), ("a", "b", "s"), True,
+        (Chosen("b", ("b",), 1.0, (Place("r1", "1"),)),), {"a": 1.0, "s": 1.0}, 1,
+    )  # fmt: skip
+    world.add_worker(Worker("r1", "c", slots=1))
+    world.run(0.02)
+    world.append("another", (), incidents=(promised,))
+    world.run(0.9)
+    assert incident(world) == promised, "b runs on w2, and may be about to be restored on r1"
+    world.run(0.5)
+    assert incident(world).granted == ("a",), "nobody has restored it there"

@@ -132,3 +132,22 @@ def _optimum(queries: Mapping[str, Query], costs: Mapping[str, int], slots: int)
         if sum(costs[unit] for unit in taken) <= slots:
             best = max(best, sum(query.priority for query in queries.values() if query.units <= taken))
     return best
+
+
+def test_slots_of_spark_drivers_are_counted_apart() -> None:
+    """A query of a worker's unit and one of Spark's waits for both; another one takes the slots that it leaves."""
+    queries = {
+        "hosted": Query(frozenset({"in", "spark"}), 9.0),
+        "plain": Query(frozenset({"a", "b"})),
+        "other": Query(frozenset({"more"})),
+    }
+    costs, kinds = dict.fromkeys(("in", "spark", "a", "b", "more"), 1), {"spark": "spark", "more": "spark"}
+    none = plan(queries, costs, {"": 3, "spark": 0}, kinds)
+    assert ([one.query for one in none.chosen], none.left) == (["plain"], 1)
+    assert list(none.waiting) == ["hosted", "other"]
+    one = plan(queries, costs, {"": 3, "spark": 1}, kinds)
+    assert ([(each.query, each.units) for each in one.chosen], one.left) == (
+        [("hosted", ("in", "spark")), ("plain", ("a", "b"))],
+        0,
+    )
+    assert plan(queries, costs, {"": 0, "spark": 2}, kinds).chosen[0].query == "other"

@@ -21,6 +21,8 @@ NO_QUERY = ""
 """Stands for the units that no query needs: they come last."""
 LAST = 1e-9
 """Their priority."""
+SPARK = "spark"
+"""The kind of slots that units of Spark's take."""
 AGAIN_US = 1_000_000
 """Another place for the same unit is looked for so long after the last plan: what nobody can take makes no noise."""
 
@@ -61,12 +63,12 @@ class Scene:
 
     incident: the last valid record; None: there never was one. units: all of the job that have copies. stranded: those
     of which no copy can continue. running: those whose leader runs. workers: that have failed lately and took units.
-    together: so many of them that it is a correlated failure. queries: what each needs. slots: free ones of the workers
-    that are there. heard: whether all of these are known. age_us: of the record. patience_us: nobody waits longer for
-    workers. back: units that are restored begin again at the newest global checkpoint. gradual: they may be restored
-    one by one; else all at once. line: of the job, the next one.
-    misplaced: those that have a slot on a worker that cannot take them. returned: every worker that has failed is there
-    again, so nobody waits for more.
+    together: so many of them that it is a correlated failure. queries: what each needs. slots: free ones of the
+    workers that are there; drivers: of Spark's drivers. hosted: units that need one of these. heard: whether all of
+    these are known. age_us: of the record. patience_us: nobody waits longer for workers. back: units that are
+    restored begin again at the newest global checkpoint. gradual: they may be restored one by one; else all at
+    once. line: of the job, the next one. misplaced: those that have a slot on a worker that cannot take them.
+    returned: every worker that has failed is there again, so nobody waits for more.
     """
 
     job: str
@@ -87,6 +89,8 @@ class Scene:
     line: int = 1
     misplaced: frozenset[str] = frozenset()
     returned: bool = False
+    drivers: int = 0
+    hosted: frozenset[str] = frozenset()
 
     @property
     def phase(self) -> Phase:
@@ -110,19 +114,24 @@ class Scene:
     @cached_property
     def plan(self) -> Plan:
         """What is restored next, as of now."""
-        return self._planned(self.slots)
+        return self._planned(self.slots, self.drivers)
 
     @cached_property
     def beyond(self) -> Plan:
         """What would be restored if slots were no limit."""
-        return self._planned(max(self.slots, len(self.stranded)))
+        most = len(self.stranded)
+        return self._planned(max(self.slots, most), max(self.drivers, most))
 
-    def _planned(self, slots: int) -> Plan:
-        if self.open.blocking and slots < len(self.stranded):
-            slots = 0
+    def _planned(self, slots: int, drivers: int) -> Plan:
+        hosted = len(self.stranded & self.hosted)
+        if self.open.blocking and (slots < len(self.stranded) - hosted or drivers < hosted):
+            slots = drivers = 0
         needed = frozenset[str]().union(*(query.units for query in self.queries.values()))
         rest = {NO_QUERY: Query(self.stranded - needed, LAST)}
-        return plan({**self.queries, **rest}, dict.fromkeys(sorted(self.stranded), 1), slots)
+        kinds = dict.fromkeys(self.hosted, SPARK)
+        return plan(
+            {**self.queries, **rest}, dict.fromkeys(sorted(self.stranded), 1), {"": slots, SPARK: drivers}, kinds
+        )
 
     @property
     def now(self) -> Plan:
@@ -221,7 +230,7 @@ def _with_plan(s: Scene, made: Plan) -> Incident:
         planned=True,
         chosen=tuple(Chosen(one.query, one.units, one.density) for one in made.chosen),
         waiting=dict(made.waiting),
-        slots=max(s.slots, 0),
+        slots=max(s.slots, 0) + max(s.drivers, 0),
     )
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from schemas.assignments import PRIMARY, Copy, job_key, job_key_of, unit_key
+from schemas.assignments import PRIMARY, Change, Copy, job_key, job_key_of, unit_key
 from schemas.incidents import Incident, Place
 from schemas.job_settings import CorrelatedFailure
 from schemas.plans import Plan
 from services.kernel.logs.assigned import Assigned
 from services.kernel.logs.policies import ALIGNED, in_force
 from services.kernel.plans.priorities import needed, priority
-from services.recovery.core.job.incident import Scene, next_record
+from services.recovery.core.job.incident import AGAIN_US, Scene, next_record
 from services.recovery.core.job.recovery_plan import Query
 from services.recovery.core.placement.room import Room
 from services.recovery.core.unit import stranding
@@ -198,9 +198,8 @@ class Incidents:
         """
         found: dict[str, list[Situation]] = {}
         for one in situations:
-            if not one.terms.host:
-                self.look_at(one, now_us)
-                found.setdefault(job_key_of(one.change.unit), []).append(one)
+            self.look_at(one, now_us)
+            found.setdefault(job_key_of(one.change.unit), []).append(one)
         records = list[tuple[Incident, str]]()
         for key, job in self._jobs.items():
             units, is_open = found.get(key, []), self.open(key, assigned)
@@ -210,28 +209,44 @@ class Incidents:
                 continue
             if any(busy(one.change.unit) for one in units):
                 continue
-            there = room(units[0])
-            self._keep_slots(there, assigned, but=key)
-            due = next_record(self._scene(key, job, units, assigned, there, heard, now_us))
+            rooms = {one.terms.host: room(one) for one in {one.terms.host: one for one in reversed(units)}.values()}
+            for there in rooms.values():
+                self._keep_slots(there, assigned, planned=key, now_us=now_us)
+            due = next_record(self._scene(key, job, units, assigned, rooms, heard, now_us))
             if due is not None:
-                job.proposed = _placed(due[0], {one.change.unit: one for one in units}, there)
+                job.proposed = _placed(due[0], {one.change.unit: one for one in units}, rooms)
                 records.append((job.proposed, due[1]))
         return records
 
-    def _keep_slots(self, room: Room, assigned: Assigned, but: str) -> None:
-        """What other jobs were promised is not free."""
+    def _keep_slots(self, room: Room, assigned: Assigned, planned: str, now_us: int) -> None:
+        """What units were promised is not free: those of other jobs, and of the job that is planned those of which only
+        another replica sees that they are stranded. For a moment it may be about to restore them there.
+        """
         for key, job in self._jobs.items():
             found = job.proposed or assigned.incident(key)
-            if key == but or found is None or found.over:
+            if found is None or found.over:
                 continue
             for unit, place in found.places.items():
-                if job.key(unit) in job.stranded_us:
+                stranded = job.key(unit) in job.stranded_us
+                if key == planned:
+                    recent = now_us - job.read_us < AGAIN_US
+                    waits = recent and not stranded and not _there(assigned.of(job.key(unit)), place)
+                else:
+                    waits = stranded
+                if waits:
                     room.promise(place.worker, place.incarnation)
 
     @staticmethod
     def _scene(
-        key: str, job: _Job, units: list[Situation], assigned: Assigned, room: Room, heard: bool, now_us: int
+        key: str,
+        job: _Job,
+        units: list[Situation],
+        assigned: Assigned,
+        rooms: Mapping[str, Room],
+        heard: bool,
+        now_us: int,
     ) -> Scene:
+        """rooms: by kind of worker."""
         incident = assigned.incident(key)
         alive = {beat.worker for beat in units[0].detector.alive()}
         misplaced = (one for one in units if stranding.its_turn(one) and stranding.slot(one) is None)
@@ -246,7 +261,9 @@ class Incidents:
             queries=job.queries,
             workers=tuple(job.workers),
             together=job.together,
-            slots=room.slots,
+            slots=rooms[""].slots if "" in rooms else 0,
+            drivers=sum(room.slots for kind, room in rooms.items() if kind),
+            hosted=job.names(one.change.unit for one in units if one.terms.host),
             heard=heard,
             age_us=now_us - job.read_us,
             patience_us=job.patience_us,
@@ -254,16 +271,22 @@ class Incidents:
             gradual=job.buffering == "adaptive",
             line=assigned.line(key) + 1,
             returned=returned,
-            misplaced=job.names(one.change.unit for one in misplaced if room.workers),
+            misplaced=job.names(one.change.unit for one in misplaced if rooms[one.terms.host].workers),
         )
 
 
-def _placed(record: Incident, units: Mapping[str, Situation], room: Room) -> Incident:
+def _there(change: Change | None, place: Place) -> bool:
+    """The unit has a copy in that place already."""
+    copies = () if change is None else change.copies
+    return any((copy.worker, copy.incarnation) == (place.worker, place.incarnation) for copy in copies)
+
+
+def _placed(record: Incident, units: Mapping[str, Situation], rooms: Mapping[str, Room]) -> Incident:
     """With a place for each unit that has a slot."""
     steps = []
     for step in record.chosen:
-        keys = (unit_key(record.job, record.generation, unit) for unit in step.units)
-        found = tuple(_place(units[key], room, record.beyond) for key in keys)
+        found_units = (units[unit_key(record.job, record.generation, unit)] for unit in step.units)
+        found = tuple(_place(one, rooms[one.terms.host], record.beyond) for one in found_units)
         steps.append(msgspec.structs.replace(step, places=found))
     return msgspec.structs.replace(record, chosen=tuple(steps))
 

@@ -3,7 +3,8 @@
 Source: MECHANISMS R6 (Su and Zhou 2017, algorithm 1). Choosing the queries of most priority that fit is a set-union
 knapsack, which is NP-hard; density is a good order and a fast one. Pure: which units failed and how many slots there
 are come in, queries in their order come out. With every worker that arrives, and every further failure, a new plan is
-made; slots that nothing fits into stay for the next one.
+made; slots that nothing fits into stay for the next one. Slots are of a kind: a unit of Spark's takes one of a
+driver, and a query fits if it fits into the slots of each kind.
 
 A unit that several failed queries need counts for each of them with its share only. Once a query is chosen, its units
 cost the others nothing. The shares of all other units stay as they are, since whoever needs one of them is still
@@ -14,10 +15,14 @@ within a second.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
+
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
+"""All units need workers of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,18 @@ class Plan:
     left: int
 
 
-def plan(queries: Mapping[str, Query], costs: Mapping[str, int], slots: int) -> Plan:
+def plan(
+    queries: Mapping[str, Query],
+    costs: Mapping[str, int],
+    slots: int | Mapping[str, int],
+    kinds: Mapping[str, str] = NO_KINDS,
+) -> Plan:
     """The plan for the queries that need a failed unit; of equal density the one named first is first.
 
     Args:
         costs: slots that each failed unit takes, one or more; a unit that runs, or is about to, is not named.
-        slots: free ones of the workers that are there.
+        slots: free ones of the workers that are there; by kind, if units need several.
+        kinds: of the workers that a unit needs, where it is another one than most do.
 
     Raises ValueError if a cost is not positive.
     """
@@ -69,21 +80,24 @@ def plan(queries: Mapping[str, Query], costs: Mapping[str, int], slots: int) -> 
     shares = {unit: costs[unit] / len(users) for unit, users in needed.items()}
     priorities = [queries[name].priority for name in names]
     open_ = np.ones(len(names), dtype=bool)
-    price = np.array([_total(units, costs) for units in missing], dtype=np.int64)
+    left = {"": slots} if isinstance(slots, int) else dict(slots)
+    of = {kind: {u: cost for u, cost in costs.items() if kinds.get(u, "") == kind} for kind in _kinds(costs, kinds)}
+    price = {kind: np.array([_total(units, own) for units in missing], dtype=np.int64) for kind, own in of.items()}
     density = np.array([_density(units, shares, worth) for units, worth in zip(missing, priorities, strict=True)])
-    chosen, left = list[Choice](), slots
-    while (fits := open_ & (price <= left)).any():
+    chosen = list[Choice]()
+    while (fits := np.logical_and.reduce([open_, *(price[kind] <= left.get(kind, 0) for kind in of)])).any():
         best = int(np.argmax(np.where(fits, density, -math.inf)))
         back = tuple(sorted(missing[best]))
-        chosen.append(Choice(names[best], back, int(price[best]), float(density[best])))
-        left -= int(price[best])
+        chosen.append(Choice(names[best], back, _total(back, costs), float(density[best])))
+        left = {kind: free - (int(price[kind][best]) if kind in of else 0) for kind, free in left.items()}
         for index in {index for unit in back for index in needed[unit]}:
             missing[index].difference_update(back)
             open_[index] = bool(missing[index])
-            price[index] = _total(missing[index], costs)
+            for kind, own in of.items():
+                price[kind][index] = _total(missing[index], own)
             density[index] = _density(missing[index], shares, priorities[index])
     waiting = {names[index]: float(density[index]) for index in np.flatnonzero(open_)}
-    return Plan(tuple(chosen), waiting, left)
+    return Plan(tuple(chosen), waiting, sum(left.values()))
 
 
 def recovered(plan: Plan, queries: Mapping[str, Query], costs: Mapping[str, int]) -> list[str]:
@@ -99,4 +113,9 @@ def _density(units: Collection[str], shares: Mapping[str, float], priority: floa
 
 
 def _total(units: Collection[str], costs: Mapping[str, int]) -> int:
-    return sum(costs[unit] for unit in units)
+    """Of those that are named."""
+    return sum(costs.get(unit, 0) for unit in units)
+
+
+def _kinds(units: Iterable[str], kinds: Mapping[str, str]) -> list[str]:
+    return sorted({kinds.get(unit, "") for unit in units})

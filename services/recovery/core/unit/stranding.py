@@ -19,7 +19,7 @@ def stranded(s: Situation) -> bool:
 
     What a unit may have done itself is no incident.
     """
-    left_alone = not s.change.copies or s.terms.host or s.over or s.crowded
+    left_alone = not s.change.copies or s.over or s.crowded
     if left_alone or s.unwanted or blame.deadly(s) or blame.blamed(s):
         return False
     gone = all(s.gone(copy) for copy in s.change.copies if s.may_lead(copy))
