@@ -411,8 +411,8 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench incident",
         description="Kills eight of ten workers of the 15-query job on hashtags, starts others one by one, and shows "
-        "how the queries come back. It exits with 1 unless they do so in the staircase of the paper, or with --blocking "
-        "all at the last worker, with no row lost, duplicated or wrong.",
+        "how the queries come back. It exits with 1 unless they do so in the staircase of the paper, or with "
+        "--blocking all at the last worker, with no row lost, duplicated or wrong.",
     )
     parser.add_argument("--posts", type=Path, default=POSTS, help="a .jsonl.gz with event_time and hashtags a line")
     parser.add_argument("--tasks", type=int, default=TASKS, help="of each operator; 1 is a job of 17 units")
