@@ -85,8 +85,8 @@ R7 = Figure(
     tag="R7",
     title="available queries after eight of ten workers are lost, on workers",
     paper="Su and Zhou 2017, figure 5",
-    expected="a staircase under progressive recovery, one late jump under blocking; queries that have not failed continue "
-    "as before.",
+    expected="a staircase under progressive recovery, one late jump under blocking; queries that have not failed "
+    "continue as before.",
     setup=f"the job compose/jobs/hashtags.yaml with one task an operator, 17 units, and one more query, `{HEALTHY}`, "
     f"beside the parser. {WORKERS} workers, hosts of their own, each with {SHARE:g} of a CPU once the job runs. {LOST} "
     f"are killed at once, and one comes each {EVERY_S} s, none before all that fits is available. Blocking: buffering "
