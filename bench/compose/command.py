@@ -1,0 +1,149 @@
+"""The command ./scripts/bench compose: from the build to the first result, a rolling restart under load, a soak."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rich.table import Table
+
+from bench.compose.cluster import ContainerCluster, containers
+from bench.compose.loaded import Loaded, loaded, rows, worst, worst_fed
+from bench.compose.project import BUILD_S, DockerFailed, Project, no_engine
+from bench.figures import Figures, Target, at_most, shown
+from bench.followed import MeasureFailed
+from bench.machine import machine, resting, versions
+from schemas.topics import Partition
+from services.cli.terminal import console
+from services.kernel.errors import HoldfastError, Retriable
+
+TARGETS: Mapping[str, Target] = {
+    "first_result_s": at_most(180),
+    "rolling_silence_ms": at_most(300),
+    "lost": at_most(0),
+    "duplicated": at_most(0),
+    "wrong": at_most(0),
+}
+VISITS, FIRST_S, SOAK_EVERY_S = 100, 120.0, 20.0
+JOB = "rolling"
+_err = console(stderr=True)
+
+
+def main(words: Sequence[str]) -> int:
+    options = _options(words)
+    if why := no_engine():
+        _say(f"error: {why}")
+        return 1
+    before = resting(1.0)
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+        project = Project(Path(folder), options.file)
+        found: Figures = {}
+        try:
+            with containers(Path(folder), project, _say) as cluster:
+                _measure(cluster, options, found)
+        except (MeasureFailed, DockerFailed, HoldfastError) as error:
+            _say(f"error: {error}")
+            return 1
+        finally:
+            _report(found, before)
+    return int(any(name in found and not target.met(found[name]) for name, target in TARGETS.items()))
+
+
+def _measure(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:
+    """Into `found`, which says what was reached where something fails. Raises MeasureFailed, DockerFailed."""
+    _first_result(cluster, options, found)
+    if options.only_start:
+        return
+    with loaded(cluster, JOB) as job:
+        if options.soak_s:
+            job.soak(options.soak_s, SOAK_EVERY_S, random.Random(options.seed), _say)
+            found |= {"soak_s": options.soak_s, "strikes": len(job.silences)}
+            found["soak_silence_ms"] = worst(job.silences)
+        else:
+            _rolling(job, options.rounds, found)
+            _brokers(job, found)
+        found["fed_silence_ms"] = worst_fed(job.silences)
+    found |= rows(cluster, f"bench-{JOB}")
+
+
+def _first_result(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:
+    """From the beginning of the build to a row that a reader of committed records sees."""
+    project, began_s = cluster.project, time.monotonic()
+    _say("docker compose build ...")
+    found["build_s"] = round(project.build(*(["--no-cache"] if options.from_nothing else [])), 1)
+    _say("docker compose up --wait ...")
+    found["up_s"] = round(project.up(), 1)
+    project.compose("run", "--rm", "cli", "submit", "visits.yaml", "--create-topics", seconds=BUILD_S)
+    cluster.connect()
+    for number in range(VISITS):
+        cluster.appender.append(Partition("visits", 0), json.dumps({"page": "a", "ms": number}).encode())
+    cluster.appender.flush(FIRST_S)
+    deadline = time.monotonic() + FIRST_S
+    while not _ends(cluster, "pages"):
+        if time.monotonic() > deadline:
+            raise MeasureFailed(f"no result after {FIRST_S:g} s")
+    found["first_result_s"] = round(time.monotonic() - began_s, 1)
+
+
+def _ends(cluster: ContainerCluster, topic: str) -> int:
+    with suppress(Retriable):
+        return cluster.log.offsets([Partition(topic, 0)], "end")[Partition(topic, 0)]
+    return 0
+
+
+def _rolling(job: Loaded, rounds: int, found: Figures) -> None:
+    for _ in range(rounds):
+        for service in job.workers:
+            _say(str(job.restart(service)))
+    found["rolling_silence_ms"] = worst(job.silences)
+
+
+def _brokers(job: Loaded, found: Figures) -> None:
+    """Each of three is killed once; Kafka needs its session timeout to see that."""
+    brokers = [service for service in job.services if service.startswith("kafka-")]
+    before = len(job.silences)
+    for service in brokers:
+        _say(str(job.strike("container", service)))
+    if brokers:
+        found["broker_silence_ms"] = worst(job.silences[before:])
+
+
+def _report(found: Figures, before: Mapping[str, float]) -> None:
+    table = Table("figure", "value", "target", "met?")
+    for name, value in found.items():
+        target = TARGETS.get(name)
+        met = "" if target is None else "yes" if target.met(value) else "NO"
+        table.add_row(name, shown(value), str(target or ""), met, style="red" if met == "NO" else None)
+    _err.print(table)
+    print(json.dumps({"machine": machine(), "versions": versions(), "before": before, **found}))
+
+
+def _say(text: str) -> None:
+    _err.print(text, markup=False)
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench compose",
+        description="Builds the images, starts the cluster of a compose file and measures until the first result of "
+        "the example job; then restarts its workers one after the other under 2,000 records/s, and kills each of "
+        "three brokers. Every row is checked by replay.",
+    )
+    parser.add_argument("--file", default="compose.yaml", help="of the directory compose (compose.yaml)")
+    parser.add_argument("--only-start", action="store_true", help="until the first result")
+    parser.add_argument("--from-nothing", action="store_true", help="build without any layer of a former build")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="restarts of each worker (1)")
+    parser.add_argument("--soak-s", type=float, default=0.0, metavar="S", help="instead: a random strike each 20 s")
+    parser.add_argument("--seed", type=int, default=0, help="of the strikes (0)")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

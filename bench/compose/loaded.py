@@ -1,0 +1,141 @@
+"""A job under 2,000 records/s in a cluster of containers, whose services are struck one after the other."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+from bench import jobs
+from bench.cluster import now_ms
+from bench.compose.cluster import ContainerCluster
+from bench.compose.project import Project
+from bench.compose.strikes import STRIKES, Strike
+from bench.failover.arrivals import Arrivals
+from bench.failover.observer import Observer
+from bench.failover.rounds import LOOK_S, RATE_PER_S, WARM_UP_S, record
+from bench.feeder import Feeder
+from bench.figures import Figures
+from bench.followed import Followed, MeasureFailed
+from services.audit.replaying import replay
+from services.kernel.errors import Retriable
+
+STOP_S, PATIENCE_S = 20, 120.0
+STRUCK_S = 5.0
+"""For so long whoever does not end at once is struck."""
+WHOM = {"kafka": ("container", "paused"), "controller": ("container",), "recovery": ("container", "paused")}
+OF_WORKERS = ("process", "container", "paused", "throttled", "cut-off")
+
+
+class Silence(NamedTuple):
+    """The longest while something was done: of results, and of the records fed, for on a full machine all wait. ms."""
+
+    what: str
+    results_ms: float
+    fed_ms: float
+
+    def __str__(self) -> str:
+        return f"{self.what}: longest silence of results {self.results_ms:.0f} ms, of what was fed {self.fed_ms:.0f} ms"
+
+
+class Loaded:
+    """The job, and when its results came. silences: at each thing that was done, in order."""
+
+    def __init__(
+        self, cluster: ContainerCluster, job: Followed, observer: Observer, arrivals: Arrivals, feeder: Feeder
+    ) -> None:
+        self._job, self._observer, self._arrivals, self._feeder = job, observer, arrivals, feeder
+        self.project: Project = cluster.project
+        self.services = self.project.services()
+        self.workers = [service for service in self.services if service.startswith("worker")]
+        self.silences: list[Silence] = []
+
+    def settle(self) -> None:
+        """Until all workers answer, every unit is protected, and a broker may be lost. Raises MeasureFailed."""
+
+        def settled() -> bool:
+            with suppress(Retriable):
+                return self._observer.workers() == len(self.workers) and self._observer.protected()
+            return False
+
+        self._job.until(settled, "workers do not answer, or units are not protected again", PATIENCE_S)
+        self._job.until(self.project.in_sync, "replicas are not in sync again", PATIENCE_S)
+
+    def restart(self, service: str) -> Silence:
+        """From before it stops until all is protected again."""
+        return self._measured(f"{service} restarts", lambda: self._restart(service))
+
+    def _restart(self, service: str) -> None:
+        command = ["docker", "restart", f"-t{STOP_S}", self.project.container(service)]
+        stopping = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self._job.until(lambda: stopping.poll() is not None, f"{service} does not restart")
+        if stopping.returncode:
+            raise MeasureFailed(f"docker restart of {service}: {stopping.returncode}")
+
+    def strike(self, name: str, service: str) -> Silence:
+        """As restart."""
+        return self._measured(f"{service}, {STRIKES[name].about}", lambda: self._strike(STRIKES[name], service))
+
+    def _strike(self, strike: Strike, service: str) -> None:
+        strike.strike(self.project, service)
+        self._job.watch(STRUCK_S)
+        strike.heal(self.project, service)
+
+    def _measured(self, what: str, do: Callable[[], None]) -> Silence:
+        from_ms, fed = now_ms(), len(self._feeder.sent_ms)
+        do()
+        self.settle()
+        self._job.watch(LOOK_S)
+        sent_ms = [from_ms, *self._feeder.sent_ms[fed:]]
+        fed_ms = max((after - before for before, after in pairwise(sent_ms)), default=0.0)
+        self.silences.append(Silence(what, self._arrivals.silence(from_ms, now_ms()), fed_ms))
+        return self.silences[-1]
+
+    def soak(self, seconds: float, every_s: float, chance: random.Random, say: Callable[[str], None]) -> None:
+        """A random strike each `every_s`, or as soon as the last one is over."""
+        ends_s = time.monotonic() + seconds
+        while (began_s := time.monotonic()) < ends_s:
+            service = chance.choice(self.services)
+            name = chance.choice(WHOM.get(service.partition("-")[0], OF_WORKERS))
+            say(str(self.strike(name, service)))
+            self._job.watch(max(0.0, every_s - (time.monotonic() - began_s)))
+
+
+@contextmanager
+def loaded(cluster: ContainerCluster, name: str) -> Iterator[Loaded]:
+    """Every unit is protected, and every key was there once."""
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    job = cluster.submit(jobs.FAILOVER, topic, name=name, scheme="hybrid")
+    try:
+        job.await_running()
+        observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
+        feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record)
+        with observer, arrivals:
+            with feeder:
+                made = Loaded(cluster, job, observer, arrivals, feeder)
+                job.watch(WARM_UP_S)
+                made.settle()
+                yield made
+            job.await_records(len(feeder.sent_ms))
+            job.watch(1.0)  # the last rows
+    finally:
+        job.close()
+
+
+def rows(cluster: ContainerCluster, job: str) -> Figures:
+    """What a replay of all its cuts finds missing, twice, or otherwise. Of a job that has taken in all it gets."""
+    found = replay(cluster.log, cluster.topics, job).rows
+    return {"rows": found.results, "lost": found.lost, "duplicated": found.duplicated, "wrong": found.wrong}
+
+
+def worst(silences: Sequence[Silence]) -> float:
+    return round(max((one.results_ms for one in silences), default=0.0), 1)
+
+
+def worst_fed(silences: Sequence[Silence]) -> float:
+    return round(max((one.fed_ms for one in silences), default=0.0), 1)

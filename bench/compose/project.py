@@ -1,0 +1,134 @@
+"""A compose project of its own: built, started on ports of its own, asked, taken down with all it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from services.node.ports import RANGE, is_free
+
+COMPOSE = Path(__file__).parents[2] / "compose"
+BUILD_S, UP_S, PATIENCE_S = 1800, 600, 240.0
+OWNER = 10_001
+"""The user of the images."""
+BROKERS = 3
+
+
+class DockerFailed(Exception):
+    """A command of docker's has failed: which, and what it said."""
+
+
+def no_engine() -> str:
+    """Why no engine can be used; empty if one answers."""
+    if shutil.which("docker") is None:
+        return "there is no docker command"
+    done = subprocess.run(["docker", "compose", "version"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return "docker has no compose plugin"
+    try:
+        done = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False, timeout=20)
+    except subprocess.TimeoutExpired:
+        return "the Docker engine does not answer within 20 s"
+    return "" if done.returncode == 0 else f"no Docker engine answers: {done.stderr.strip()[:200]}"
+
+
+class Project:
+    """Not there until `build` and `up`.
+
+    Args:
+        folder: for its secret. files: of the directory `compose`, or paths of others. variables: of its environment.
+    """
+
+    def __init__(self, folder: Path, *files: str | Path, variables: dict[str, str] | None = None) -> None:
+        self._files = [word for file in files for word in ("-f", str(COMPOSE / file))]
+        self.secret = folder / "cluster.secret"
+        self.secret.write_text(secrets.token_hex(32))
+        self.secret.chmod(0o400)
+        root = os.getuid() == 0
+        if root:
+            os.chown(self.secret, OWNER, OWNER)
+        ports = random.sample([port for port in random.sample(RANGE, 100) if is_free(port)], BROKERS)
+        numbered = {f"HOLDFAST_KAFKA_PORT_{number}": str(port) for number, port in enumerate(ports, 1)}
+        self.name = f"holdfast-{os.getpid()}-{secrets.token_hex(2)}"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},
+            "COMPOSE_PROJECT_NAME": self.name,
+            "HOLDFAST_CLUSTER_SECRET_FILE": str(self.secret),
+            "HOLDFAST_KAFKA_PORT": str(ports[0]),
+            **numbered,
+            "HOLDFAST_UID": str(OWNER if root else os.getuid()),
+            **(variables or {}),
+        }
+        self._ports = ports
+
+    @property
+    def bootstrap_servers(self) -> str:
+        brokers = sum(service.startswith("kafka") for service in self.services())
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports[:brokers])
+
+    def build(self, *words: str) -> float:
+        """Seconds that it took. Raises DockerFailed."""
+        began_s = time.monotonic()
+        self.compose("build", *words, seconds=BUILD_S)
+        return time.monotonic() - began_s
+
+    def up(self) -> float:
+        """Seconds until every service is healthy. Raises DockerFailed."""
+        began_s = time.monotonic()
+        self.compose("up", "--wait", seconds=UP_S)
+        return time.monotonic() - began_s
+
+    def down(self) -> None:
+        """Also where a container was left paused, which nothing else can stop."""
+        if paused := self.compose("ps", "--status", "paused", "--quiet").split():
+            self.docker("unpause", *paused)
+        self.compose("--profile", "cli", "down", "--volumes", "--timeout", "1")
+
+    def services(self) -> list[str]:
+        """Those that `up` starts."""
+        return sorted(self.compose("config", "--services").split())
+
+    def healthy(self, service: str) -> bool:
+        state = json.loads(self.docker("inspect", self.container(service)))[0]["State"]
+        return bool(state["Running"] and state.get("Health", {}).get("Status", "healthy") == "healthy")
+
+    def in_sync(self) -> bool:
+        """Every replica of every partition is in sync: another broker may be lost."""
+        try:
+            found = AdminClient({"bootstrap.servers": self.bootstrap_servers}).list_topics(timeout=5.0)
+        except KafkaException:
+            return False
+        partitions = (one for topic in found.topics.values() for one in topic.partitions.values())
+        return all(set(one.isrs) == set(one.replicas) for one in partitions)
+
+    def logs(self) -> str:
+        return self.compose("logs", "--no-color", "--tail", "60")
+
+    def container(self, service: str) -> str:
+        return self.compose("ps", "--all", "--quiet", service).strip()
+
+    def inside(self, service: str, script: str) -> str:
+        return self.compose("exec", "-T", service, "sh", "-c", script)
+
+    def compose(self, *words: str, seconds: float = PATIENCE_S) -> str:
+        return self._run(["docker", "compose", *self._files, *words], seconds)
+
+    def docker(self, *words: str) -> str:
+        return self._run(["docker", *words], PATIENCE_S)
+
+    def _run(self, command: list[str], seconds: float) -> str:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=seconds, env=self.environment
+        )
+        if done.returncode:
+            raise DockerFailed(f"{' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return done.stdout
