@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from bench import jobs
 from bench.cluster import now_ms
+from bench.compose.bystander import Bystander
 from bench.compose.cluster import ContainerCluster
+from bench.compose.held import Held
 from bench.compose.project import Project
 from bench.compose.strikes import STRIKES, Strike
 from bench.failover.arrivals import Arrivals
@@ -21,10 +23,12 @@ from bench.failover.rounds import LOOK_S, RATE_PER_S, WARM_UP_S, record
 from bench.feeder import Feeder
 from bench.figures import Figures
 from bench.followed import Followed, MeasureFailed
+from schemas.events import Event
 from services.audit.replaying import replay
 from services.kernel.errors import Retriable
+from services.recovery.core.unit.switching import FAILURES
 
-STOP_S, PATIENCE_S = 20, 120.0
+STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 120.0, 15.0
 STRUCK_S = 5.0
 """For so long whoever does not end at once is struck."""
 WHOM = {"kafka": ("container", "paused"), "controller": ("container",), "recovery": ("container", "paused")}
@@ -48,8 +52,10 @@ class Loaded:
     def __init__(
         self, cluster: ContainerCluster, job: Followed, observer: Observer, arrivals: Arrivals, feeder: Feeder
     ) -> None:
-        self._job, self._observer, self._arrivals, self._feeder = job, observer, arrivals, feeder
+        self._cluster, self._job, self._observer = cluster, job, observer
+        self._arrivals, self._feeder = arrivals, feeder
         self.project: Project = cluster.project
+        self._hosts = self.project.hosts()
         self.services = self.project.services()
         self.workers = [service for service in self.services if service.startswith("worker")]
         self.silences: list[Silence] = []
@@ -95,13 +101,49 @@ class Loaded:
         self.silences.append(Silence(what, self._arrivals.silence(from_ms, now_ms()), fed_ms))
         return self.silences[-1]
 
-    def soak(self, seconds: float, every_s: float, chance: random.Random, say: Callable[[str], None]) -> None:
-        """A random strike each `every_s`, or as soon as the last one is over."""
-        ends_s = time.monotonic() + seconds
-        while (began_s := time.monotonic()) < ends_s:
+    def taken_over(self, name: str, operator: str, chance: random.Random) -> float:
+        """Strikes the worker that leads the operator's unit; ms until a result comes of what was sent after that."""
+        self.settle()
+        self._job.watch(LOOK_S + chance.uniform(0, 0.5))  # any time between two checkpoints
+        service, strike = self._leading(operator), STRIKES[name]
+        struck_ms = 1000 * strike.strike(self.project, service)
+        self._job.until(lambda: self._arrivals.first_after(struck_ms) is not None, "no result comes", PATIENCE_S)
+        first_ms = self._arrivals.first_after(struck_ms)
+        assert first_ms is not None
+        strike.heal(self.project, service)
+        return first_ms - struck_ms
+
+    def _leading(self, operator: str) -> str:
+        """The service that leads the unit of an operator, by name or kind."""
+        kinds = {one.name: one.kind for one in self._job.plan.operators}
+        unit = next(u.name for u in self._job.plan.units for o in u.operators if operator in (o, kinds[o]))
+        worker = self._observer.leader_of(self._job.plan.job, unit)
+        return self._hosts[worker.rpartition("-worker-")[0]]
+
+    def lost_broker(self, service: str) -> tuple[Silence, float, int]:
+        """Kills its container and starts it again.
+
+        Returns the silence; that of a plain producer of Kafka's, ms; how often a unit was switched, although no worker
+        had failed.
+        """
+        decided, from_ms = len(self._job.events), now_ms()
+        with Bystander(self._cluster.log, self._cluster.bootstrap_servers) as bystander:
+            found = self.strike("container", service)
+            alone_ms = bystander.silence(from_ms, now_ms())
+        return found, alone_ms, sum(failed(event) for event in self._job.events[decided:])
+
+    def soak(
+        self, seconds: float, every_s: float, chance: random.Random, held: Held, say: Callable[[str], None]
+    ) -> None:
+        """A random strike each `every_s`, or as soon as the last one is over; after each it looks at what is held."""
+        first_s = time.monotonic()
+        while (began_s := time.monotonic()) < first_s + seconds:
             service = chance.choice(self.services)
             name = chance.choice(WHOM.get(service.partition("-")[0], OF_WORKERS))
-            say(str(self.strike(name, service)))
+            found = self.strike(name, service)
+            passed_s = time.monotonic() - first_s
+            held.look(passed_s)
+            say(f"{clock(passed_s)} of {clock(seconds)}, strike {len(self.silences)}: {found}")
             self._job.watch(max(0.0, every_s - (time.monotonic() - began_s)))
 
 
@@ -129,7 +171,15 @@ def loaded(cluster: ContainerCluster, name: str) -> Iterator[Loaded]:
 
 def rows(cluster: ContainerCluster, job: str) -> Figures:
     """What a replay of all its cuts finds missing, twice, or otherwise. Of a job that has taken in all it gets."""
-    found = replay(cluster.log, cluster.topics, job).rows
+    began_s, said = time.monotonic(), 0
+
+    def progress(batch: int, batches: int) -> None:
+        nonlocal said
+        if SAID_EVERY_S * (said + 1) < time.monotonic() - began_s:
+            said += 1
+            cluster.say(f"  replayed {batch:,} of {batches:,} batches")
+
+    found = replay(cluster.log, cluster.topics, job, progress=progress).rows
     return {"rows": found.results, "lost": found.lost, "duplicated": found.duplicated, "wrong": found.wrong}
 
 
@@ -139,3 +189,12 @@ def worst(silences: Sequence[Silence]) -> float:
 
 def worst_fed(silences: Sequence[Silence]) -> float:
     return round(max((one.fed_ms for one in silences), default=0.0), 1)
+
+
+def failed(event: Event) -> bool:
+    """Whether recovery gave a unit to another worker because its leader had failed, or seemed to have."""
+    return event.kind == "decided" and any(f": {sign.value}: " in event.detail for sign in FAILURES)
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

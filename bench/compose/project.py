@@ -97,6 +97,12 @@ class Project:
         """Those that `up` starts."""
         return sorted(self.compose("config", "--services").split())
 
+    def hosts(self) -> dict[str, str]:
+        """Which service has which HOLDFAST_HOST."""
+        services = json.loads(self.compose("config", "--format", "json"))["services"]
+        named = {name: one.get("environment", {}).get("HOLDFAST_HOST") for name, one in services.items()}
+        return {host: name for name, host in named.items() if host is not None}
+
     def healthy(self, service: str) -> bool:
         state = json.loads(self.docker("inspect", self.container(service)))[0]["State"]
         return bool(state["Running"] and state.get("Health", {}).get("Status", "healthy") == "healthy")

@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bench.compose.project import Project
+from bench.compose.project import DockerFailed, Project
 
 KILL_PROCESS = (
     "import json, os, time; "
     "pid = json.load(open('/var/lib/holdfast/workers.json'))[0]['pid']; "
     "print(time.time()); os.kill(pid, 9)"
 )
-THROTTLED, FULL = "0.02", "/var/lib/holdfast/full"
-"""CPUs; the file that fills the disk."""
+THROTTLED, HOME = "0.02", "/var/lib/holdfast"
+FULL, SMALL_MIB = f"{HOME}/full", 512
+"""The file that fills the disk; a disk that may be filled has no more: others are the machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,10 @@ def _mend(project: Project, service: str) -> None:
 
 
 def _fill(project: Project, service: str) -> float:
-    """Only where its disk is a small one of its own."""
+    """Raises DockerFailed where its disk is not a small one of its own."""
+    size_mib = int(project.inside(service, f"df --output=size --block-size=1M {HOME} | tail -n 1"))
+    if size_mib > SMALL_MIB:
+        raise DockerFailed(f"{service} has {size_mib} MiB of disk: no disk of its own that may be filled")
     at_s = time.time()
     project.inside(service, f"dd if=/dev/zero of={FULL} bs=64k 2>/dev/null; ls {FULL} >/dev/null")
     return at_s

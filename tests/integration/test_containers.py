@@ -94,6 +94,7 @@ class Struck:
         self.cluster, self.observer = cluster, observer
         self.job = RunningJob(cluster, PROTECTED, f"counts-{secrets.token_hex(3)}")
         self.job.submit()
+        self.units = [unit.name for unit in cluster.plan(self.job.name).units]
         self._fed_s: list[float] = []
         self.results = Results(cluster, f"{self.job.name}-totals")
         self.results.start()
@@ -115,26 +116,32 @@ class Struck:
         return f"longest silence of results {self.results.silence_ms(from_s, now_s)} ms, {fed}"
 
     def await_protection(self) -> None:
+        """And until no unit is switched: its leader would change again."""
+
         def ready() -> bool:
             self.job.look()
-            return self.job.batch > 0 and self.observer.workers() == len(WORKERS) and self.observer.protected()
+            answer = self.job.batch > 0 and self.observer.workers() == len(WORKERS) and self.observer.protected()
+            return answer and not self.switched()
 
-        self.until(ready, "every unit runs and has its standby")
+        self.until(ready, "every unit runs, led by its primary, and has its standby")
+
+    def switched(self) -> list[str]:
+        """Units whose secondary leads, or that move."""
+        changes = [self.observer.change(self.job.name, unit) for unit in self.units]
+        return [one.unit for one in changes if one.moving or one.copies[0] != one.committer]
 
     def leads(self) -> list[str]:
         """The worker that leads, of each unit."""
-        units = self.cluster.plan(self.job.name).units
-        return [self.observer.leader_of(self.job.name, unit.name) for unit in units]
+        return [self.observer.leader_of(self.job.name, unit) for unit in self.units]
 
     def leader(self) -> str:
-        """A worker that leads a unit."""
-        plan = self.cluster.plan(self.job.name)
-        return self.observer.leader_of(self.job.name, plan.units[0].name)
+        """The worker that leads the first unit."""
+        return self.leads()[0]
 
     def lead(self, worker: str) -> None:
         """The worker leads the first unit, from now on."""
-        unit = self.cluster.plan(self.job.name).units[0].name
         if self.leader() != worker:
+            unit = self.units[0]
             self.cluster.submit(commands.encode(Command("move", self.job.name, unit=unit, worker=worker)))
             self.until(lambda: self.leader() == worker, f"{worker} leads {unit}")
         self.await_protection()
