@@ -26,7 +26,7 @@ from schemas.events import Event
 from schemas.topics import Partition
 from tests.campaign.jobs import JOBS
 from tests.support.cluster import Cluster
-from tests.support.containers import BUILD_S, PATIENCE_S, Containers, running_containers
+from tests.support.containers import PATIENCE_S, Containers, running_containers
 from tests.support.running_job import RunningJob
 
 WORKERS = {f"w{number}-worker-1": f"worker-{number}" for number in (1, 2, 3)}
@@ -174,7 +174,8 @@ class Struck:
 
     def is_exact(self) -> None:
         self.job.until(self.job.caught_up, "all is taken in", seconds=PATIENCE_S)
-        self.job.drain()
+        if not self.job.draining:
+            self.job.drain()
         self.job.until(lambda: self.cluster.state(self.job.name) == "ended", "it ends", seconds=PATIENCE_S)
         report = self.job.replayed()
         assert report.exact, report
@@ -209,9 +210,7 @@ def test_every_service_is_healthy_with_a_read_only_root_and_without_privileges(c
 
 
 def test_a_job_is_submitted_by_one_command(containers: Containers) -> None:
-    said = containers.compose(
-        "run", "--rm", "--build", "cli", "submit", "visits.yaml", "--create-topics", seconds=BUILD_S
-    )
+    said = containers.compose("run", "--rm", "cli", "submit", "visits.yaml", "--create-topics")
     assert "job visits runs" in said
     containers.append("visits", *(json.dumps({"page": "a", "ms": n}).encode() for n in range(100)))
     containers.await_more("pages", 0)
@@ -242,7 +241,7 @@ def test_jobs_go_on_without_the_controller_and_without_one_of_two_recovery_repli
         running.until(lambda service=service: project.healthy(service), f"{service} is back")  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", [BROKERS[0], *(pytest.param(one, marks=pytest.mark.long) for one in BROKERS[1:])])
 def test_one_of_three_brokers_is_killed_and_no_worker_is_suspected(running: Struck, broker: str) -> None:
     before, at_s, project = running.leads(), time.time(), running.cluster.project
     STRIKES["container"].strike(project, broker)
@@ -265,5 +264,7 @@ def test_a_rolling_restart_hands_every_unit_over_before_a_container_ends(running
         print(f"\n{service} restarted: {running.silence(began_s)}")
 
 
-def test_after_all_of_that_every_row_is_exact(running: Struck) -> None:
+@pytest.mark.parametrize("tests", ["of each run", pytest.param("long", marks=pytest.mark.long)])
+def test_after_all_of_that_every_row_is_exact(running: Struck, tests: str) -> None:
+    """After whichever were selected."""
     running.is_exact()
