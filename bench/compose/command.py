@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> int:
         return 1
     before = resting(1.0)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
-        project = Project(Path(folder), options.file)
+        project = Project(Path(folder), *(options.file or ["compose.yaml"]))
         found: Figures = {}
         try:
             with containers(Path(folder), project, _say) as cluster:
@@ -171,7 +171,9 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "the example job; then, under 2,000 records/s, kills workers by process and by container, restarts them one "
         "after the other, and kills each of three brokers. Every row is checked by replay.",
     )
-    parser.add_argument("--file", default="compose.yaml", help="of the directory compose (compose.yaml)")
+    parser.add_argument(
+        "--file", action="append", help="of the directory compose (compose.yaml), or a path; repeatable"
+    )
     parser.add_argument("--only-start", action="store_true", help="until the first result")
     parser.add_argument("--from-nothing", action="store_true", help="build without any layer of a former build")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="restarts of each worker (1)")
