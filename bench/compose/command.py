@@ -20,6 +20,7 @@ from bench.compose.held import Held
 from bench.compose.loaded import Loaded, loaded, rows, worst, worst_fed
 from bench.compose.project import BUILD_S, DockerFailed, Project, no_engine
 from bench.compose.strikes import STRIKES
+from bench.failover.rounds import RATE_PER_S
 from bench.failover.strikes import OPERATORS
 from bench.figures import Figures, Target, at_most, percentile, shown
 from bench.followed import MeasureFailed
@@ -72,7 +73,7 @@ def _measure(cluster: ContainerCluster, options: argparse.Namespace, found: Figu
     _first_result(cluster, options, found)
     if options.only_start:
         return
-    with loaded(cluster, JOB) as job:
+    with loaded(cluster, JOB, options.rate) as job:
         if options.soak_s:
             held = Held(cluster.project)
             try:
@@ -181,6 +182,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--soak", dest="soak_s", type=_duration, default=0.0, metavar="30m", help="instead: a random strike each 20 s"
     )
+    parser.add_argument("--rate", type=float, default=RATE_PER_S, help=f"records/s ({RATE_PER_S})")
     parser.add_argument("--seed", type=int, default=0, help="of the strikes (0)")
     return parser.parse_args(words)
 

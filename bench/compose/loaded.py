@@ -148,7 +148,7 @@ class Loaded:
 
 
 @contextmanager
-def loaded(cluster: ContainerCluster, name: str) -> Iterator[Loaded]:
+def loaded(cluster: ContainerCluster, name: str, rate_per_s: float = RATE_PER_S) -> Iterator[Loaded]:
     """Every unit is protected, and every key was there once."""
     topic = f"bench-{name}"
     cluster.create(topic)
@@ -156,7 +156,7 @@ def loaded(cluster: ContainerCluster, name: str) -> Iterator[Loaded]:
     try:
         job.await_running()
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
-        feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record)
+        feeder = Feeder(cluster.users_appender("feeder"), topic, rate_per_s, record)
         with observer, arrivals:
             with feeder:
                 made = Loaded(cluster, job, observer, arrivals, feeder)
