@@ -9,7 +9,9 @@ import secrets
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -103,9 +105,14 @@ class Project:
         named = {name: one.get("environment", {}).get("HOLDFAST_HOST") for name, one in services.items()}
         return {host: name for name, host in named.items() if host is not None}
 
+    def inspected(self) -> dict[str, Any]:
+        """What the engine knows of each service's container."""
+        containers = self.compose("ps", "--all", "--quiet").split()
+        found = json.loads(self.docker("inspect", *containers))
+        return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}
+
     def healthy(self, service: str) -> bool:
-        state = json.loads(self.docker("inspect", self.container(service)))[0]["State"]
-        return bool(state["Running"] and state.get("Health", {}).get("Status", "healthy") == "healthy")
+        return is_healthy(json.loads(self.docker("inspect", self.container(service)))[0])
 
     def in_sync(self) -> bool:
         """Every replica of every partition is in sync: another broker may be lost."""
@@ -138,3 +145,8 @@ class Project:
         if done.returncode:
             raise DockerFailed(f"{' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         return done.stdout
+
+
+def is_healthy(inspected: Mapping[str, Any]) -> bool:
+    state = inspected["State"]
+    return bool(state["Running"] and state.get("Health", {}).get("Status", "healthy") == "healthy")

@@ -19,6 +19,7 @@ from string import Template
 import pytest
 
 from bench.compose.loaded import failed
+from bench.compose.project import is_healthy
 from bench.compose.strikes import STRIKES, restarts
 from bench.failover.observer import Observer
 from schemas import commands
@@ -203,9 +204,10 @@ pytestmark = [
 
 
 def test_every_service_is_healthy_with_a_read_only_root_and_without_privileges(containers: Containers) -> None:
+    inspected = containers.project.inspected()
     for service in SERVICES:
-        found = json.loads(containers.docker("inspect", containers.container(service)))[0]
-        assert containers.project.healthy(service), service
+        found = inspected[service]
+        assert is_healthy(found), service
         assert found["HostConfig"]["Memory"] > 0, service
         if service not in BROKERS:
             assert found["HostConfig"]["ReadonlyRootfs"], service
@@ -219,13 +221,23 @@ def test_a_job_is_submitted_by_one_command(containers: Containers) -> None:
     containers.await_more("pages", 0)
 
 
-@pytest.mark.parametrize("name", ["process", "container", "paused", "throttled", "cut-off"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "process",
+        "container",
+        "cut-off",
+        pytest.param("paused", marks=pytest.mark.long),
+        pytest.param("throttled", marks=pytest.mark.long),
+    ],
+)
 def test_a_worker_that_is_struck_is_taken_over_and_comes_back_under_its_name(running: Struck, name: str) -> None:
     victim = running.struck(name)
     running.await_protection()
     assert restarts(running.cluster.project, WORKERS[victim]) == 0
 
 
+@pytest.mark.long
 def test_a_worker_whose_disk_is_full_is_taken_over_and_comes_back_once_there_is_room(running: Struck) -> None:
     running.lead(SMALL_DISK)
     assert running.struck("full-disk") == SMALL_DISK
