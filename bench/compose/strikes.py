@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bench.compose.project import DockerFailed, Project
@@ -18,6 +19,7 @@ KILL_PROCESS = (
 THROTTLED, HOME = "0.02", "/var/lib/holdfast"
 FULL, SMALL_MIB = f"{HOME}/full", 512
 """The file that fills the disk; a disk that may be filled has no more: others are the machine's."""
+PAUSES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,14 @@ def _start(project: Project, service: str) -> None:
 
 
 def _pause(project: Project, service: str) -> float:
+    """Asked again where the engine gives up: its freezer has a time limit, which a busy machine may exceed."""
+    for _ in range(PAUSES - 1):
+        with suppress(DockerFailed):
+            return _paused(project, service)
+    return _paused(project, service)
+
+
+def _paused(project: Project, service: str) -> float:
     container, at_s = project.container(service), time.time()
     project.docker("pause", container)
     return at_s
