@@ -9,6 +9,7 @@ from itertools import pairwise
 from confluent_kafka import KafkaError, Message, Producer
 
 from bench.cluster import now_ms
+from bench.compose.project import SILENT
 from schemas.topics import TopicSpec
 from services.log.protocol import Log
 
@@ -22,7 +23,9 @@ class Bystander:
 
     def __init__(self, log: Log, bootstrap_servers: str) -> None:
         log.create([TopicSpec(TOPIC, PARTITIONS)])
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "log_level": SILENT}
+        )
         self._acked_ms: list[list[float]] = [[] for _ in range(PARTITIONS)]
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bystander", daemon=True)

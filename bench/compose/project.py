@@ -23,6 +23,8 @@ BUILD_S, UP_S, PATIENCE_S = 1800, 600, 240.0
 OWNER = 10_001
 """The user of the images."""
 BROKERS = 3
+SILENT = 0
+"""Level of what Kafka's client prints: that a broker is away is what is looked at."""
 
 
 class DockerFailed(Exception):
@@ -71,6 +73,7 @@ class Project:
             **(variables or {}),
         }
         self._ports = ports
+        self._admin: AdminClient | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -116,8 +119,10 @@ class Project:
 
     def in_sync(self) -> bool:
         """Every replica of every partition is in sync: another broker may be lost."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": SILENT})
         try:
-            found = AdminClient({"bootstrap.servers": self.bootstrap_servers}).list_topics(timeout=5.0)
+            found = self._admin.list_topics(timeout=5.0)
         except KafkaException:
             return False
         partitions = (one for topic in found.topics.values() for one in topic.partitions.values())
