@@ -24,7 +24,7 @@ BOUNDS_MIB: Mapping[str, float] = {
     "checkpoints": 32,
     "progress": 8,
     "delivered": 24,
-    "heartbeats": 24,
+    "heartbeats": 32,
     "assignments": 40,
     "events": 32,
     "plans": 8,
