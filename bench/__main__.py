@@ -43,6 +43,10 @@ def main() -> int:
         from bench.detectors.command import main as detectors
 
         return detectors(sys.argv[2:])
+    if sys.argv[1:2] == ["compose"]:
+        from bench.compose.command import main as compose
+
+        return compose(sys.argv[2:])
     options = parse()
     if options.only_list:
         console().print(listing(MEASURES))

@@ -26,6 +26,7 @@ from bench.restore import restore
 from bench.rhythm import rhythm
 from bench.scale import Scale
 from bench.seal import seal
+from bench.sizing import sizing
 from bench.spark import spark
 from bench.start import PROCESSES, start
 from bench.startup import startup
@@ -162,6 +163,14 @@ MEASURES = (
         "Kafka's disk against what the protocol keeps, at 20,000 records/s (--minutes)",
         disk,
         {"max_ratio": at_most(2)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "sizing",
+        "what a cluster needs: CPU of a small batch in each of four units; memory, checkpoint and image of a key; what "
+        "a job writes to Kafka in a day, at 200 records/s and with none",
+        sizing,
         alone=True,
         standard=False,
     ),

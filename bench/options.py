@@ -43,9 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bench",
         description="Measures a cluster on this machine: a table on stderr, one line of JSON on stdout or in a file.",
-        epilog="Three benches of their own: `failover` kills and stalls workers under each scheme, `detectors` counts "
-        "false suspicions on a loaded machine, `against` measures another revision by turns with this one: each has "
-        "`--help`.",
+        epilog="Four benches of their own: `failover` kills and stalls workers under each scheme, `detectors` counts "
+        "false suspicions on a loaded machine, `against` measures another revision by turns with this one, `compose` "
+        "builds and starts containers, and restarts and strikes them under load: each has `--help`.",
     )
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help="default: those that --list does not mark")
     parser.add_argument("--list", action="store_true", help="say what each measure is, and its targets")

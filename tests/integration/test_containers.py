@@ -1,4 +1,4 @@
-"""The small cluster of compose/compose.small.yaml: built, started, given a job by a record, and struck.
+"""The cluster of compose/compose.yaml: built, started, given a job by a record, and struck in every part of it.
 
 What a strike took is printed (`pytest -s`). Needs a Docker engine; nothing else of this machine.
 """
@@ -7,29 +7,36 @@ from __future__ import annotations
 
 import json
 import secrets
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from string import Template
 
 import pytest
 
+from bench.compose.loaded import failed
+from bench.compose.project import is_healthy
+from bench.compose.strikes import STRIKES, restarts
 from bench.failover.observer import Observer
+from schemas import commands
+from schemas.commands import Command
 from schemas.events import Event
 from schemas.topics import Partition
 from tests.campaign.jobs import JOBS
 from tests.support.cluster import Cluster
-from tests.support.containers import BUILD_S, PATIENCE_S, Containers, running_containers
+from tests.support.containers import PATIENCE_S, Containers, running_containers
 from tests.support.running_job import RunningJob
 
-WORKERS = {"w1-worker-1": "worker-1", "w2-worker-1": "worker-2"}
-SERVICES = ("kafka", "controller", "recovery", *WORKERS.values())
+WORKERS = {f"w{number}-worker-1": f"worker-{number}" for number in (1, 2, 3)}
+SMALL_DISK = "w3-worker-1"
+BROKERS = ("kafka-1", "kafka-2", "kafka-3")
+SERVICES = (*BROKERS, "controller", "recovery-1", "recovery-2", *WORKERS.values())
 LOAD = 40
-FROZEN_S = 5.0
+STRUCK_S = 5.0
 POLL_S = 0.05
 PROTECTED = replace(
     JOBS["counts"],
@@ -42,7 +49,8 @@ PROTECTED = replace(
 
 @pytest.fixture(scope="module")
 def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
-    with running_containers(tmp_path_factory.mktemp("containers"), "compose.small.yaml") as made:
+    small_disk = Path(__file__).parents[1] / "support" / "small_disk.yaml"
+    with running_containers(tmp_path_factory.mktemp("containers"), "compose.yaml", small_disk) as made:
         yield made
 
 
@@ -66,6 +74,10 @@ class Results(threading.Thread):
         self._over.set()
         self.join()
 
+    @property
+    def newest_s(self) -> float:
+        return self._at_s[-1] if self._at_s else 0.0
+
     def silence_ms(self, from_s: float, to_s: float) -> int:
         """The longest between two times."""
         return longest_ms(self._at_s, from_s, to_s)
@@ -84,6 +96,7 @@ class Struck:
         self.cluster, self.observer = cluster, observer
         self.job = RunningJob(cluster, PROTECTED, f"counts-{secrets.token_hex(3)}")
         self.job.submit()
+        self.units = [unit.name for unit in cluster.plan(self.job.name).units]
         self._fed_s: list[float] = []
         self.results = Results(cluster, f"{self.job.name}-totals")
         self.results.start()
@@ -105,21 +118,40 @@ class Struck:
         return f"longest silence of results {self.results.silence_ms(from_s, now_s)} ms, {fed}"
 
     def await_protection(self) -> None:
+        """And until no unit is switched: its leader would change again."""
+
         def ready() -> bool:
             self.job.look()
-            return self.job.batch > 0 and self.observer.workers() == len(WORKERS) and self.observer.protected()
+            answer = self.job.batch > 0 and self.observer.workers() == len(WORKERS) and self.observer.protected()
+            return answer and not self.switched()
 
-        self.until(ready, "every unit runs and has its standby")
+        self.until(ready, "every unit runs, led by its primary, and has its standby")
+
+    def switched(self) -> list[str]:
+        """Units whose secondary leads, or that move."""
+        changes = [self.observer.change(self.job.name, unit) for unit in self.units]
+        return [one.unit for one in changes if one.moving or one.copies[0] != one.committer]
+
+    def leads(self) -> list[str]:
+        """The worker that leads, of each unit."""
+        return [self.observer.leader_of(self.job.name, unit) for unit in self.units]
 
     def leader(self) -> str:
-        """A worker that leads a unit."""
-        plan = self.cluster.plan(self.job.name)
-        return self.observer.leader_of(self.job.name, plan.units[0].name)
+        """The worker that leads the first unit."""
+        return self.leads()[0]
 
-    def struck(self, what: str, strike: Callable[[str], float]) -> str:
-        """Does it to a worker that leads, and waits until others lead what it led; returns the worker."""
-        victim = self.leader()
-        at_s = strike(victim)
+    def lead(self, worker: str) -> None:
+        """The worker leads the first unit, from now on."""
+        if self.leader() != worker:
+            unit = self.units[0]
+            self.cluster.submit(commands.encode(Command("move", self.job.name, unit=unit, worker=worker)))
+            self.until(lambda: self.leader() == worker, f"{worker} leads {unit}")
+        self.await_protection()
+
+    def struck(self, name: str) -> str:
+        """Does it to a worker that leads, waits until others lead what it led, and undoes it; returns the worker."""
+        victim, strike, project = self.leader(), STRIKES[name], self.cluster.project
+        at_s = strike.strike(project, WORKERS[victim])
 
         def taken_over() -> list[Event]:
             found = self.cluster.events("unit-active")
@@ -127,19 +159,27 @@ class Struck:
                 one for one in found if one.job == self.job.name and one.time_ms >= 1000 * at_s and one.worker != victim
             ]
 
-        self.until(taken_over, f"another worker leads after {what}")
-        first = min(taken_over(), key=lambda event: event.time_ms)
-        fed = self.job.fed
-        self.until(lambda: self.job.fed > fed + 10 * LOAD, "results come")
+        try:
+            self.until(taken_over, f"another worker leads after {strike.about}")
+            first = min(taken_over(), key=lambda event: event.time_ms)
+            self.results_come()
+        finally:
+            strike.heal(project, WORKERS[victim])
         print(
-            f"\n{what}: {victim} lost, {first.worker} leads after {first.time_ms - 1000 * at_s:.0f} ms "
+            f"\n{strike.about}: {victim} lost, {first.worker} leads after {first.time_ms - 1000 * at_s:.0f} ms "
             f"{first.phases_ms}, {self.silence(at_s - 1)}"
         )
         return victim
 
+    def results_come(self) -> None:
+        """Of what is fed from now on."""
+        since_s, fed = time.time() + 1.0, self.job.fed + 10 * LOAD
+        self.until(lambda: self.job.fed > fed and self.results.newest_s > since_s, "results come")
+
     def is_exact(self) -> None:
         self.job.until(self.job.caught_up, "all is taken in", seconds=PATIENCE_S)
-        self.job.drain()
+        if not self.job.draining:
+            self.job.drain()
         self.job.until(lambda: self.cluster.state(self.job.name) == "ended", "it ends", seconds=PATIENCE_S)
         report = self.job.replayed()
         assert report.exact, report
@@ -164,72 +204,88 @@ pytestmark = [
 
 
 def test_every_service_is_healthy_with_a_read_only_root_and_without_privileges(containers: Containers) -> None:
+    inspected = containers.project.inspected()
     for service in SERVICES:
-        found = json.loads(containers.docker("inspect", containers.container(service)))[0]
-        assert found["State"]["Health"]["Status"] == "healthy", service
+        found = inspected[service]
+        assert is_healthy(found), service
         assert found["HostConfig"]["Memory"] > 0, service
-        if service != "kafka":
+        if service not in BROKERS:
             assert found["HostConfig"]["ReadonlyRootfs"], service
             assert found["Config"]["User"].split(":")[0] not in ("", "0", "root"), service
 
 
 def test_a_job_is_submitted_by_one_command(containers: Containers) -> None:
-    said = containers.compose(
-        "run", "--rm", "--build", "cli", "submit", "visits.yaml", "--create-topics", seconds=BUILD_S
-    )
+    said = containers.compose("run", "--rm", "cli", "submit", "visits.yaml", "--create-topics")
     assert "job visits runs" in said
     containers.append("visits", *(json.dumps({"page": "a", "ms": n}).encode() for n in range(100)))
     containers.await_more("pages", 0)
-    print(f"\nfirst result {time.monotonic() - containers.began_s:.1f} s after the build began")
 
 
-def test_a_process_that_is_killed_in_its_container_is_taken_over_and_comes_back(running: Struck) -> None:
-    def strike(victim: str) -> float:
-        script = (
-            "import json, os, time; "
-            "pid = json.load(open('/var/lib/holdfast/workers.json'))[0]['pid']; "
-            "print(time.time()); os.kill(pid, 9)"
-        )
-        return float(running.cluster.inside(WORKERS[victim], f'python3.11 -I -S -c "{script}"'))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "process",
+        "container",
+        "cut-off",
+        pytest.param("paused", marks=pytest.mark.long),
+        pytest.param("throttled", marks=pytest.mark.long),
+    ],
+)
+def test_a_worker_that_is_struck_is_taken_over_and_comes_back_under_its_name(running: Struck, name: str) -> None:
+    victim = running.struck(name)
+    running.await_protection()
+    assert restarts(running.cluster.project, WORKERS[victim]) == 0
 
-    victim = running.struck("process killed", strike)
-    container = json.loads(running.cluster.docker("inspect", running.cluster.container(WORKERS[victim])))[0]
-    assert container["RestartCount"] == 0
+
+@pytest.mark.long
+def test_a_worker_whose_disk_is_full_is_taken_over_and_comes_back_once_there_is_room(running: Struck) -> None:
+    running.lead(SMALL_DISK)
+    assert running.struck("full-disk") == SMALL_DISK
     running.await_protection()
 
 
-def test_a_container_that_is_killed_is_taken_over_and_comes_back_under_its_name(running: Struck) -> None:
-    def strike(victim: str) -> float:
-        at_s = time.time()
-        running.cluster.docker("kill", "--signal", signal.SIGKILL.name, running.cluster.container(WORKERS[victim]))
-        return at_s
+def test_jobs_go_on_without_the_controller_and_without_one_of_two_recovery_replicas(running: Struck) -> None:
+    """And a worker is taken over meanwhile."""
+    project, away = running.cluster.project, ("controller", "recovery-1")
+    for service in away:
+        STRIKES["container"].strike(project, service)
+    try:
+        running.struck("process")
+        running.await_protection()
+    finally:
+        for service in away:
+            STRIKES["container"].heal(project, service)
+    for service in away:
+        running.until(lambda service=service: project.healthy(service), f"{service} is back")  # type: ignore[misc]
 
-    victim = running.struck("container killed", strike)
-    running.cluster.compose("start", WORKERS[victim])
-    running.await_protection()
 
-
-def test_a_container_that_is_paused_is_taken_over_and_does_no_harm_when_it_is_back(running: Struck) -> None:
-    def strike(victim: str) -> float:
-        at_s = time.time()
-        running.cluster.docker("pause", running.cluster.container(WORKERS[victim]))
-        return at_s
-
-    victim = running.struck("container paused", strike)
-    running.job.go_on(FROZEN_S, LOAD)
-    running.cluster.docker("unpause", running.cluster.container(WORKERS[victim]))
+@pytest.mark.parametrize("broker", [BROKERS[0], *(pytest.param(one, marks=pytest.mark.long) for one in BROKERS[1:])])
+def test_one_of_three_brokers_is_killed_and_no_worker_is_suspected(running: Struck, broker: str) -> None:
+    at_s, project = time.time(), running.cluster.project
+    STRIKES["container"].strike(project, broker)
+    try:
+        running.results_come()
+        running.job.go_on(STRUCK_S, LOAD)
+        decided = running.cluster.events("decided")
+    finally:
+        STRIKES["container"].heal(project, broker)
+    print(f"\n{broker} killed: {running.silence(at_s)}")
+    running.until(lambda: project.healthy(broker) and project.in_sync(), f"{broker} is back")
+    assert [one for one in decided if one.time_ms > 1000 * at_s and failed(one)] == []
     running.await_protection()
 
 
 def test_a_rolling_restart_hands_every_unit_over_before_a_container_ends(running: Struck) -> None:
     for service in WORKERS.values():
         began_s = time.time()
-        stopping = subprocess.Popen(["docker", "restart", "--time=20", running.cluster.container(service)])
+        stopping = subprocess.Popen(["docker", "restart", "-t20", running.cluster.container(service)])
         running.until(lambda child=stopping: child.poll() is not None, f"{service} has restarted")  # type: ignore[misc]
         assert stopping.returncode == 0
         running.await_protection()
         print(f"\n{service} restarted: {running.silence(began_s)}")
 
 
-def test_after_all_of_that_every_row_is_exact(running: Struck) -> None:
+@pytest.mark.parametrize("tests", ["of each run", pytest.param("long", marks=pytest.mark.long)])
+def test_after_all_of_that_every_row_is_exact(running: Struck, tests: str) -> None:
+    """After whichever were selected."""
     running.is_exact()

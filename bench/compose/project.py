@@ -1,0 +1,157 @@
+"""A compose project of its own: built, started on ports of its own, asked, taken down with all it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from services.node.ports import RANGE, is_free
+
+COMPOSE = Path(__file__).parents[2] / "compose"
+BUILD_S, UP_S, PATIENCE_S = 1800, 600, 240.0
+OWNER = 10_001
+"""The user of the images."""
+BROKERS = 3
+SILENT = 0
+"""Level of what Kafka's client prints: that a broker is away is what is looked at."""
+
+
+class DockerFailed(Exception):
+    """A command of docker's has failed: which, and what it said."""
+
+
+def no_engine() -> str:
+    """Why no engine can be used; empty if one answers."""
+    if shutil.which("docker") is None:
+        return "there is no docker command"
+    done = subprocess.run(["docker", "compose", "version"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return "docker has no compose plugin"
+    try:
+        done = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False, timeout=20)
+    except subprocess.TimeoutExpired:
+        return "the Docker engine does not answer within 20 s"
+    return "" if done.returncode == 0 else f"no Docker engine answers: {done.stderr.strip()[:200]}"
+
+
+class Project:
+    """Not there until `build` and `up`.
+
+    Args:
+        folder: for its secret. files: of the directory `compose`, or paths of others. variables: of its environment.
+    """
+
+    def __init__(self, folder: Path, *files: str | Path, variables: dict[str, str] | None = None) -> None:
+        self._files = [word for file in files for word in ("-f", str(COMPOSE / file))]
+        self.secret = folder / "cluster.secret"
+        self.secret.write_text(secrets.token_hex(32))
+        self.secret.chmod(0o400)
+        root = os.getuid() == 0
+        if root:
+            os.chown(self.secret, OWNER, OWNER)
+        ports = random.sample([port for port in random.sample(RANGE, 100) if is_free(port)], BROKERS)
+        numbered = {f"HOLDFAST_KAFKA_PORT_{number}": str(port) for number, port in enumerate(ports, 1)}
+        self.name = f"holdfast-{os.getpid()}-{secrets.token_hex(2)}"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},
+            "COMPOSE_PROJECT_NAME": self.name,
+            "HOLDFAST_CLUSTER_SECRET_FILE": str(self.secret),
+            "HOLDFAST_KAFKA_PORT": str(ports[0]),
+            **numbered,
+            "HOLDFAST_UID": str(OWNER if root else os.getuid()),
+            **(variables or {}),
+        }
+        self._ports = ports
+        self._admin: AdminClient | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        brokers = sum(service.startswith("kafka") for service in self.services())
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports[:brokers])
+
+    def build(self, *words: str) -> float:
+        """Every image, that of the commands, too. Seconds that it took. Raises DockerFailed."""
+        began_s = time.monotonic()
+        self.compose("--profile", "cli", "build", *words, seconds=BUILD_S)
+        return time.monotonic() - began_s
+
+    def up(self) -> float:
+        """Seconds until every service is healthy. Raises DockerFailed."""
+        began_s = time.monotonic()
+        self.compose("up", "--wait", seconds=UP_S)
+        return time.monotonic() - began_s
+
+    def down(self) -> None:
+        """Also where a container was left paused, which nothing else can stop."""
+        if paused := self.compose("ps", "--status", "paused", "--quiet").split():
+            self.docker("unpause", *paused)
+        self.compose("--profile", "cli", "down", "--volumes", "--timeout", "1")
+
+    def services(self) -> list[str]:
+        """Those that `up` starts."""
+        return sorted(self.compose("config", "--services").split())
+
+    def hosts(self) -> dict[str, str]:
+        """Which service has which HOLDFAST_HOST."""
+        services = json.loads(self.compose("config", "--format", "json"))["services"]
+        named = {name: one.get("environment", {}).get("HOLDFAST_HOST") for name, one in services.items()}
+        return {host: name for name, host in named.items() if host is not None}
+
+    def inspected(self) -> dict[str, Any]:
+        """What the engine knows of each service's container."""
+        containers = self.compose("ps", "--all", "--quiet").split()
+        found = json.loads(self.docker("inspect", *containers))
+        return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}
+
+    def healthy(self, service: str) -> bool:
+        return is_healthy(json.loads(self.docker("inspect", self.container(service)))[0])
+
+    def in_sync(self) -> bool:
+        """Every replica of every partition is in sync: another broker may be lost."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": SILENT})
+        try:
+            found = self._admin.list_topics(timeout=5.0)
+        except KafkaException:
+            return False
+        partitions = (one for topic in found.topics.values() for one in topic.partitions.values())
+        return all(set(one.isrs) == set(one.replicas) for one in partitions)
+
+    def logs(self) -> str:
+        return self.compose("logs", "--no-color", "--tail", "60")
+
+    def container(self, service: str) -> str:
+        return self.compose("ps", "--all", "--quiet", service).strip()
+
+    def inside(self, service: str, script: str) -> str:
+        return self.compose("exec", "-T", service, "sh", "-c", script)
+
+    def compose(self, *words: str, seconds: float = PATIENCE_S) -> str:
+        return self._run(["docker", "compose", *self._files, *words], seconds)
+
+    def docker(self, *words: str) -> str:
+        return self._run(["docker", *words], PATIENCE_S)
+
+    def _run(self, command: list[str], seconds: float) -> str:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=seconds, env=self.environment
+        )
+        if done.returncode:
+            raise DockerFailed(f"{' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return done.stdout
+
+
+def is_healthy(inspected: Mapping[str, Any]) -> bool:
+    state = inspected["State"]
+    return bool(state["Running"] and state.get("Health", {}).get("Status", "healthy") == "healthy")
