@@ -26,7 +26,7 @@ from bench.followed import Followed, MeasureFailed
 from schemas.events import Event
 from services.audit.replaying import replay
 from services.kernel.errors import Retriable
-from services.recovery.core.unit.switching import FAILURES
+from services.recovery.core.unit.reasons import FAILURES
 
 STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 120.0, 15.0
 STRUCK_S = 5.0
