@@ -146,7 +146,6 @@ def _brokers(job: Loaded, found: Figures) -> None:
         _say(f"{silence}; of a plain producer {alone_ms:.0f} ms; {switched} units switched")
         alone.append(alone_ms)
         switches += switched
-    if brokers:
         found["broker_silence_ms"] = worst(job.silences[before:])
         found |= {"broker_silence_of_kafka_ms": round(max(alone), 1), "false_switches": switches}
 

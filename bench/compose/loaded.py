@@ -28,7 +28,7 @@ from services.audit.replaying import replay
 from services.kernel.errors import Retriable
 from services.recovery.core.unit.reasons import FAILURES
 
-STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 120.0, 15.0
+STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 240.0, 15.0
 STRUCK_S = 5.0
 """For so long whoever does not end at once is struck."""
 WHOM = {"kafka": ("container", "paused"), "controller": ("container",), "recovery": ("container", "paused")}
