@@ -82,7 +82,9 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _summary(rows: Sequence[Row], made: Sequence[Outcome]) -> dict[str, Any]:
-    counted = {name: sum(getattr(one, name) for one in made) for name in ("rows", "lost", "duplicated", "wrong")}
+    counted = {
+        name: sum(getattr(one, name) for one in made) for name in ("rows", "lost", "duplicated", "wrong", "unjudged")
+    }
     least = [one for one in made if one.promise_ms >= KEPT_FROM_MS]
     tight = [one for one in made if one.promise_ms < KEPT_FROM_MS]
     lines = [

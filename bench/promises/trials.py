@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """One that was made, as recovery has judged it. predicted_ms: 0: nothing was.
 
     took_ms: from the failure until the unit was as far as before. lost, duplicated, wrong: rows of the whole round, in
-    its last outcome.
+    its last outcome. unjudged: takeovers before this one that were refused, or that nobody judged.
     """
 
     promise_ms: int
@@ -47,6 +47,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: int = 0
     duplicated: int = 0
     wrong: int = 0
+    unjudged: int = 0
 
     @property
     def kept(self) -> bool:
