@@ -94,3 +94,17 @@ def test_it_comes_back_after_a_burst(busy: Busy) -> None:
     assert busy.held_bytes() > 0
     busy.cluster.place({busy.counting: [busy.second]})
     busy.check()
+
+
+def test_it_holds_no_input_that_another_unit_on_its_worker_may_wait_for(
+    busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MAX_INPUT_BYTES", LIMIT // 8)
+    monkeypatch.setattr(intake, "MAX_INPUT_BATCHES", 2)
+    busy.freeze_first()
+    for _ in range(25):
+        busy.feed(1)
+        assert busy.second._data._held == {}
+    assert 0 < busy.held_bytes() < LIMIT
+    busy.cluster.place({busy.counting: [busy.second]})
+    busy.check()

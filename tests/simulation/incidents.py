@@ -120,11 +120,13 @@ class _Trace:
             before, record = self._assigned.units(), assignments.decode(one.value)
             complete, newest = self._assigned.complete(self._key), self._assigned.line(self._key)
             waiting = self._waiting(one.time_us)
-            for change in self._assigned.read(record):
+            changes = self._assigned.read(record)
+            taken = before | {change.unit: change for change in changes if not _only_adds(before.get(change.unit), change)}
+            for change in changes:
                 if change.unit in waiting and change.reason.startswith(AGAIN):
                     yield f"turn: {change.unit}#{change.epoch} is placed again, and has no slot in the incident"
                 if job_key_of(change.unit) == self._key and change.reason.startswith(f"{Sign.TURN.value}: "):
-                    yield from self._restored(before[change.unit], change, complete, newest)
+                    yield from self._restored(before[change.unit], change, taken, complete, newest)
             if any(incident.job_key == self._key for incident in record.incidents):
                 self._since_us = one.time_us
 
@@ -135,7 +137,10 @@ class _Trace:
             return set()
         return {f"{self._key}/{unit}" for unit in set(incident.units).difference(incident.granted)}
 
-    def _restored(self, before: Change, after: Change, complete: int, newest: int) -> Iterator[str]:
+    def _restored(
+        self, before: Change, after: Change, taken: Mapping[str, Change], complete: int, newest: int
+    ) -> Iterator[str]:
+        """taken: which units take slots."""
         incident, name = self._assigned.incident(self._key), after.unit.rpartition("/")[2]
         where = f"{after.unit}#{after.epoch}"
         if incident is None:
@@ -145,7 +150,7 @@ class _Trace:
         assert leader is not None
         held = [
             unit
-            for unit, change in self._assigned.units().items()
+            for unit, change in taken.items()
             if any(copy.incarnation == leader.incarnation for copy in change.copies)
         ]
         if not incident.beyond and len(held) > self._slots.get(leader.incarnation, 0):
@@ -169,6 +174,11 @@ class _Trace:
         incident = self._assigned.incident(self._key)
         if incident is not None and not incident.over:
             yield f"incident open: {incident.job}#{incident.number}, and all faults had ended"
+
+
+def _only_adds(before: Change | None, after: Change) -> bool:
+    """A new secondary may go beyond slots once no unit waits for one: what is restored in the same record was first."""
+    return before is not None and set(before.copies) < set(after.copies)
 
 
 def check(written: list[Written], plan: Plan, healed_us: int | None) -> Iterator[str]:

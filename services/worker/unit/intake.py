@@ -199,12 +199,17 @@ class Intake:
 
     # -- flow ---------------------------------------------------------------------------------------------------------
 
-    def hold(self, batch: int) -> None:
+    def hold(self, batch: int, suspended: bool) -> None:
         """Stops fetching what waits for something else; never a partition on which this unit itself waits.
+
+        A suspended copy holds nothing: another unit may read the same here, and its own leader wait for that unit.
 
         Args:
             batch: the next one.
         """
+        if suspended:
+            self.let_go()
+            return
         limit = 3 * self._job.rhythm.max_records
         for partition, feeds in self._fed.items():
             for feed in feeds:
@@ -224,7 +229,11 @@ class Intake:
         """
         most = self._job.rhythm.max_records
         busy = {one for one, feeds in self._fed.items() if any(feed.backlog(one.index) > most for feed in feeds)}
-        return busy | {one for one, kept in self.inputs.kept_bytes() if kept > SUSPENDED_INPUT_BYTES}
+        return busy | {
+            one
+            for one, kept in self.inputs.kept_bytes()
+            if kept > SUSPENDED_INPUT_BYTES or self.inputs.ahead(one) > MAX_INPUT_BATCHES
+        }
 
     def _hold_one(self, partition: Partition, full: bool, drained: bool) -> None:
         if full and partition not in self._held:

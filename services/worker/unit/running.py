@@ -90,7 +90,7 @@ class Running:
             Task("trim the cut log", self.cuts.trimmer.due_ms, self.cuts.trimmer.look),
             Task("see what retention keeps", self.cuts.retention.due_ms, self.cuts.retention.look),
             Task("apply another copy's checkpoint", self.checkpoints.apply_due_ms, self.checkpoints.apply),
-            Task("hold what comes too fast", never, lambda _: self.intake.hold(self.batch + 1)),
+            Task("hold what comes too fast", never, lambda _: self.intake.hold(self.batch + 1, self.suspended)),
             Task("measure how long results take", never, self._waits.look),
             Task("publish progress", self._publisher.due_ms, self._publisher.look),
             Task("end if a frame could not be delivered", never, self.outputs.look_at_frames),
