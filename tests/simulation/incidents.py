@@ -121,7 +121,9 @@ class _Trace:
             complete, newest = self._assigned.complete(self._key), self._assigned.line(self._key)
             waiting = self._waiting(one.time_us)
             changes = self._assigned.read(record)
-            taken = before | {change.unit: change for change in changes if not _only_adds(before.get(change.unit), change)}
+            taken = before | {
+                change.unit: change for change in changes if not _only_adds(before.get(change.unit), change)
+            }
             for change in changes:
                 if change.unit in waiting and change.reason.startswith(AGAIN):
                     yield f"turn: {change.unit}#{change.epoch} is placed again, and has no slot in the incident"
