@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench.incident import HEALTHY, Outcome, Seen, _job, area, first_back_s, steps
+from bench.incident import HEALTHY, INTERVAL_MS, Outcome, Seen, _job, area, first_back_s, steps
 from bench.model.hashtags import LOST, READS, STAIRCASE
 from bench.papers import r7
 from bench.papers.figure import Verdict, verdict
@@ -51,7 +51,8 @@ def test_the_area_counts_from_the_first_worker_what_could_have_been_there() -> N
 
 @pytest.mark.parametrize("blocking", [False, True])
 def test_the_job_has_one_more_query_in_the_units_of_the_parsers(blocking: bool) -> None:
-    spec = load(_job(5, blocking), "hashtags.yaml")
+    spec = load(_job(5, blocking, INTERVAL_MS), "hashtags.yaml")
+    assert spec.batch_interval_ms == INTERVAL_MS
     assert set(spec.queries) == {HEALTHY, *(f"q{number}" for number in range(len(READS)))}
     assert ["parser", HEALTHY] in spec.placement.units
     assert (spec.fault_tolerance.buffering, spec.fault_tolerance.checkpoint.policy) == (
