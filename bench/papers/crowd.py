@@ -22,6 +22,7 @@ from bench.cluster import BenchCluster, folder_of_its_own, now_ms
 from bench.failover.observer import Observer
 from bench.feeder import Feeder
 from bench.followed import DEADLINE_S, Followed
+from bench.papers.spending import MODULE as SPENDING
 from bench.quota import Quotas
 from schemas import commands
 from schemas.commands import Command
@@ -34,18 +35,20 @@ from services.view.lines import UnitLine
 FIRST = "worker-1"
 SETTLE_S = 180.0
 LOOK_S = 0.05
+PHASES = ("detection", "activation", "replay")
 ASK_S = 15.0
 """Between two requests for a move that was not made."""
-QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off"}
+QUIET = {"HOLDFAST_BALANCE_CALM_S": "0", "HOLDFAST_REASSIGN": "off", "HOLDFAST_PLUGINS": SPENDING}
 """No unit and no standby moves by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One unit. keys: of its records, in turn."""
+    """One unit. keys: of its records, in turn. spends: an operator before the count, of bench/papers/spending.py."""
 
     rate_per_s: float
     keys: int
+    spends: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,17 @@ def job(setting: Setting) -> Template:
     """$topic-<n> is read by unit n, $topic-<n>-out written."""
     fields = "{user: string, amount: int, at: timestamp}, event_time: at, unit: ms"
     sources, operators, queries, units = [], [], [], []
-    for number in range(len(setting.pieces)):
+    for number, piece in enumerate(setting.pieces):
         sources.append(f"  e{number}: {{topic: $topic-{number}, fields: {fields}}}")
+        passed = [f"e{number}", *([f"s{number}"] if piece.spends else [])]
+        operators += [
+            f'  {name}: {{python: "{SPENDING}:{piece.spends}", input: {before}}}' for before, name in pairwise(passed)
+        ]
         count = '{n: "count()", sent: "max(amount)"}'
-        operators.append(f"  c{number}: {{aggregate: {count}, key: [user], input: e{number}}}")
+        operators.append(f"  c{number}: {{aggregate: {count}, key: [user], input: {passed[-1]}}}")
         operators.append(f'  l{number}: {{aggregate: {{sent: "max(sent)"}}, input: c{number}}}')
         queries.append(f"  q{number}: {{input: l{number}, sink: {{topic: $topic-{number}-out}}}}")
-        units.append(f"[e{number}, c{number}, l{number}, q{number}]")
+        units.append(f"[{', '.join(passed)}, c{number}, l{number}, q{number}]")
     lines = [
         "name: bench-$name",
         f"batch_interval_ms: {setting.batch_interval_ms}",
@@ -98,19 +105,21 @@ def _flow(values: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Of one kill. unit_ms: from the kill to the first result of a record sent after it, by unit. expected_ms: R_Qi
-    just before it. detection_ms, activation_ms, replay_ms: the longest of the units.
+    """Of one kill. phases_ms: detection, activation and replay of each unit. result_ms: from the kill until each unit
+    has brought a result of a record sent after it. expected_ms: R_Qi just before it.
     """
 
-    unit_ms: Mapping[str, float]
+    phases_ms: Sequence[Mapping[str, float]]
+    result_ms: float
     expected_ms: float
-    detection_ms: float
-    activation_ms: float
-    replay_ms: float
 
     @property
     def worker_ms(self) -> float:
-        return max(self.unit_ms.values())
+        """From the kill until the last unit has repeated what its leader had processed."""
+        return max(sum(phases.get(name, 0.0) for name in PHASES) for phases in self.phases_ms)
+
+    def longest_ms(self, phase: str) -> float:
+        return max(phases.get(phase, 0.0) for phases in self.phases_ms)
 
 
 class Crowd:
@@ -213,15 +222,20 @@ class Crowd:
         signal_ms = now_ms()
         os.kill(self._cluster.workers()[worker], signal.SIGKILL)
         self.until(lambda: len(self._first_after(signal_ms)) == len(self.units), "no result comes")
-        first = self._first_after(signal_ms)
-        events = [one for one in self._job.events if one.time_ms >= signal_ms and one.job == self._job.plan.job]
-        self.watch(1.0)
-        phases = {
-            name: max((one.phases_ms[name] for one in events if name in one.phases_ms), default=0.0)
-            for name in ("detection", "activation", "replay")
-        }
-        unit_ms = {topic: at_ms - signal_ms for topic, at_ms in first.items()}
-        return Recovered(unit_ms, expected_ms, phases["detection"], phases["activation"], phases["replay"])
+        result_ms = max(self._first_after(signal_ms).values()) - signal_ms
+        self.until(lambda: self._active_after(signal_ms) >= set(self.units), "not every unit says that it is active")
+        return Recovered([self._phases(unit, signal_ms) for unit in self.units], result_ms, expected_ms)
+
+    def _phases(self, unit: str, signal_ms: float) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for event in self._job.events:
+            if event.time_ms >= signal_ms and (event.job, event.unit) == (self._job.plan.job, unit):
+                found |= event.phases_ms
+        return found
+
+    def _active_after(self, signal_ms: float) -> set[str]:
+        """Units whose takeover is over, with its phases."""
+        return {one.unit for one in self._job.events if one.kind == "unit-active" and one.time_ms >= signal_ms}
 
     def _first_after(self, signal_ms: float) -> dict[str, float]:
         found = {}

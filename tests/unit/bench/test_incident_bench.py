@@ -62,14 +62,14 @@ def test_the_job_has_one_more_query_in_the_units_of_the_parsers(blocking: bool) 
 
 def test_the_figure_says_whether_the_targets_are_met() -> None:
     until_s = float(r7.EVERY_S * (LOST + 1))
-    blocking = seen((0.2, 0, 15), (3.0, 0, 0), *((45.0 * n, n, 0) for n in range(1, 9)), (400.0, 8, 15))
+    blocking = seen((0.2, 0, 15), (3.0, 0, 0), *((r7.EVERY_S * n, n, 0) for n in range(1, 9)), (until_s - 5, 8, 15))
     data = {
         "progressive": r7.values(Outcome(climbing(STAIRCASE), 0, until_s)),
         "blocking": r7.values(Outcome(blocking, 0, until_s)),
     }
     assert verdict(r7.R7.checks(data)) is Verdict.REPRODUCED
     assert all(plot.series for plot in r7.R7.plots(data))
-    late = {**data, "progressive": r7.values(Outcome(climbing(STAIRCASE, late_s=30.0), 0, until_s))}
+    late = {**data, "progressive": r7.values(Outcome(climbing(STAIRCASE, late_s=0.6 * r7.EVERY_S), 0, until_s))}
     assert [check.what for check in r7.R7.checks(late) if not check.holds] == [
         "area under the curve over that of the most that fit >= 0.9"
     ]
