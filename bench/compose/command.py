@@ -6,6 +6,7 @@ import argparse
 import json
 import random
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -53,6 +54,7 @@ def main(words: Sequence[str]) -> int:
     if why := no_engine():
         _say(f"error: {why}")
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no containers are left behind
     before = resting(1.0)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         project = Project(Path(folder), *(options.file or ["compose.yaml"]))

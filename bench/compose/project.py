@@ -128,8 +128,9 @@ class Project:
         partitions = (one for topic in found.topics.values() for one in topic.partitions.values())
         return all(set(one.isrs) == set(one.replicas) for one in partitions)
 
-    def logs(self) -> str:
-        return self.compose("logs", "--no-color", "--tail", "60")
+    def logs(self, lines: int = 60) -> str:
+        """The last of each container."""
+        return self.compose("logs", "--no-color", "--timestamps", "--tail", str(lines))
 
     def container(self, service: str) -> str:
         return self.compose("ps", "--all", "--quiet", service).strip()

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from rich.progress import Progress
 
+from bench.compose.project import DockerFailed, no_engine
 from services.cli.terminal import console
 from services.node.supervisor import EXPECTED
 from tests.campaign import brokers
@@ -38,10 +39,13 @@ def main(words: Sequence[str] | None = None) -> int:
     record = Record(options.state, restart=options.restart)
     of_brokers = options.campaign == "brokers"
     if of_brokers:
-        wanted = brokers.wanted(_possible(options.faults), options.times)
+        wanted = brokers.wanted(_possible(options.faults, containers=options.containers), options.times)
     else:
         wanted = strikes(options.points, options.times, options.random)
     status = 0
+    if of_brokers and options.containers and (why := no_engine()):
+        _err.print(f"error: {why}")
+        return 1
     try:
         (brokers.run if of_brokers else _run)(record, wanted, options)
     except KeyboardInterrupt:
@@ -49,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
         status = INTERRUPTED
     except OutOfTime:
         _err.print("out of time; started again it continues from here")
-    except EXPECTED as error:
+    except (*EXPECTED, DockerFailed) as error:
         _err.print(f"the cluster does not start: {error}", markup=False)
         status = 1
     if record.outcomes:
@@ -61,11 +65,11 @@ def main(words: Sequence[str] | None = None) -> int:
     return status or int(not record.exact or bool(left_of(wanted, record.outcomes)))
 
 
-def _possible(faults: list[str]) -> list[str]:
-    if "partition-one" in faults and not brokers.can_partition():
-        _err.print("partition-one is left out: it needs root and iptables")
-        faults = [fault for fault in faults if fault != "partition-one"]
-    return faults
+def _possible(faults: list[str], *, containers: bool) -> list[str]:
+    cannot = brokers.impossible(faults, containers=containers)
+    for fault, why in cannot.items():
+        _err.print(f"{fault} is left out: {why}")
+    return [fault for fault in faults if fault not in cannot]
 
 
 def _run(record: Record, wanted: list[Strike], options: argparse.Namespace) -> None:
@@ -135,12 +139,15 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     of_brokers.add_argument("--faults", nargs="+", default=[], metavar="FAULT", help="default: all")
     of_brokers.add_argument("--times", type=int, default=500, help="faults in all")
     _add_common(of_brokers, brokers.STATE)
+    of_brokers.add_argument("--containers", action="store_true", help="of the cluster of compose/compose.yaml")
     options = parser.parse_args(words)
     try:
         if options.campaign == "kills":
             options.points = known_points(options.points)
         else:
             options.faults = brokers.known_faults(options.faults)
+            if options.containers and options.state == brokers.STATE:
+                options.state = brokers.STATE_OF_CONTAINERS
     except ValueError as error:
         parser.error(str(error))
     return options

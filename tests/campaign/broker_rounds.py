@@ -17,13 +17,14 @@ import msgspec
 from schemas.topics import Partition
 from services.kernel.errors import CommandFailed, Retriable
 from services.log.protocol import Log
+from tests.campaign.broker_containers import ContainerCluster
 from tests.campaign.broker_faults import BrokerFaults
 from tests.campaign.jobs import JOBS, SEQUENCES, Job, check_sequences, value
 from tests.campaign.kills import Outcome, Strike, charged
 from tests.campaign.plain import Plain
 from tests.campaign.silences import Follower, silence_ms
 from tests.support.doomed_cluster import DoomedCluster
-from tests.support.running_job import KEYED, DoomedJob, NotReached
+from tests.support.running_job import KEYED, NotReached, RunningJob
 
 LOAD = 10
 """Numbers fed between two looks: some hundred a second."""
@@ -55,18 +56,22 @@ def _paced(text: str) -> str:
     return text
 
 
-def kinds() -> list[str]:
-    """In turn; every other one is judged row by row in its order."""
-    return [kind for other in JOBS for kind in ("sequences", other)]
+OF_OURS = ("changes",)
+"""Jobs with code of this repository's tests, which images do not have."""
+
+
+def kinds(*, images: bool = False) -> list[str]:
+    """In turn; every other one is judged row by row in its order. images: workers run from images."""
+    return [kind for other in JOBS if not (images and other in OF_OURS) for kind in ("sequences", other)]
 
 
 class BrokerRound:
     """One job from its submission to the check of its rows."""
 
-    def __init__(self, cluster: DoomedCluster, faults: BrokerFaults, plain: Plain, kind: str, name: str,
-                 chance: random.Random) -> None:  # fmt: skip
+    def __init__(self, cluster: DoomedCluster | ContainerCluster, faults: BrokerFaults, plain: Plain, kind: str,
+                 name: str, chance: random.Random) -> None:  # fmt: skip
         self._cluster, self._faults, self._plain, self._chance = cluster, faults, plain, chance
-        self._job = DoomedJob(cluster, job_of(kind, chance), name)
+        self._job = RunningJob(cluster, job_of(kind, chance), name)
         self._topics: list[str] = []
 
     def run(self, wanted: Sequence[Strike], done: Callable[[], None]) -> list[Outcome]:
@@ -140,7 +145,7 @@ class BrokerRound:
         ]
 
 
-def input_problems(log: Log, job: DoomedJob, source: str) -> list[str]:
+def input_problems(log: Log, job: RunningJob, source: str) -> list[str]:
     """What a source's topic holds instead of what was fed."""
     found = [[m.value() for m in log.scan(Partition(f"{job.name}-{source}", index))] for index in range(2)]
     fed = [[value(source, number) for number in range(index, job.fed, 2)] for index in range(2)]

@@ -6,7 +6,7 @@ import argparse
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,20 +18,23 @@ from rich.table import Table
 
 from schemas.topics import TopicSpec
 from services.cli.terminal import console
-from tests.campaign import partitioning
-from tests.campaign.broker_faults import FAULTS, faults_of
+from tests.campaign import broker_containers, broker_processes
+from tests.campaign.broker_containers import ContainerCluster, container_cluster
+from tests.campaign.broker_faults import FAULTS, BrokerFaults, Brokers
 from tests.campaign.broker_rounds import BrokerRound, kinds
 from tests.campaign.kills import Outcome, Strike, left_of
-from tests.campaign.partitioning import CannotPartition
 from tests.campaign.plain import TOPIC, Plain
 from tests.campaign.record import Record, bar_of, counts, scratch
-from tests.support.doomed_cluster import cluster_of
+from tests.support.doomed_cluster import DoomedCluster, cluster_of
 
 STATE = Path(".holdfast") / "campaign-brokers.jsonl"
+STATE_OF_CONTAINERS = STATE.with_name("campaign-brokers-containers.jsonl")
 WORKERS, BROKERS, REPLICAS_OF_RECOVERY = 3, 3, 2
 STRIKES_A_ROUND = 8
 ROUNDS_A_CLUSTER = 20
 """Then all begins again: a machine that runs a campaign for hours is not to fill up."""
+LOG_LINES = 5000
+"""Of each container, where a round was not exact: the containers themselves are gone then."""
 _err = console(stderr=True)
 
 
@@ -52,36 +55,64 @@ def known_faults(names: Sequence[str]) -> list[str]:
     return list(names) or list(FAULTS)
 
 
+def impossible(faults: list[str], *, containers: bool) -> dict[str, str]:
+    """Those of the faults that cannot be made there, and why."""
+    why = {}
+    if not containers:
+        why = dict.fromkeys(broker_processes.STRANGE, "the supervisor starts a broker again at once")
+        if not broker_processes.can_partition():
+            why["partition-one"] = "it needs root and iptables"
+    return {fault: why[fault] for fault in faults if fault in why}
+
+
 def run(record: Record, strikes: list[Strike], options: argparse.Namespace) -> None:
-    """Until all strikes are made. Raises OutOfTime, EXPECTED of the supervisor, KeyboardInterrupt."""
+    """Until all strikes are made. Raises OutOfTime, EXPECTED of the supervisor, DockerFailed, KeyboardInterrupt."""
     chance = random.Random(options.seed + len(record.outcomes))
     ends = time.monotonic() + options.minutes * 60
     left = left_of(strikes, record.outcomes)
     chance.shuffle(left)
+    struck = _containers if options.containers else _processes
     with bar_of("strikes", _err) as bar:
         task = bar.add_task("", total=len(strikes), completed=len(strikes) - len(left))
         numbers = count(len(record.outcomes) + 1)
         while left:
-            _in_one_cluster(
-                record, left, numbers, chance, ends, lambda text, n: bar.update(task, description=text, advance=n)
-            )
+            with scratch(_err) as (folder, keep), struck(folder, chance) as (cluster, brokers):
+                keep += _in_one_cluster(
+                    cluster, brokers, record, left, numbers, chance, ends,
+                    lambda text, n: bar.update(task, description=text, advance=n),
+                )  # fmt: skip
+                if keep and isinstance(cluster, ContainerCluster):
+                    (folder / "containers.log").write_text(cluster.project.logs(LOG_LINES))
 
 
-def _in_one_cluster(record: Record, left: list[Strike], numbers: Iterator[int], chance: random.Random, ends: float,
-                    say: Any) -> None:  # fmt: skip
-    """Some rounds, or until one is not exact; takes what it has done from `left`."""
-    with ExitStack() as stack:
-        folder, keep = stack.enter_context(scratch(_err))
-        cluster = stack.enter_context(cluster_of(WORKERS, folder, brokers=BROKERS, recoveries=REPLICAS_OF_RECOVERY))
-        faults = stack.enter_context(faults_of(cluster, chance, partitions=can_partition()))
-        cluster.log.create([TopicSpec(TOPIC, 1)])
-        plain = stack.enter_context(Plain(cluster.supervisor.cluster.bootstrap_servers))
+@contextmanager
+def _processes(folder: Path, chance: random.Random) -> Iterator[tuple[DoomedCluster, Brokers]]:
+    with (
+        cluster_of(WORKERS, folder, brokers=BROKERS, recoveries=REPLICAS_OF_RECOVERY) as cluster,
+        broker_processes.brokers_of(cluster) as brokers,
+    ):
+        yield cluster, brokers
+
+
+@contextmanager
+def _containers(folder: Path, chance: random.Random) -> Iterator[tuple[ContainerCluster, Brokers]]:
+    with container_cluster(folder) as cluster, broker_containers.brokers_of(cluster, chance) as brokers:
+        yield cluster, brokers
+
+
+def _in_one_cluster(cluster: DoomedCluster | ContainerCluster, brokers: Brokers, record: Record, left: list[Strike],
+                    numbers: Iterator[int], chance: random.Random, ends: float, say: Any) -> list[str]:  # fmt: skip
+    """Some rounds, or until one is not exact, whose name it returns; takes what it has done from `left`."""
+    faults = BrokerFaults(brokers, chance)
+    cluster.log.create([TopicSpec(TOPIC, 1)])
+    every = kinds(images=isinstance(cluster, ContainerCluster))
+    with Plain(brokers.bootstrap_servers) as plain:
         for number in range(ROUNDS_A_CLUSTER):
             if not left:
-                return
+                return []
             if time.monotonic() > ends:
                 raise OutOfTime
-            kind = kinds()[(number + len(record.outcomes)) % len(kinds())]
+            kind = every[(number + len(record.outcomes)) % len(every)]
             name = f"{kind}-{next(numbers)}"
             some = left[:STRIKES_A_ROUND]
             say(name, 0)
@@ -90,16 +121,8 @@ def _in_one_cluster(record: Record, left: list[Strike], numbers: Iterator[int], 
             for one in outcomes:
                 left.remove(Strike(one.point))
             if not all(one.exact for one in outcomes):
-                keep.append(name)
-                return
-
-
-def can_partition() -> bool:
-    try:
-        partitioning.check()
-    except CannotPartition:
-        return False
-    return True
+                return [name]
+    return []
 
 
 def table(outcomes: Sequence[Outcome]) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import Template
 from typing import Any
 
@@ -211,3 +211,8 @@ JOBS: dict[str, Job] = {
         Job("changes", Template(CHANGES), ("events",), ("changes", "counted"), check_changes),
     )
 }
+PROTECTED = replace(
+    JOBS["counts"],
+    text=Template(COUNTS.replace("fault_tolerance: {", "fault_tolerance: {default: {scheme: hybrid}, ")),
+)
+"""The job that counts, under the scheme that deployed jobs have."""

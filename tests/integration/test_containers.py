@@ -11,10 +11,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from string import Template
 
 import pytest
 
@@ -26,7 +24,7 @@ from schemas import commands
 from schemas.commands import Command
 from schemas.events import Event
 from schemas.topics import Partition
-from tests.campaign.jobs import JOBS
+from tests.campaign.jobs import PROTECTED
 from tests.support.cluster import Cluster
 from tests.support.containers import PATIENCE_S, Containers, running_containers
 from tests.support.running_job import RunningJob
@@ -38,13 +36,6 @@ SERVICES = (*BROKERS, "controller", "recovery-1", "recovery-2", *WORKERS.values(
 LOAD = 40
 STRUCK_S = 5.0
 POLL_S = 0.05
-PROTECTED = replace(
-    JOBS["counts"],
-    text=Template(
-        JOBS["counts"].text.template.replace("fault_tolerance: {", "fault_tolerance: {default: {scheme: hybrid}, ")
-    ),
-)
-"""The job of the campaigns that counts, under the scheme that deployed jobs have."""
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 import pytest
 
@@ -31,6 +32,9 @@ class Containers(Cluster):
         print(f"\nbuilt in {built_s:.1f} s, up and healthy {self.project.up():.1f} s later")
 
 
+_C = TypeVar("_C", bound=Containers)
+
+
 @contextmanager
 def running_containers(folder: Path, *files: str | Path, variables: Mapping[str, str] = NONE) -> Iterator[Containers]:
     """Built, up and healthy; skips the test where no engine answers. Its logs are printed if anything fails.
@@ -40,7 +44,13 @@ def running_containers(folder: Path, *files: str | Path, variables: Mapping[str,
     """
     if why := no_engine():
         pytest.skip(why)
-    made = Containers(Project(folder, *files, variables=dict(variables)))
+    with running(Containers(Project(folder, *files, variables=dict(variables)))) as made:
+        yield made
+
+
+@contextmanager
+def running(made: _C) -> Iterator[_C]:
+    """The same of a project that has not been built yet, where an engine answers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOLDFAST_CLUSTER_SECRET", made.project.secret.read_text().strip())
         try:
