@@ -46,6 +46,7 @@ TARGETS: Mapping[str, Target] = {
 """Takeovers: what README.md has for processes, and 50 ms; without notice, and 100 ms."""
 VISITS, FIRST_S, SOAK_EVERY_S = 100, 120.0, 20.0
 JOB = "rolling"
+INTERRUPTED = 130
 _err = console(stderr=True)
 
 
@@ -65,6 +66,8 @@ def main(words: Sequence[str]) -> int:
         except (MeasureFailed, DockerFailed, HoldfastError) as error:
             _say(f"error: {error}")
             return 1
+        except KeyboardInterrupt:
+            return INTERRUPTED
         finally:
             _report(found, before)
     return int(any(name in found and not target.met(found[name]) for name, target in TARGETS.items()))
@@ -86,7 +89,7 @@ def _measure(cluster: ContainerCluster, options: argparse.Namespace, found: Figu
         else:
             _takeovers(job, options, found)
             _rolling(job, options.rounds, found)
-            _brokers(job, found)
+            _brokers(job, options.losses, found)
         found["fed_silence_ms"] = worst_fed(job.silences)
     _say("every row is checked by replay ...")
     found |= rows(cluster, f"bench-{JOB}")
@@ -138,9 +141,9 @@ def _rolling(job: Loaded, rounds: int, found: Figures) -> None:
         found["rolling_silence_ms"] = worst(job.silences)
 
 
-def _brokers(job: Loaded, found: Figures) -> None:
-    """Each of three is killed once; Kafka needs its session timeout to see that."""
-    brokers = [service for service in job.services if service.startswith("kafka-")]
+def _brokers(job: Loaded, losses: int, found: Figures) -> None:
+    """Each of three is killed; Kafka needs its session timeout to see that."""
+    brokers = [service for service in job.services if service.startswith("kafka-")] * losses
     alone: list[float] = []
     before, switches = len(job.silences), 0
     for service in brokers:
@@ -179,6 +182,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only-start", action="store_true", help="until the first result")
     parser.add_argument("--from-nothing", action="store_true", help="build without any layer of a former build")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="restarts of each worker (1)")
+    parser.add_argument("--losses", type=int, default=1, metavar="N", help="of each of three brokers (1)")
     parser.add_argument("--kills", type=int, default=8, metavar="N", help="of a worker's process, and container (8)")
     parser.add_argument(
         "--soak", dest="soak_s", type=_duration, default=0.0, metavar="30m", help="instead: a random strike each 20 s"

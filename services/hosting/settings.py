@@ -35,6 +35,12 @@ class HostSettings(LogSettings, MetricsSettings):
     address: str = Field(
         default_factory=socket.gethostname, description="machine and directory, to distinguish two of one name"
     )
+    leave_s: float = Field(
+        10.0,
+        ge=0,
+        le=3600,
+        description="on SIGTERM a worker or Spark driver waits so long for others to take over; 0: it ends at once",
+    )
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000)
     loop_patience_s: float = Field(
         5.0,

@@ -59,7 +59,6 @@ class Lineup:
             "HOLDFAST_SLOTS": str(self._settings.slots),
             "HOLDFAST_STANDBYS": str(self._settings.standbys),
             "HOLDFAST_MEMORY_MB": str(self._settings.memory_mb),
-            "HOLDFAST_LEAVE_S": str(self._settings.leave_s),
             "HOLDFAST_STATE_DIR": str(self.state_dir),
             "HOLDFAST_STATE_CACHE_MB": str(self._settings.state_cache_mb),
             "HOLDFAST_STATE_BUFFER_MB": str(self._settings.state_buffer_mb),
@@ -72,6 +71,7 @@ class Lineup:
         """What workers and Spark drivers are given alike."""
         return {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+            "HOLDFAST_LEAVE_S": str(self._settings.leave_s),
             "HOLDFAST_LOOP_PATIENCE_S": str(self._settings.loop_patience_s),
             "HOLDFAST_CALL_PATIENCE_S": str(self._settings.call_patience_s),
         }

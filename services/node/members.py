@@ -27,7 +27,8 @@ class Member:
 
     log: None: it logs where its parent does. stop_s: how long it may take to end when it is asked to stop.
 
-    ends_by: the signal by which it ends at once, without handing anything over.
+    ends_by: the signal by which it is asked to end. hands_over: it then goes on for a while, and with it what it has
+    started, such as a JVM; otherwise all are asked.
     dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
 
     Args:
@@ -53,7 +54,7 @@ class Member:
         self._environment, self._new_run, self._ended = environment, new_run, ended
         self._restarts = Restarts()
         self.rest_s, self.stop_s = 0.0, STOP_S
-        self.ends_by = signal.SIGTERM
+        self.ends_by, self.hands_over = signal.SIGTERM, False
         self.dying: Callable[[Member, str], None] | None = None
         self._child: Child | None = None
         self._lines: dict[str, Lifeline] = {}
@@ -116,13 +117,13 @@ class Member:
 
     def ask_to_stop(self) -> None:
         if self._child is not None:
-            self._child.send(self.ends_by)
+            self._child.send(self.ends_by, alone=self.hands_over)
 
     def stop(self) -> None:
         """Waits for its end, and kills it if it does not come."""
         self._due = None
         if self._child is not None:
-            self._child.stop(self.stop_s, self.ends_by)
+            self._child.stop(self.stop_s, self.ends_by, alone=self.hands_over)
 
     def bound_log(self) -> None:
         """Puts the log aside when it is full. Raises OSError."""

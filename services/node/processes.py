@@ -73,11 +73,11 @@ class Child:
             raise TimeoutError(f"process {self.pid} ({self.command[0]}) still runs after {timeout_s} s")
         return self._process.returncode
 
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group; nothing happens if it has ended."""
+    def send(self, number: signal.Signals, *, alone: bool = False) -> None:
+        """Send a signal to the whole group, or to the process alone; nothing happens if it has ended."""
         with self._reaping:  # the group's number cannot be given to others while its leader is not reaped
             if self._process.returncode is None:
-                _signal_group(self.pid, number)
+                (os.kill if alone else _signal_group)(self.pid, number)
 
     def terminate(self) -> None:
         self.send(signal.SIGTERM)
@@ -85,9 +85,13 @@ class Child:
     def kill(self) -> None:
         self.send(signal.SIGKILL)
 
-    def stop(self, grace_s: float = 10.0, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end, and kill it if it has not after `grace_s`; returns the exit status."""
-        self.send(number)
+    def stop(self, grace_s: float = 10.0, number: signal.Signals = signal.SIGTERM, *, alone: bool = False) -> int:
+        """Ask it to end, and kill it if it has not after `grace_s`; returns the exit status.
+
+        Args:
+            alone: what it has started is not asked, since it needs that until its end.
+        """
+        self.send(number, alone=alone)
         try:
             return self.wait(grace_s)
         except TimeoutError:

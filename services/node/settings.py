@@ -93,7 +93,7 @@ class Settings(LogSettings):
         10.0,
         ge=0,
         le=3600,
-        description="on SIGTERM a worker waits so long for others to take over its units; 0: it ends at once",
+        description="on SIGTERM a worker or Spark driver waits so long for others to take over; 0: it ends at once",
     )
     balance_calm_s: float = Field(
         10.0,

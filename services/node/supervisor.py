@@ -24,7 +24,7 @@ from services.kernel.errors import HoldfastError, Retriable
 from services.log.durability import Durability
 from services.log.opening import expect_secret, open_log
 from services.log.protocol import Log
-from services.node.artifacts import ArtifactsMissing
+from services.node.artifacts import ArtifactSet, ArtifactsMissing
 from services.node.broker import BrokerFailed, BrokerRunning
 from services.node.broker_keeper import BrokerEnded, BrokerKeeper, BrokerReturned
 from services.node.brokers import Brokers, brokers_in
@@ -95,7 +95,7 @@ class Supervisor:
         if service is not None:
             workers = int(service is Service.WORKER)
             settings = settings.model_copy(update={"recoveries": int(service is Service.RECOVERY)})
-        self.settings = settings
+        self.settings, self._served = settings, service is not None
         self.files = ClusterFiles(settings.home)
         self.brokers = None if settings.kafka else self._embedded()
         self.topics = ClusterTopics(settings.cluster)
@@ -108,11 +108,8 @@ class Supervisor:
         self.workers = [self._lineup.worker(number) for number in range(1, workers + 1)]
         for worker in self.workers:
             worker.rest_s, worker.dying = YIELD_S if workers > 1 or service else 0.0, self._dying
-            if service is None:
-                worker.ends_by = signal.SIGINT  # SIGTERM would wait for others to take over, which all end now
-            else:
-                worker.stop_s = settings.leave_s + FAREWELL_S
-        self._drivers = SparkDrivers(self._lineup.driver, self._publish, most=1 if service else None)
+            self._hands_over(worker, served=self._served)
+        self._drivers = SparkDrivers(self._driver, self._publish, most=1 if service else None)
         self._changed = changed
         self._queue: queue.SimpleQueue[_MemberEnded | BrokerEnded | BrokerReturned | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -300,6 +297,18 @@ class Supervisor:
                 raise StartFailed(f"no sign of life of {silent} in time: see {self.files.logs}")
             self._turn(0)
             readiness.poll(0.02)
+
+    def _hands_over(self, host: Member, *, served: bool) -> None:
+        """A worker or driver that is stopped alone hands its units over; in a whole cluster all end now."""
+        if served:
+            host.stop_s, host.hands_over = self.settings.leave_s + FAREWELL_S, True
+        else:
+            host.ends_by = signal.SIGINT
+
+    def _driver(self, number: int, jars: ArtifactSet) -> Member:
+        driver = self._lineup.driver(number, jars)
+        self._hands_over(driver, served=self._served)
+        return driver
 
     def _embedded(self) -> Brokers:
         return brokers_in(self.files.data_dir / "kafka", self.settings.brokers, self.settings.kafka_port)

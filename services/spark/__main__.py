@@ -19,10 +19,10 @@ from services.spark.spark_engine import Session, SparkEngine, SparkRoom
 
 
 def main() -> int:
-    """Runs until SIGTERM or SIGINT, at once: to hand a query over is to start it elsewhere, as after a crash."""
+    """Runs until SIGTERM, when others have taken over or the time for it is over, or until SIGINT."""
     settings = SparkSettings()
     open_service_log(settings.log_level, settings.log_format, driver=settings.driver)
-    ending = Ending(leave_s=0)
+    ending = Ending(settings.leave_s)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings, settings.driver)

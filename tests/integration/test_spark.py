@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.failover.observer import Observer
 from schemas import commands, commits, dead_letters
 from schemas.commits import Commit
 from schemas.plans import Rejection
@@ -95,7 +97,7 @@ def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    environment = {"HOLDFAST_PLUGINS": "tests.support.heavy"}
+    environment = {"HOLDFAST_PLUGINS": "tests.support.heavy", "HOLDFAST_LEAVE_S": "120"}
     with running(SparkCluster(tmp_path_factory.mktemp("cluster"), environment, DEADLINE_S)) as cluster:
         yield cluster
 
@@ -134,6 +136,31 @@ def test_a_standby_takes_over_and_a_zombie_that_wakes_changes_nothing(cluster: S
     cluster.fly("frozen", range(12_500, 15_000))
     cluster.drain("frozen")
     assert windows(cluster.rows("out-frozen")) == hourly(range(15_000))
+
+
+@pytest.mark.long
+def test_a_driver_that_is_asked_to_stop_hands_over_before_it_ends(cluster: SparkCluster) -> None:
+    job, unit = "asked", "spark-h-0"
+    cluster.job(job, {"h": {"spark": "tests.support.heavy:hourly", "input": "flights"}}, scheme="hybrid")
+    cluster.await_state(job, "running")
+    cluster.fly(job, range(5_000))
+    cluster.await_delivered(job)
+    with Observer(cluster.log, cluster.topics) as observer:
+        cluster.until(observer.protected, "a second driver stands by")
+        first = observer.leader_of(job, unit)
+        asked = cluster.workers()[first]
+        assert asked.pid is not None
+        os.kill(asked.pid, signal.SIGTERM)  # to it alone: its JVM is needed until the end
+        cluster.until(lambda: cluster.workers()[first].incarnation != asked.incarnation, "it has ended")
+        assert observer.leader_of(job, unit) != first
+    reasons = [one.detail for one in cluster.events("decided") if (one.job, one.unit) == (job, unit)]
+    left = next(n for n, reason in enumerate(reasons) if "the worker of the primary is leaving" in reason)
+    assert "it leads" in reasons[left + 1], reasons
+    before = cluster.delivered(job)
+    cluster.fly(job, range(5_000, 10_000))
+    cluster.await_delivered(job, before)
+    cluster.drain(job)
+    assert windows(cluster.rows(f"out-{job}")) == hourly(range(10_000))
 
 
 @pytest.mark.long

@@ -285,16 +285,15 @@ def _moves(written: list[Written]) -> Iterator[str]:
 
 
 def _near(change: Change, reports: Mapping[tuple[str, str], CopyState]) -> bool:
-    """What is known of both copies says that the new one is as far as the leader."""
+    """What is known of both copies says that the new one is as far as the leader; a driver's, that it has rehearsed."""
     if change.arriving is None:
         return False
     new, old = (reports.get((copy.incarnation, change.unit)) for copy in (change.arriving, change.copies[0]))
-    return (
-        new is not None
-        and old is not None
-        and new.epoch >= change.epoch
-        and (new.state, new.batch >= old.batch - NEAR) == ("running", True)
-    )
+    if new is None or new.epoch < change.epoch:
+        return False
+    if "/spark-" in change.unit:
+        return new.state == "synced"
+    return old is not None and (new.state, new.batch >= old.batch - NEAR) == ("running", True)
 
 
 def _moved(before: Change | None, after: Change, caught_up: set[tuple[str, int]]) -> Iterator[str]:

@@ -249,6 +249,13 @@ PROFILES: Mapping[str, Profile] = {
         incidents=True,
         spark=True,
     ),
+    "spark-leaves": Profile(
+        {"leave": 40, "strike": 3, "crash": 1, "stall": 1},
+        ("filter", "select", "totals", "windows"),
+        ("none", "passive", "hybrid", "hybrid"),
+        strikes=("heavy dies", "heavy stalls", "heavy again"),
+        spark=True,
+    ),
     "aligned": Profile({"lag": 4}, ("totals", "windows"), policies=("aligned",)),
     "idle-captures": Profile(
         {"lag": 2},

@@ -1,4 +1,6 @@
-"""Deliberate bugs of Spark drivers: commits.py catches the first three, the invariants of the core the last."""
+"""Deliberate bugs of Spark drivers: commits.py catches the first three, what is known of moves the fourth, and the
+invariants of the core the last.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from typing import Any
 from unittest import mock
 
 from services.kernel.logs.commits import CommitLog
+from services.recovery.core.unit import moving
 from services.spark import copy
 from services.spark.core import lifecycle, taking_over
 from services.spark.core.lifecycle import Action, Goal, Lifecycle, State
 from services.spark.core.taking_over import Takeover, Verdict
+from tests.simulation.facts import mistaken
 
 
 def batch_committed_twice() -> AbstractContextManager[object]:
@@ -33,6 +37,12 @@ def drained_without_what_arrived() -> AbstractContextManager[object]:
     """A drain ends with what is committed, whatever has arrived since."""
     row = (State.ARRIVING, lifecycle.InputEnded, None)
     return mock.patch.dict(lifecycle.TRANSITIONS, {row: (State.CLOSING, (Action.COMMIT_LAST,))})
+
+
+def handed_to_a_driver_unrehearsed() -> AbstractContextManager[object]:
+    """A query moves to a driver that has not rehearsed it: nobody runs it until that has."""
+    true = moving.arrived
+    return mistaken(moving, "arrived", lambda situation: bool(situation.terms.host) or true(situation))
 
 
 def standby_leads() -> AbstractContextManager[object]:

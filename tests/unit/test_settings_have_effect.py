@@ -241,7 +241,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "worker": "worker/process/main.py",
         "slots": "worker/process/main.py",
         "standbys": "worker/process/main.py tests/unit/recovery/test_sharing.py",
-        "leave_s": "worker/process/main.py",
+        "leave_s": "worker/process/main.py tests/unit/hosting/test_ending.py",
         "state_dir": "worker/process/main.py",
         "traces": "worker/process/main.py tests/unit/worker/test_spans.py",
         "state_cache_mb": "worker/process/main.py tests/unit/worker/test_rocks.py",
@@ -250,6 +250,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
     SparkSettings: HOSTS
     | {
         "driver": "spark/__main__.py",
+        "leave_s": "spark/__main__.py tests/unit/hosting/test_ending.py",
         "spark_master": "spark/session.py",
         "spark_jars": "spark/session.py",
         "spark_memory": "spark/session.py",

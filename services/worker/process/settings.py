@@ -26,12 +26,6 @@ class WorkerSettings(HostSettings):
         description="standbys of other workers' units that this worker takes at most, more important ones first; -1: "
         "as many as are given",
     )
-    leave_s: float = Field(
-        10.0,
-        ge=0,
-        le=3600,
-        description="on SIGTERM a worker waits so long for others to take over its units; 0: it ends at once",
-    )
     traces: bool = Field(
         False,
         description="send a span of each unit and batch by OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT and the like say "

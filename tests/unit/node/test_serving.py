@@ -14,7 +14,9 @@ from schemas.heartbeats import Heartbeat
 from schemas.topics import ClusterTopics, Partition
 from services.log.memory import MemoryLog
 from services.node import serving
+from services.node.artifacts import read_set
 from services.node.clashes import Neighbours
+from services.node.members import STOP_S
 from services.node.naming import Naming
 from services.node.readiness import Readiness
 from services.node.service import Service
@@ -56,9 +58,28 @@ def test_whatever_runs_has_the_port_that_the_settings_name(service: Service, tmp
 def test_a_served_worker_hands_over_when_it_is_to_stop_and_one_of_a_whole_cluster_does_not(tmp_path: Path) -> None:
     (served,) = serving_one(Service.WORKER, tmp_path, leave_s=20).workers
     assert (served.ends_by, served.stop_s, served.rest_s) == (signal.SIGTERM, 20 + FAREWELL_S, YIELD_S)
+    assert served.hands_over
     assert served.dying is not None
     (whole,) = Supervisor(Settings(home=tmp_path, kafka="k:1"), workers=1).workers
-    assert whole.ends_by == signal.SIGINT
+    assert (whole.ends_by, whole.hands_over) == (signal.SIGINT, False)
+
+
+@pytest.mark.parametrize(("service", "stop_s"), [(Service.SPARK, 20 + FAREWELL_S), (None, STOP_S)])
+def test_a_served_driver_hands_over_as_a_worker_does(
+    service: Service | None, stop_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Demand:
+        def drivers(self) -> int:
+            return 1
+
+    monkeypatch.setattr("services.node.spark_drivers.ensure", read_set)
+    settings = Settings(home=tmp_path, kafka="k:1", leave_s=20)
+    supervisor = Supervisor(settings, workers=0, service=service)
+    supervisor._drivers.follow(Demand())  # type: ignore[arg-type]
+    supervisor._drivers.provide()
+    (driver,) = supervisor._drivers.members
+    assert (driver.stop_s, driver.hands_over) == (stop_s, service is not None)
+    assert driver.ends_by == (signal.SIGINT if service is None else signal.SIGTERM)
 
 
 def test_a_supervisor_without_a_controller_asks_none_and_waits_for_none() -> None:
