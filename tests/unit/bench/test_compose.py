@@ -46,6 +46,18 @@ def test_without_an_engine_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "error: there is no docker command" in capsys.readouterr().err
 
 
+def test_a_container_counts_as_struck_when_the_engine_has_sent_the_signal() -> None:
+    class Engine:
+        def container(self, service: str) -> str:
+            return f"{service}-1"
+
+        def docker(self, *words: str) -> str:
+            return "1795512336031000000\n" if words[0] == "events" and "container=worker-1-1" in words else ""
+
+    at_s = STRIKES["container"].strike(Engine(), "worker-1")  # type: ignore[arg-type]
+    assert at_s == pytest.approx(1_795_512_336.031, abs=1e-4)
+
+
 TOP = """PID RSS COMMAND
 100 30720 /opt/holdfast/bin/python /opt/holdfast/bin/holdfast serve worker
 101 204800 /opt/holdfast/bin/python -m services.worker.process.main --worker w1-worker-1
