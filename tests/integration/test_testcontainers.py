@@ -62,6 +62,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
         stack.enter_context(pytest.MonkeyPatch.context()).setenv(SECRET, secret)
         network = stack.enter_context(Network())
         kafka = KafkaContainer().with_kraft().with_network(network).with_network_aliases(ALIAS)
+        kafka.with_kwargs(user="root")  # it edits files of its image, which not every build lets the image's user do
         kafka.start(timeout=START_S)
         stack.callback(kafka.stop)
         made = Started(kafka.get_bootstrap_server())

@@ -1114,7 +1114,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(batch_committed_twice, "commits", 12, "spark"),
     Mutant(checkpoint_forgotten, "commits", 4, "spark"),
     Mutant(drained_without_what_arrived, "commits", 1, "spark", run_ms=1_500),
-    Mutant(handed_to_a_driver_unrehearsed, "move", 0, "spark-leaves"),
+    Mutant(handed_to_a_driver_unrehearsed, "move", 4, "spark-leaves", run_ms=1_500),
     Mutant(standby_leads, "raised", 0, "spark"),
     Mutant(cuts_trimmed_too_far, "cut trim", 8, "trimmed", run_ms=1_500),
     Mutant(cuts_trimmed_to_an_own_estimate, "cut trim", 5, "trimmed", run_ms=1_500),
