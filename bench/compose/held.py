@@ -71,7 +71,9 @@ class Held:
         """Growth of memory only where there was time for it."""
         grown, most = growth(self.memory_mib), peaks(self.topics_mib)
         for kind, (before, after) in grown.items():
-            say(f"  memory of {kind}: {before:.0f} MiB at most in the first five minutes, then {after:.0f}")
+            at_s = next(at for at, sample in self.memory_mib if at > SETTLED_S and sample.get(kind) == after)
+            when = f"{after:.0f}, {at_s / 60:.1f} minutes after the beginning"
+            say(f"  memory of {kind}: {before:.0f} MiB at most in the first five minutes, then {when}")
         above = above_bounds(most)
         for topic, held in sorted(most.items(), key=lambda item: -item[1]):
             say(f"  {topic}: {held:.1f} MiB at most{', above its bound' if topic in above else ''}")

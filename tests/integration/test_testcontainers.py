@@ -77,7 +77,7 @@ def service_container(host: str, service: Service, secret: str, network: Network
     """Healthy once it is started; without a volume, on a root that it cannot write to."""
     made = DockerContainer(f"holdfast-{service}").with_network(network).waiting_for(_healthy())
     made.with_envs(HOLDFAST_KAFKA=f"{ALIAS}:9092", HOLDFAST_HOST=host, HOLDFAST_ZONE=host, **{SECRET: secret})
-    made.with_tmpfs_mount("/tmp", "64m").with_tmpfs_mount("/var/lib/holdfast", "256m,mode=1777")
+    made.with_tmpfs_mount("/tmp", "size=64m").with_tmpfs_mount("/var/lib/holdfast", "size=256m,mode=1777")
     return made.with_kwargs(read_only=True, cap_drop=["ALL"], security_opt=["no-new-privileges:true"])
 
 
