@@ -27,7 +27,7 @@ class Member:
 
     log: None: it logs where its parent does. stop_s: how long it may take to end when it is asked to stop.
 
-    ends_by: the signal by which it is asked to end. hands_over: it then goes on for a while, and with it what it has
+    ends_by: the signal by which it is asked to end. hands_over: it then continues for a while, and with it what it has
     started, such as a JVM; otherwise all are asked.
     dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
 

@@ -16,7 +16,7 @@ from tests.support.doomed_cluster import DoomedCluster
 
 LOOK_AGAIN_S = 0.05
 SLOW_S = (0.19, 0.01)
-"""A slow broker stands still for the first and runs for the second, again and again."""
+"""A slow broker is stopped for the first and runs for the second, again and again."""
 STRANGE = ("cut-tail",)
 """Faults that need a broker to stay away for a while: the supervisor starts it again at once."""
 
