@@ -37,6 +37,11 @@ pytestmark = [
 ALIAS = "kafka"
 SERVICES = {"c1": Service.CONTROLLER, "r1": Service.RECOVERY, "w1": Service.WORKER, "w2": Service.WORKER}
 """By HOLDFAST_HOST, which begins a process's name."""
+ONE_REPLICA = {
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+}
+"""What testcontainers leaves at three, so that nobody could begin a transaction."""
 START_S, LOAD = 180, 20
 
 
@@ -62,6 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
         stack.enter_context(pytest.MonkeyPatch.context()).setenv(SECRET, secret)
         network = stack.enter_context(Network())
         kafka = KafkaContainer().with_kraft().with_network(network).with_network_aliases(ALIAS)
+        kafka.with_envs(**ONE_REPLICA)
         kafka.with_kwargs(user="root")  # it edits files of its image, which not every build lets the image's user do
         kafka.start(timeout=START_S)
         stack.callback(kafka.stop)
@@ -112,7 +118,7 @@ def test_a_strangers_records_on_topics_of_the_cluster_are_reported_and_change_no
 ) -> None:
     """Kafka lets anybody write here; what a stranger lacks is the cluster's secret."""
     own = cluster.topics_of(running.name)
-    topics = {own.cuts, own.checkpoints, own.progress, cluster.topics.heartbeats, cluster.topics.assignments}
+    topics = {own.cuts, own.checkpoints, cluster.topics.heartbeats, cluster.topics.assignments}
     stranger = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for topic in topics:
         stranger.produce(topic, b'{"kind": "pause", "offset": 99}', partition=0)
