@@ -12,7 +12,8 @@ from dataclasses import replace
 import msgspec
 
 from schemas import plans
-from schemas.plans import Snapshot
+from schemas.plans import Retirement, Snapshot
+from schemas.retired import Retired
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.jobs import Jobs, plausible
@@ -49,9 +50,15 @@ def positions(log: Log, topics: ClusterTopics, jobs: Jobs) -> dict[Partition, in
 
 
 def feed_kept(topics: ClusterTopics, jobs: Jobs, feed: Feed) -> None:
-    """Feeds what counts of both topics, plans before the commands that concern them."""
+    """Feeds what counts of both topics, plans before the commands that concern them.
+
+    What is retired counts, too: without it, an old plan of such a job that somebody appends again would admit the job.
+    """
+    plans_topic = Partition(topics.plans, 0)
     for one in jobs.records():
-        feed(Partition(topics.plans, 0), one.offset, one.time_ms, one.record.encode())
+        feed(plans_topic, one.offset, one.time_ms, one.record.encode())
+    if (retired := jobs.admitted.retired) != Retired():
+        feed(plans_topic, jobs.next - 1, jobs.base.time_ms if jobs.base else 0, plans.encode(Retirement(retired)))
     for one in () if jobs.base is None else jobs.base.commands:
         feed(Partition(topics.submit, 0), one.offset, one.time_ms, one.record.encode())
 

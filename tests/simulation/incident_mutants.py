@@ -48,6 +48,16 @@ def slots_of_other_replicas_free() -> AbstractContextManager[object]:
     return mock.patch.object(Incidents, "_keep_slots", keep)
 
 
+def standbys_before_restores() -> AbstractContextManager[object]:
+    """A unit with a slot by the last plan no longer waits, though the slot's worker has failed since."""
+
+    def waits(self: Incidents, assigned: Any) -> bool:
+        parts = (self.part(unit, assigned) for job in self._jobs.values() for unit in job.stranded_us)
+        return any(part is not None and not part.granted for part in parts)
+
+    return mock.patch.object(Incidents, "waits", waits)
+
+
 def slots_no_limit() -> AbstractContextManager[object]:
     """A unit gets a slot wherever there is most room, as always."""
     true: Callable[..., Any] = Room.for_primary

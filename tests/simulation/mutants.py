@@ -26,6 +26,7 @@ from schemas.cuts import CutsSnapshot
 from schemas.frames import HEADER_BYTES
 from schemas.frames import unpack as unpack_frame
 from schemas.heartbeats import At, Exit
+from schemas.plans import Retirement
 from schemas.retired import Retired
 from schemas.topics import Partition
 from services.controller import ends
@@ -44,6 +45,7 @@ from services.kernel.logs.jobs import Jobs, Submissions
 from services.kernel.logs.snapshots import Trims
 from services.kernel.logs.standings import Standings
 from services.kernel.state.keyed import StateTable
+from services.log import jobs as log_of_jobs
 from services.log import late
 from services.log.memory import MemoryLog, MemoryReader
 from services.log.protocol import Chunk
@@ -115,6 +117,7 @@ from tests.simulation.incident_mutants import (
     shared_units_paid_by_each,
     slots_no_limit,
     slots_of_other_replicas_free,
+    standbys_before_restores,
     trimmed_in_an_incident,
     waiting_for_ever,
 )
@@ -988,6 +991,11 @@ def trim_to_the_last_marker() -> Iterator[None]:
         yield
 
 
+def retired_forgotten_at_a_start() -> AbstractContextManager[object]:
+    """Controllers and recovery begin with the jobs of a snapshot, and not with what it says is retired."""
+    return mock.patch.object(log_of_jobs, "Retirement", return_value=Retirement(Retired()))
+
+
 class Mutant(NamedTuple):
     """A bug, the checker that notices it before any other does, and the seed of a history in which it does.
 
@@ -1133,6 +1141,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(restored_in_the_order_of_the_file, "plan", 18, "incidents", run_ms=2_500),
     Mutant(shared_units_paid_by_each, "plan", 27, "incidents", run_ms=2_500),
     Mutant(slots_no_limit, "slots", 7, "incidents", run_ms=2_500),
+    Mutant(standbys_before_restores, "slots", 182, run_ms=15_000),
+    Mutant(retired_forgotten_at_a_start, "raised", 284, run_ms=15_000),
     Mutant(restored_on_its_old_line, "incident line", 2, "incidents", run_ms=2_500),
     Mutant(never_over, "incident open", 29, "incidents"),
     Mutant(waiting_for_ever, "incident open", 0, "incidents", run_ms=2_500),

@@ -168,9 +168,8 @@ class Incidents:
         return job is not None and now_us - job.stranded_us.get(unit, now_us) < GATHER_US
 
     def waits(self, assigned: Assigned) -> bool:
-        """Units wait for slots somewhere."""
-        parts = (self.part(unit, assigned) for job in self._jobs.values() for unit in job.stranded_us)
-        return any(part is not None and not part.granted for part in parts)
+        """Units of an incident are to be restored still: also those whose slot, by the last plan, has gone again."""
+        return any(self.part(unit, assigned) is not None for job in self._jobs.values() for unit in job.stranded_us)
 
     def open(self, job: str, assigned: Assigned) -> bool:
         incident = assigned.incident(job)

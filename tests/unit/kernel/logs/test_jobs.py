@@ -14,6 +14,7 @@ from schemas.plans import Ended, Kept, Plan, Record, Rejection, Retirement, Snap
 from schemas.retired import Retired
 from schemas.topics import ClusterTopics, Partition, generation
 from services.kernel.logs import jobs as folding
+from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.jobs import Jobs, Submissions, plausible
 from services.log.jobs import feed_kept, positions, read_jobs
 from services.log.memory import MemoryLog
@@ -213,6 +214,19 @@ def test_how_many_that_are_over_are_kept_is_set(logs: Logs, kept: int | None, le
         logs.decide(Rejection("job", logs.named(), Id("c", 10**7 + number), ()))
     retired = logs.jobs.to_retire(logs.submissions.next, kept)
     assert (4 if retired is None else len(retired.kept)) == left
+
+
+def test_who_begins_late_knows_what_is_retired_and_takes_no_old_plan_of_it(logs: Logs) -> None:
+    """Else the plan that a hung controller appends once more would admit a job that is over."""
+    gone = logs.runs()
+    old = logs.jobs.admitted.plan(gone)
+    assert old is not None
+    logs.ends(gone)
+    logs.decide(Retirement(Retired(logs.submissions.next)))
+    late = Admitted()
+    feed_kept(TOPICS, logs.jobs, lambda partition, _offset, _time_ms, value: late.read(plans.decode_any(value)))
+    assert late.retired.has(gone)
+    assert not late.read(old)
 
 
 def test_a_job_that_runs_is_not_retired_whoever_says_so(logs: Logs) -> None:
