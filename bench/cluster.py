@@ -32,8 +32,9 @@ HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 POLL_EVERY = 10_000
 LINGER_MS = 1
 """How long a record of an application that feeds a job waits for others; Kafka's clients do for 5 by default."""
-WAIT_MS = 200
-"""How long a request for what a job publishes may wait at the broker: many short ones would cost what is measured."""
+WAIT_MS, LEAST_BYTES = 200, 64 * 1024
+"""A request for what a job publishes waits so long at the broker, or until there is so much: an answer to each record
+would cost what is measured."""
 TimeOf = Callable[[int], int]
 """Event time in milliseconds of the record with this index."""
 
@@ -120,7 +121,7 @@ class BenchCluster:
     def submit(self, job: Template, topic: str, **settings: object) -> Followed:
         """Raises Refused, or MeasureFailed."""
         spec = load(job.substitute({"tasks": 1, "name": topic} | settings, topic=topic), "bench.yaml")
-        reader = KafkaReader(Cluster(self.bootstrap_servers), "bench-job", WAIT_MS)
+        reader = KafkaReader(Cluster(self.bootstrap_servers), "bench-job", WAIT_MS, LEAST_BYTES)
         followed = Followed(self.log, reader, self.topics, spec.name)
         self._command(commands.encode(spec.as_plain()))
         try:

@@ -137,8 +137,9 @@ fault_tolerance: {default: {scheme: hybrid}}
 """
 )
 PROMISED = Template(
-    COUNT.template
+    COUNT.template.replace("$topic-out", "$topic-out-$promise_ms")
     + """
+batch_interval_ms: $interval_ms
 fault_tolerance: {default: {scheme: adaptive}, recovery_time_ms: $promise_ms, cool_down_s: $cool_down_s}
 """
 )

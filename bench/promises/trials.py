@@ -33,8 +33,9 @@ class Trial(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """One that was made, as recovery has judged it. predicted_ms: 0: nothing was.
 
-    took_ms: from the failure until the unit was as far as before. lost, duplicated, wrong: rows of the whole round, in
-    its last outcome. unjudged: takeovers before this one that were refused, or that nobody judged.
+    took_ms: from the failure until the unit was as far as before. rows, lost, duplicated, wrong: of the promise's job
+    in the whole round, in its last outcome. changes: of its scheme, as recovery chose. hasty: of these, those that came
+    within a cool-down. unjudged: takeovers before this one that were refused, or that nobody judged.
     """
 
     promise_ms: int
@@ -48,6 +49,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     duplicated: int = 0
     wrong: int = 0
     unjudged: int = 0
+    changes: int = 0
+    hasty: int = 0
 
     @property
     def kept(self) -> bool:
@@ -71,14 +74,16 @@ def left_of(wanted: Sequence[Trial], made: Sequence[Outcome]) -> list[Trial]:
     return left
 
 
-def rounds(left: Sequence[Trial], most: int) -> Iterator[list[Trial]]:
-    """For one cluster each: of one promise, with exit notices or without; drills and kills take turns."""
-    for kind in dict.fromkeys((trial.promise_ms, trial.kind == UNNOTICED) for trial in left):
-        some = [trial for trial in left if (trial.promise_ms, trial.kind == UNNOTICED) == kind]
-        drills, kills = ([one for one in some if (one.kind == DRILL) is drilled] for drilled in (True, False))
-        both = [one for pair in zip(drills, kills, strict=False) for one in pair]
-        both += drills[len(kills) :] + kills[len(drills) :]
-        yield from (both[first : first + most] for first in range(0, len(both), most))
+def rounds(left: Sequence[Trial], together: int) -> Iterator[list[Trial]]:
+    """For one cluster each: of `together` promises, which are not all short; with exit notices or without."""
+    promises_ms = list(dict.fromkeys(trial.promise_ms for trial in left))
+    groups = -(-len(promises_ms) // together)
+    for first in range(groups):
+        mine = promises_ms[first::groups]
+        for unnoticed in (False, True):
+            some = [one for one in left if one.promise_ms in mine and (one.kind == UNNOTICED) is unnoticed]
+            if some:
+                yield some
 
 
 @dataclass(frozen=True, slots=True)

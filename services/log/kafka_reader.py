@@ -44,11 +44,13 @@ class KafkaReader:
 
     wait_ms: how long the broker may hold a request when there is nothing new. One request at a time is under way to
     each broker, so a partition that is added or moved, and an end that is to be reported, may wait for so long.
+    least_bytes: how much there must be before it answers sooner.
     """
 
-    def __init__(self, cluster: Cluster, name: str, wait_ms: int = WAIT_MS) -> None:
+    def __init__(self, cluster: Cluster, name: str, wait_ms: int = WAIT_MS, least_bytes: int = 1) -> None:
         self._cluster = cluster
         own = {**_SETTINGS, "group.id": f"holdfast-{name}", "fetch.wait.max.ms": wait_ms}
+        own["fetch.min.bytes"] = least_bytes
         self._consumer = cluster.consumer(name, own)
         self._generation = itertools.count(1)
         self._generations: dict[Partition, int] = {}
