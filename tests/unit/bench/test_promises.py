@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
 
+from bench.followed import Followed
 from bench.model.adapting import Adapted
+from bench.promises.rounds import Promised
 from bench.promises.trials import DRILL, KILL, PROMISES_MS, UNNOTICED, Outcome, Trial, exact, left_of, report, rounds
 from bench.promises.trials import trials as trials_of
+from schemas.events import Alternative, Event
 
 
 def made(promise_ms: int = 500, kind: str = KILL, took_ms: float = 300.0, **more: int) -> Outcome:
@@ -19,14 +24,34 @@ def test_what_was_made_is_not_made_again() -> None:
     assert left_of(wanted, [made(500), made(500, UNNOTICED)]) == [wanted[0], *wanted[2:]]
 
 
-def test_a_round_has_one_promise_and_one_way_of_noticing_and_drills_and_kills_take_turns() -> None:
+def test_a_round_has_several_promises_short_and_long_and_one_way_of_noticing() -> None:
     wanted = trials_of(PROMISES_MS, {DRILL: 4, KILL: 2, UNNOTICED: 3})
-    found = list(rounds(wanted, 5))
+    found = list(rounds(wanted, 4))
     assert Counter(one for some in found for one in some) == Counter(wanted)
-    for some in found:
-        assert len(some) <= 5
-        assert len({(one.promise_ms, one.kind == UNNOTICED) for one in some}) == 1
-    assert [one.kind for one in found[0]] == [DRILL, KILL, DRILL, KILL, DRILL]
+    assert [sorted({one.promise_ms for one in some}) for some in found] == [
+        [200, 500, 2_000, 10_000], [200, 500, 2_000, 10_000], [1_000, 5_000, 20_000], [1_000, 5_000, 20_000],
+    ]  # fmt: skip
+    assert [{one.kind == UNNOTICED for one in some} for some in found] == [{False}, {True}] * 2
+
+
+def test_a_unit_counts_its_own_judgements_and_choices_and_those_that_came_within_a_cool_down() -> None:
+    def event(kind: str, time_ms: int = 0, epoch: int = 5, job: str = "mine", **more: Any) -> Event:
+        return Event(time_ms, kind, job, "u", epoch=epoch, phases_ms={"total": 300.0}, **more)
+
+    job = SimpleNamespace(plan=SimpleNamespace(job="mine", units=[SimpleNamespace(name="u")]), events=[])
+    unit = Promised(500, cast(Followed, job), Counter({DRILL: 2}))
+    unit.begins(4, "hybrid")
+    job.events += [event("promise-kept", epoch=4), event("promise-kept", job="another")]
+    assert not unit.over(0)
+    assert unit.take(DRILL) is None
+    job.events.append(event("promise-broken"))
+    assert unit.over(0)
+    assert unit.take(DRILL) == Outcome(500, DRILL, "hybrid", 300.0, 0.0, {"total": 300.0}, unjudged=1)
+    assert unit.left == Counter({DRILL: 1})
+    chosen = [event("scheme-changes", at, alternatives=(Alternative("none", None, 0.0),)) for at in (0, 2_500, 4_000)]
+    job.events += chosen
+    unit.ends(10, 0, 0, 1)
+    assert (unit.outcomes[-1].changes, unit.outcomes[-1].hasty, unit.outcomes[-1].wrong) == (3, 1, 1)
 
 
 def test_a_promise_that_is_broken_shows_in_its_row() -> None:
