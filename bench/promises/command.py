@@ -112,7 +112,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench promises",
         description="Takes over an adaptive unit again and again, by drills and by kills, at 2,000 records/s with "
-        f"10,000 keys, under promised recovery times from 200 ms to 20 s: {many} takeovers, nine a minute or so. "
+        f"10,000 keys, under promised recovery times from 200 ms to 20 s: {many} takeovers, five a minute or so. "
         "Several promises share a cluster, a job each. "
         f"Recovery judges each. None of {KEPT_FROM_MS} ms or more may be broken; below, the share is reported. Every "
         "row is checked by replay. Started again it continues where it was.",
