@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.failover.observer import Observer
 from schemas import commands, commits, dead_letters
 from schemas.commits import Commit
 from schemas.plans import Rejection
@@ -145,14 +144,12 @@ def test_a_driver_that_is_asked_to_stop_hands_over_before_it_ends(cluster: Spark
     cluster.await_state(job, "running")
     cluster.fly(job, range(5_000))
     cluster.await_delivered(job)
-    with Observer(cluster.log, cluster.topics) as observer:
-        cluster.until(observer.protected, "a second driver stands by")
-        first = observer.leader_of(job, unit)
-        asked = cluster.workers()[first]
-        assert asked.pid is not None
-        os.kill(asked.pid, signal.SIGTERM)  # to it alone: its JVM is needed until the end
-        cluster.until(lambda: cluster.workers()[first].incarnation != asked.incarnation, "it has ended")
-        assert observer.leader_of(job, unit) != first
+    first = cluster.active(job, unit)
+    asked = cluster.workers()[first]
+    assert asked.pid is not None
+    os.kill(asked.pid, signal.SIGTERM)  # to it alone: its JVM is needed until the end
+    cluster.until(lambda: cluster.active(job, unit) != first, "another driver leads")
+    cluster.until(lambda: cluster.workers()[first].incarnation != asked.incarnation, "it has ended")
     reasons = [one.detail for one in cluster.events("decided") if (one.job, one.unit) == (job, unit)]
     left = next(n for n, reason in enumerate(reasons) if "the worker of the primary is leaving" in reason)
     assert "it leads" in reasons[left + 1], reasons
