@@ -49,8 +49,8 @@ class KafkaReader:
 
     def __init__(self, cluster: Cluster, name: str, wait_ms: int = WAIT_MS, least_bytes: int = 1) -> None:
         self._cluster = cluster
-        own = {**_SETTINGS, "group.id": f"holdfast-{name}", "fetch.wait.max.ms": wait_ms}
-        own["fetch.min.bytes"] = least_bytes
+        waits = {"fetch.wait.max.ms": wait_ms, "fetch.min.bytes": least_bytes}
+        own = {**_SETTINGS, "group.id": f"holdfast-{name}", **waits}
         self._consumer = cluster.consumer(name, own)
         self._generation = itertools.count(1)
         self._generations: dict[Partition, int] = {}

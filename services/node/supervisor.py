@@ -108,7 +108,7 @@ class Supervisor:
         self.workers = [self._lineup.worker(number) for number in range(1, workers + 1)]
         for worker in self.workers:
             worker.rest_s, worker.dying = YIELD_S if workers > 1 or service else 0.0, self._dying
-            self._hands_over(worker, served=self._served)
+            self._set_ending(worker)
         self._drivers = SparkDrivers(self._driver, self._publish, most=1 if service else None)
         self._changed = changed
         self._queue: queue.SimpleQueue[_MemberEnded | BrokerEnded | BrokerReturned | None] = queue.SimpleQueue()
@@ -298,16 +298,16 @@ class Supervisor:
             self._turn(0)
             readiness.poll(0.02)
 
-    def _hands_over(self, host: Member, *, served: bool) -> None:
+    def _set_ending(self, host: Member) -> None:
         """A worker or driver that is stopped alone hands its units over; in a whole cluster all end now."""
-        if served:
+        if self._served:
             host.stop_s, host.hands_over = self.settings.leave_s + FAREWELL_S, True
         else:
             host.ends_by = signal.SIGINT
 
     def _driver(self, number: int, jars: ArtifactSet) -> Member:
         driver = self._lineup.driver(number, jars)
-        self._hands_over(driver, served=self._served)
+        self._set_ending(driver)
         return driver
 
     def _embedded(self) -> Brokers:

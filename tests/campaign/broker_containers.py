@@ -102,12 +102,12 @@ class ContainerBrokers:
     # -- what is done -------------------------------------------------------------------------------------------------
 
     def kill(self, *numbers: int) -> None:
-        self._project.docker("kill", "--signal", "SIGKILL", *(self._container(number) for number in numbers))
+        self._project.docker("kill", "--signal", "SIGKILL", *(self._containers[number] for number in numbers))
         for number in numbers:
             self._start_later(number)
 
     def restart(self, number: int) -> Callable[[], bool]:
-        command = ["docker", "restart", f"-t{STOP_S}", self._container(number)]
+        command = ["docker", "restart", f"-t{STOP_S}", self._containers[number]]
         restarting = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         return lambda: restarting.poll() is not None
 
@@ -119,15 +119,15 @@ class ContainerBrokers:
 
     @contextmanager
     def slow(self, number: int) -> Iterator[None]:
-        self._project.docker("update", "--cpus", SLOW_CPUS, self._container(number))
+        self._project.docker("update", "--cpus", SLOW_CPUS, self._containers[number])
         try:
             yield
         finally:
-            self._project.docker("update", "--cpus", CPUS, self._container(number))
+            self._project.docker("update", "--cpus", CPUS, self._containers[number])
 
     def cut_tail(self, number: int, topics: Sequence[str]) -> None:
         """Kills it, and its logs of these topics lose their ends before it starts again."""
-        container = self._container(number)
+        container = self._containers[number]
         self._project.docker("kill", "--signal", "SIGKILL", container)
         script = CUT_TAIL.format(topics=" ".join(map(shlex.quote, topics)), data=DATA, bytes=CUT_BYTES)
         image = json.loads(self._project.docker("inspect", container))[0]["Config"]["Image"]
@@ -149,13 +149,10 @@ class ContainerBrokers:
 
         def start() -> None:
             self._over.wait(away_s)
-            self._project.docker("start", self._container(number))
+            self._project.docker("start", self._containers[number])
 
         self._starting.append(threading.Thread(target=start, name=f"starts broker {number}", daemon=True))
         self._starting[-1].start()
-
-    def _container(self, number: int) -> str:
-        return self._containers[number]
 
 
 @contextmanager
