@@ -115,4 +115,6 @@ C4 = Figure(
     plots=_plots,
     checks=_checks,
     seconds=600,
+    differs="When this was measured, a unit was charged for the batches of other units in the same turn of its worker "
+    "(decision 0083): R was too large. It has not been measured again since.",
 )

@@ -162,6 +162,9 @@ Z7 = Figure(
     plots=lambda data: _plots(data, by_heartbeat=True),
     checks=_checks_heartbeat,
     seconds=900,
+    differs="When this was measured, `replay` ended as soon as no batch waited: under passive that is at once, as its "
+    "inputs are then still being connected; what it replays lies between the sum of its parts and the total. A total "
+    "is counted from the kill, detection from the last sign of life before it.",
 )
 
 Z8 = Figure(
