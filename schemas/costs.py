@@ -43,6 +43,7 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     restore_ms: reading and applying the checkpoint log, of restore_bytes; restore_cpu_ms: CPU time of the thread that
     did it. receive_ms: from the flag until every input has answered. send_ms: from the first frame after the flag until
     it is acknowledged. open_ms: from the flag until it may write to the sinks.
+    replay_ms: of the takeover by which it leads, until all was done again that was known to be processed before.
     """
 
     unit: str
@@ -83,3 +84,4 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     latencies: Count = 0
     latency_ms: Count = 0
     waits_since_ms: Count = 0
+    replay_ms: float | None = None

@@ -10,7 +10,7 @@ _LOAD = (
     "run", "checkpoint age ms",
 )  # fmt: skip
 _PHASES = ("unit", "role", "worker", "deploy", "restore", "its CPU", "restored", "receive", "send", "open outputs")
-_RECOVERY = ("unit", "worker", "backup", "expected ms")
+_RECOVERY = ("unit", "worker", "backup", "expected ms", "last takeover ms")
 _DELIVERIES = ("unit", "role", "worker", "transactions", "aborted", "mean ms", "mean CPU ms")
 _EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
 
@@ -39,7 +39,7 @@ def _load(one: CopyCosts) -> tuple[object, ...]:
 
 
 def _recovery(one: Recovery) -> tuple[object, ...]:
-    return (one.unit, one.worker, one.backup or "-", _ms(one.expected_ms))
+    return (one.unit, one.worker, one.backup or "-", _ms(one.expected_ms), _ms(one.replay_ms))
 
 
 def _phases(one: CopyCosts) -> tuple[object, ...]:

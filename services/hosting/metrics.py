@@ -61,7 +61,10 @@ RECOVERY = Metric(
 )
 SENT = Metric("holdfast_unit_sent_bytes_total", "counter", UNIT, "Bytes of frames sent to other units")
 PHASE = Metric(
-    "holdfast_unit_phase_seconds", "gauge", (*UNIT, "phase"), "As measured last: deploy, restore, receive, send, open"
+    "holdfast_unit_phase_seconds",
+    "gauge",
+    (*UNIT, "phase"),
+    "As measured last: deploy, restore, receive, send, open, replay",
 )
 EDGE_RECORDS = Metric(
     "holdfast_edge_records_total",
@@ -120,6 +123,7 @@ def _spent(costs: Costs) -> Iterator[Sample]:
         "receive": costs.receive_ms,
         "send": costs.send_ms,
         "open": costs.open_ms,
+        "replay": costs.replay_ms,
     }
     for phase, took_ms in phases.items():
         if took_ms is not None:

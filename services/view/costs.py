@@ -59,17 +59,21 @@ class CopyCosts(msgspec.Struct, frozen=True):
     transaction_ms: float | None
     transaction_cpu_ms: float | None
     recovery_ms: float
+    replay_ms: float | None
 
 
 class Recovery(msgspec.Struct, frozen=True):
     """The expected recovery time of a unit, R_u, if its worker failed now: a part of the time from the failure to the
     first output, which also holds detection and the phases of a takeover. backup: empty if the unit has no standby.
+
+    replay_ms: what that part was at the last takeover, by which its worker leads; null: not known.
     """
 
     unit: str
     worker: str
     backup: str
     expected_ms: float
+    replay_ms: float | None = None
 
 
 class WorkerRecovery(msgspec.Struct, frozen=True):
@@ -206,6 +210,7 @@ def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted
         transaction_ms=_mean(last.transaction_ms, last.transactions + last.aborted),
         transaction_cpu_ms=_mean(last.transaction_cpu_ms, last.transactions + last.aborted),
         recovery_ms=last.recovery_ms,
+        replay_ms=last.replay_ms,
     )
 
 
@@ -217,7 +222,7 @@ def _recovery(unit: str, copies: Iterable[CopyCosts]) -> Recovery:
     """Of several standbys the first would take over: another one is made beside it."""
     own = sorted((one for one in copies if one.unit == unit), key=_leads, reverse=True)[:2]
     backup = own[1].worker if len(own) > 1 else ""
-    return Recovery(unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3))
+    return Recovery(unit, own[0].worker, backup, round(sum(one.recovery_ms for one in own), 3), own[0].replay_ms)
 
 
 def _workers(recovery: Iterable[Recovery]) -> Iterator[WorkerRecovery]:

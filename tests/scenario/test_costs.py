@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import msgspec
+import pytest
 
 from schemas.assignments import PRIMARY, Flags
 from schemas.costs import Costs
@@ -14,6 +16,7 @@ from services.hosting.lags import of_lags
 from services.kernel.state.image import MemoryImage
 from services.worker.checkpoint.restoring import rebuild
 from services.worker.process.loop import Worker
+from services.worker.unit.processing import Processing
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 
@@ -52,6 +55,26 @@ def check_keys(cluster: MemoryCluster) -> None:
         restored = rebuild(cluster.log, Partition(cluster.topics.checkpoints, unit.partition), MemoryImage())
         assert restored.marker is not None
         assert restored.keys == sum(1 for _ in restored.image.scan(b"")), unit.name
+
+
+def test_a_unit_pays_for_its_own_batches_and_for_none_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MECHANISMS C5. One turn of a worker takes the batches of several units one after the other."""
+    cluster, batches, batch_ms = MemoryCluster(JOB), 0, 10
+    do_next = Processing.do_next
+
+    def slow(self: Processing, *given: Any) -> bool:
+        nonlocal batches
+        cluster.now_ms += batch_ms
+        batches += 1
+        return do_next(self, *given)
+
+    monkeypatch.setattr(Processing, "do_next", slow)
+    feed(cluster, orders(400))
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    cluster.run_to_end()
+    assert batches >= len(cluster.units) > 1
+    assert sum(one.process_ms for one in costs(cluster, worker).values()) == batches * batch_ms
 
 
 def test_the_counts_of_an_undisturbed_run_are_those_of_what_was_fed() -> None:
@@ -128,6 +151,7 @@ def test_a_standby_counts_what_it_applies_and_has_the_keys_of_the_leader() -> No
     check(cluster.rows, fed)
     check_edges(cluster, fed, costs(cluster, standby))
     check_keys(cluster)
+    assert all(one.replay_ms is not None for one in costs(cluster, standby).values()), "what its takeover took"
 
 
 def test_the_leaders_alone_count_for_their_job_and_know_how_far_they_are_behind() -> None:

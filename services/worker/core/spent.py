@@ -57,6 +57,7 @@ class Spent:
     receive_ms: float | None = None
     send_ms: float | None = None
     open_ms: float | None = None
+    replay_ms: float | None = None
     restore_cpu_ms: float | None = None
     transactions: int = 0
     transaction_ms: float = 0.0

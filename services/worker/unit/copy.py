@@ -145,6 +145,7 @@ class UnitCopy:
         if worked:
             self._rebuilds = 0
         if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
+            self._spent.replay_ms = self._takeover.phases.get("replay")
             self._happened("unit-active", phases=self._takeover.phases)
             self._takeover = None
         if self._gaps and now_ms - self._missing_ms >= MISSING_MS and (missing := running.missing):

@@ -264,18 +264,18 @@ class Running:
         return self.checkpoints.next_batch_ms(now_ms) if self.data_wait else math.inf
 
     def _process(self, now_ms: float) -> None:
-        done_ms = now_ms
+        began_ms = done_ms = self._around.clock_ms()  # other copies have had their part of this turn
         while self.data_wait and self.checkpoints.next_batch_ms(now_ms) <= now_ms:
             active = self._processing.do_next(self.flags.send, self.raising.known(self.batch + 1))
             if not self.undecided:
                 self.batch_done(active)
             done_ms = self._around.clock_ms()
-            if done_ms - now_ms > SLICE_MS:
+            if done_ms - began_ms > SLICE_MS:
                 break
             self._around.doing.traces.runs(self._key, self.batch + 1)
         if self.ended:
             self.outputs.hurry()
-        self._spent.process_ms += done_ms - now_ms
+        self._spent.process_ms += done_ms - began_ms
         self.raising.look(now_ms)
 
     def batch_done(self, active: bool) -> None:

@@ -9,16 +9,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 GIVEN_UP_MS = 60_000.0
-"""A phase that has not ended by then is left out, as when nobody can reach the batch that progress names."""
+"""A phase that has not ended so long after the copy had its state, while no batch waits, is left out, as when nobody
+can reach the batch that progress names."""
 
 
 class Working(Protocol):
-    """A copy at work. began: the batch of the image that it began with. out: the last batch of which all that it brings
-    has left, rows committed and frames acknowledged.
+    """A copy at work. began: the batch of the image that it began with. batch: the last one done. out: the last
+    batch of which all that it brings has left, rows committed and frames acknowledged.
     """
 
     @property
     def began(self) -> int: ...
+    @property
+    def batch(self) -> int: ...
     @property
     def out(self) -> int: ...
     @property
@@ -28,11 +31,11 @@ class Working(Protocol):
 class Takeover:
     """From the assignment that made the copy the leader to its first output. Times are milliseconds of one clock.
 
-    activation: until it works on the state it needs. replay: from there until no batch waits for it. first_output: from
-    the assignment until the first batch that this copy does as the leader is out. A batch may bring no row, as when a
-    window is open: it is out once the copy could have delivered one. Without input a batch comes after 4 s at the most.
-    recovered: from the assignment until what the unit had processed before, as far as anybody knows, is out: by this
-    copy or the one before it (MECHANISMS P13).
+    activation: until it works on the state it needs. replay: from there until it has done what the unit had processed
+    before, as far as anybody knows. first_output: from the assignment until the first batch that this copy does as the
+    leader is out. A batch may bring no row, as when a window is open: it is out once the copy could have delivered
+    one. Without input a batch comes after 4 s at the most.
+    recovered: from the assignment until all that it replays is out: by this copy or the one before it (MECHANISMS P13).
 
     Args:
         reached: the batch that the copy had done then; 0: it had no state.
@@ -55,10 +58,11 @@ class Takeover:
             self._running_ms = now_ms
             self._target = max(self._target, self._before())
             self.phases["activation"] = round(now_ms - self.placed_ms, 1)
-        if "replay" not in self.phases and not working.busy:
+        if "replay" not in self.phases and working.batch >= self._target:
             self.phases["replay"] = round(now_ms - self._running_ms, 1)
         if "first_output" not in self.phases and working.out > max(self._reached, working.began):
             self.phases["first_output"] = round(now_ms - self.placed_ms, 1)
         if "recovered" not in self.phases and working.out >= max(self._target, 1):
             self.phases["recovered"] = round(now_ms - self.placed_ms, 1)
-        return len(self.phases) == 4 or (len(self.phases) == 3 and now_ms - self.placed_ms >= GIVEN_UP_MS)
+        given_up = not working.busy and now_ms - self._running_ms >= GIVEN_UP_MS
+        return len(self.phases) == 4 or given_up

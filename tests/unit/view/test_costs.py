@@ -115,6 +115,16 @@ def test_the_expected_recovery_of_a_unit_is_what_its_copies_say_together(cluster
     assert [(one.worker, one.expected_ms) for one in found(cluster).workers] == [("w1", 42.5)]
 
 
+def test_beside_what_is_expected_stands_what_the_last_takeover_took(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(cluster, 0, Costs(UNIT, recovery_ms=40.0, leads=True, replay_ms=731.0))
+    beat(cluster, 0, Costs(UNIT, recovery_ms=2.5, replay_ms=99.0), worker="w2")
+    assert [(one.expected_ms, one.replay_ms) for one in found(cluster).recovery] == [(42.5, 731.0)]
+    draw_costs(found(cluster))
+    assert "731.0" in capsys.readouterr().out
+
+
 def test_nobody_expects_anything_of_a_unit_whose_leader_has_not_reported(cluster: Cluster) -> None:
     beat(cluster, 0, Costs(UNIT, recovery_ms=2.5), worker="w2")
     assert (found(cluster).recovery, found(cluster).workers) == ((), ())

@@ -9,16 +9,26 @@ from services.worker.unit.takeover import GIVEN_UP_MS, Takeover
 
 @dataclass
 class Copy:
+    """batch: at least what is out."""
+
     began: int = 0
     out: int = 0
     busy: bool = False
+    done: int = 0
+
+    @property
+    def batch(self) -> int:
+        return max(self.done, self.out)
 
 
 def test_each_phase_ends_when_what_it_waits_for_is_there() -> None:
     copy, takeover = Copy(out=0, busy=True), Takeover(placed_ms=100, reached=7)
     assert not takeover.look(copy, 130)
     assert takeover.phases == {"activation": 30}
-    copy.busy = False
+    copy.done = 6
+    assert not takeover.look(copy, 140)
+    assert takeover.phases == {"activation": 30}, "it is not as far as it was, whether or not a batch waits"
+    copy.done = 7
     assert not takeover.look(copy, 150)
     assert takeover.phases == {"activation": 30, "replay": 20}, "replay is counted from when it works"
     copy.out = 7
@@ -36,13 +46,23 @@ def test_what_went_out_before_is_no_output_of_the_takeover() -> None:
 
 
 def test_the_first_output_may_come_before_all_is_replayed() -> None:
-    copy, takeover = Copy(busy=True), Takeover(placed_ms=0)
+    copy, takeover = Copy(busy=True), Takeover(placed_ms=0, before=lambda: 5)
     takeover.look(copy, 1)
     copy.out = 1
     assert not takeover.look(copy, 2)
-    copy.busy = False
-    assert takeover.look(copy, 9)
-    assert takeover.phases == {"activation": 1, "replay": 8, "first_output": 2, "recovered": 2}
+    copy.done = 5
+    assert not takeover.look(copy, 9)
+    copy.out = 5
+    assert takeover.look(copy, 11)
+    assert takeover.phases == {"activation": 1, "first_output": 2, "replay": 8, "recovered": 11}
+
+
+def test_while_batches_wait_a_long_replay_is_not_given_up() -> None:
+    takeover = Takeover(placed_ms=0, before=lambda: 100)
+    assert not takeover.look(Copy(done=9, busy=True), 10)
+    assert not takeover.look(Copy(out=99, busy=True), 2 * GIVEN_UP_MS)
+    assert takeover.look(Copy(out=100, busy=True), 2 * GIVEN_UP_MS + 5)
+    assert takeover.phases["replay"] == 2 * GIVEN_UP_MS - 5
 
 
 def test_it_has_recovered_once_all_that_was_processed_before_is_out() -> None:
@@ -68,5 +88,12 @@ def test_a_copy_that_loses_its_state_on_the_way_has_as_far_to_go() -> None:
 def test_what_nobody_can_reach_is_left_out_at_last() -> None:
     takeover = Takeover(placed_ms=0, before=lambda: 10**9)
     assert not takeover.look(Copy(out=9), 10)
-    assert takeover.look(Copy(out=9), GIVEN_UP_MS)
-    assert takeover.phases.keys() == {"activation", "replay", "first_output"}
+    assert takeover.look(Copy(out=9), 10 + GIVEN_UP_MS)
+    assert takeover.phases.keys() == {"activation", "first_output"}
+
+
+def test_after_a_long_restore_the_other_phases_are_waited_for() -> None:
+    takeover = Takeover(placed_ms=0, before=lambda: 9)
+    assert not takeover.look(Copy(), 2 * GIVEN_UP_MS)
+    assert takeover.look(Copy(out=9), 2 * GIVEN_UP_MS + 7)
+    assert takeover.phases["replay"] == 7
