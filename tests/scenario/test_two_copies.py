@@ -203,7 +203,7 @@ def listen(cluster: MemoryCluster, worker: Worker) -> None:
     worker._control.hold(worker, Partition(cluster.cluster.assignments, 0), False)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(st.integers(0, 300), st.integers(0, 99))
 def test_a_second_copy_with_all_but_commit_sends_the_same_frames_and_decides_nothing(lead: int, seed: int) -> None:
     fed = orders(400, seed)
@@ -226,7 +226,7 @@ def test_a_second_copy_with_all_but_commit_sends_the_same_frames_and_decides_not
     assert known.markers == known.valid, "there was one author at a time"
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(st.integers(0, 300), st.integers(0, 99))
 def test_a_worker_that_has_not_read_that_it_was_replaced_may_do_all_it_did_before(lead: int, seed: int) -> None:
     """Both cut, send, checkpoint and trim: the log takes the first proposal; transactions only of the successor."""
@@ -271,7 +271,7 @@ def beside_its_successor(lead: int, fed: list[Order]) -> tuple[Checkpoints, str,
     return known, old.identity.incarnation, new.identity.incarnation
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(st.integers(20, 300), st.integers(1, 300), st.integers(0, 99))
 def test_a_zombie_that_wakes_behind_has_its_proposals_refused_and_its_transactions_fenced(
     lead: int, asleep: int, seed: int
