@@ -167,12 +167,18 @@ class MemoryLog:
     # -- for the classes below ----------------------------------------------------------------------------------------
 
     def has(self, partition: Partition) -> bool:
-        return 0 <= partition.index < len(self._topics.get(partition.topic, ()))
+        return self.find(partition) is not None
+
+    def find(self, partition: Partition) -> _Stored | None:
+        """None: it does not exist."""
+        topic, index = partition
+        partitions = self._topics.get(topic, ())
+        return partitions[index] if 0 <= index < len(partitions) else None
 
     def stored(self, partition: Partition) -> _Stored:
-        if not self.has(partition):
+        if (stored := self.find(partition)) is None:
             raise Retriable(f"{partition} does not exist")
-        return self._topics[partition.topic][partition.index]
+        return stored
 
     def led(self, partition: Partition) -> _Stored:
         """A partition that answers."""
@@ -254,9 +260,11 @@ class MemoryReader:
         chunks: list[Chunk] = []
         left = max_messages
         for partition in self._wanted():
-            if partition in self._silent or partition in self._log.away or not self._log.has(partition):
+            if partition in self._silent or partition in self._log.away:
                 continue
-            chunk = self._read(partition, left)
+            if (stored := self._log.find(partition)) is None:
+                continue
+            chunk = self._read(partition, stored, left)
             if chunk is not None:
                 chunks.append(chunk)
                 left -= len(chunk.messages)
@@ -292,9 +300,10 @@ class MemoryReader:
         """How far the partition can be read now: here at once up to its end."""
         return end
 
-    def _read(self, partition: Partition, count: int) -> Chunk | None:
-        stored, position = self._log.stored(partition), self._positions[partition]
-        end = stored.end
+    def _read(self, partition: Partition, stored: _Stored, count: int) -> Chunk | None:
+        position, end = self._positions[partition], stored.end
+        if position == end and self._ended.get(partition) == end:
+            return None  # nothing has come since: so it is nearly always
         if not stored.start <= position <= end:
             self._silent.add(partition)
             self._errors[partition] = _gone(partition, position, stored)

@@ -15,6 +15,8 @@ from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.running import Running
 
 IDLE = ("idle-minmax", "idle-roundrobin")
+PROMISING = (*IDLE, "whole-worker", "aligned")
+"""Policies that promise something: under the others there is nothing to look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,9 @@ class Captures:
 
     def look(self, own: str, worker: Worker) -> None:
         """own: the worker's incarnation."""
+        if not any(job.checkpoint.policy in PROMISING for job in worker._jobs.values()):
+            self._last.pop(own, None)
+            return
         copies = worker._copies.here.items()
         now = {unit: Seen.at(copy.running) for unit, copy in copies if copy.running is not None}
         known, self._last[own] = self._last.get(own, {}), now

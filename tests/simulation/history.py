@@ -19,13 +19,13 @@ from unittest import mock
 import structlog
 
 from schemas import commands
-from schemas.plans import Plan
+from schemas.plans import Decision, Plan
 from schemas.topics import generation
 from services.controller import drafting
 from services.kernel.logs.admitted import Admitted
 from services.recovery import replica
 from tests.simulation import policies
-from tests.simulation.broker import decisions
+from tests.simulation.broker import decision_of
 from tests.simulation.checks import check
 from tests.simulation.cluster import OTHERWISE, Cluster
 from tests.simulation.coverage import observed
@@ -82,6 +82,9 @@ class History:
             scenario.drivers,
         )  # fmt: skip
         self.met: Counter[str] = Counter()
+        self._made: list[Decision] = []
+        self._generations: list[str] = []
+        self._read = 0
 
     def run(self) -> None:
         """Until the job has ended, or something is wrong."""
@@ -165,7 +168,8 @@ class History:
 
     def _admitted(self) -> tuple[Admitted, list[Plan]]:
         admitted, made = Admitted(), []
-        for decision in decisions(self.cluster.broker.written):
+        self._read_on()
+        for decision in self._made:
             if admitted.read(decision) and isinstance(decision, Plan):
                 made.append(decision)
         return admitted, made
@@ -207,16 +211,20 @@ class History:
         if self.cluster.asking:
             return False
         over = Admitted()
-        for decision in decisions(self.cluster.broker.written):
+        self._read_on()
+        for decision in self._made:
             over.read(decision)
-        return all(over.ended(g) or over.rejection(g) for g in self._submitted())
+        return all(over.ended(g) or over.rejection(g) for g in self._generations)
 
-    def _submitted(self) -> Iterator[str]:
-        """Generations."""
-        for one in self.cluster.broker.written:
-            submitted = one.partition.topic == TOPICS.submit
-            if submitted and not isinstance(commands.decode(one.value), commands.Command):
-                yield generation(one.offset, one.time_ms, one.value)
+    def _read_on(self) -> None:
+        """What was decided and submitted since: asked for every tenth of a second of a history."""
+        written = self.cluster.broker.written
+        for one in written[self._read :]:
+            if one.partition.topic == TOPICS.submit and not isinstance(commands.decode(one.value), commands.Command):
+                self._generations.append(generation(one.offset, one.time_ms, one.value))
+            elif (decision := decision_of(one)) is not None:
+                self._made.append(decision)
+        self._read = len(written)
 
 
 class simulated_clock:

@@ -297,8 +297,9 @@ class Detector:
 
     def _silent_us(self, pulse: Pulse) -> int:
         """Attentive time without a heartbeat; negative while it may still come back after an outage."""
-        resumed_us = self._attention.resumed_after(pulse.heard_us)
-        return self._now_us - (pulse.heard_us if resumed_us is None else resumed_us + REJOIN_US)
+        clock = self._attention
+        resumed_us = clock.resumed_after(pulse.heard_us) if clock.resumed else None
+        return clock.attentive_us - (pulse.heard_us if resumed_us is None else resumed_us + REJOIN_US)
 
     def _grace_us(self, pulse: Pulse) -> int:
         usual_us = min(max(pulse.late_us + 4 * pulse.spread_us, MIN_GRACE_US), MAX_GRACE_BEATS * self._beat_us)

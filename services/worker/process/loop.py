@@ -159,7 +159,8 @@ class Worker:
             if copy.step(now):
                 self.doing.warmed(key)
                 came = True
-            due = min(due, copy.next_deadline)
+            if (next_deadline := copy.next_deadline) < due:
+                due = next_deadline
         self.next_deadline = due
         return came
 

@@ -130,7 +130,8 @@ class UnitCopy:
         if ended := self._code.ended(now_ms):
             self._failed(ended)
             return False
-        self._receiving.look_back(running, now_ms)
+        if now_ms >= self._receiving.return_ms:
+            self._receiving.look_back(running, now_ms)
         due = running.turns.due(now_ms)
         if not due and self._takeover is None:
             return False

@@ -69,9 +69,7 @@ class Receiving:
             self._leave(running.overfed(), now_ms)
 
     def look_back(self, running: Running, now_ms: float) -> None:
-        """Once it is time: returns, unless it still holds what it left with. Then no checkpoint has come since."""
-        if now_ms < self.return_ms:
-            return
+        """At `return_ms`: returns, unless it still holds what it left with. Then no checkpoint has come since."""
         if running.overfed():
             self.return_ms = now_ms + RETURN_MS
         else:

@@ -74,9 +74,9 @@ class _Job:
 
     def back(self, assigned: Assigned) -> bool:
         """Units that are restored begin again at the newest global checkpoint, of which there is one."""
-        aligned = in_force(self.plan, assigned).policy == ALIGNED
-        complete = assigned.complete(job_key(self.plan.job, self.plan.generation))
-        return self.buffering not in NOT_LINED and aligned and complete >= 0
+        if self.buffering in NOT_LINED or assigned.complete(job_key(self.plan.job, self.plan.generation)) < 0:
+            return False
+        return in_force(self.plan, assigned).policy == ALIGNED
 
     def forget_failures(self, now_us: int) -> None:
         """Of before the window that ends now, unless their units still wait."""

@@ -113,8 +113,10 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     """The record that is due for the unit, or None; what has ended, and what no row explains, is only taken down."""
     before = situation.stance
     rows = (Sign.UNWANTED,) if situation.over or situation.crowded else ROWS[before]
-    sign = next((sign for sign in rows if SIGNS[sign](situation)), None)
-    if sign is None:
+    for sign in rows:
+        if SIGNS[sign](situation):
+            break
+    else:
         return None
     after, move = TRANSITIONS[before, sign]
     if (move in LOADS and blame.suspect(situation)) or (move is _M.PLACE and stranding.held_back(situation)):
