@@ -50,6 +50,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     marker may be part of a global checkpoint. held: the newest complete one, as far as the author knew: what a restore
     there needs is kept; -1: none was complete, 0: the start of the job is one; None: nothing is held.
     gap: the unit went from a to b without the batches between: precision `gap`.
+    seen: by unit above, the highest epoch under which frames were sent that lie before its position.
     """
 
     id: Id
@@ -72,6 +73,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     aligned: bool = False
     held: Whole | None = None
     gap: Gap | None = None
+    seen: dict[str, Count] = {}
 
 
 KEYS = "keys"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from schemas.reading import Count, Positive
+from schemas.reading import Count, Positive, Whole
 
 UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]
 
@@ -43,6 +43,8 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     waits for slots. slots: that were free. beyond: no worker came for so long that slots are no limit any more.
     line: on which its units begin again, at the newest global checkpoint; 0: each begins at its own newest checkpoint.
     blocking: none is restored before all have a slot. over: all units run.
+    above: units that have not failed and go back on that line, as they send what those need that have. complete: the
+    global checkpoint that was the newest when it began; -1: not known.
     """
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[^@/\s]+\Z")]
@@ -58,6 +60,8 @@ class Incident(msgspec.Struct, frozen=True, omit_defaults=True):
     line: Count = 0
     blocking: bool = False
     over: bool = False
+    above: tuple[UnitName, ...] = ()
+    complete: Whole = -1
 
     @property
     def job_key(self) -> str:

@@ -28,6 +28,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     end and its marker is valid. retained: bytes of its frames that a reader has not acknowledged, of a job that bounds
     them. arrived: of a unit with source tasks, of the batches since the record before, the one whose oldest record has
     waited longest for its cut, or the next one while some wait for it; arrived_ms: since when, time of day.
+    newest: input positions of the marker `marked`, where intermediate topics may be trimmed to it; read: the offset of
+    `assignments` up to which their author had read: whoever has read less does not go by them.
     """
 
     unit: str
@@ -50,6 +52,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     since: Whole = -1
     arrived: Count = 0
     arrived_ms: Count = 0
+    newest: tuple[Position, ...] = ()
+    read: Whole = -1
 
     @property
     def durable(self) -> int:

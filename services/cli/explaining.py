@@ -93,6 +93,8 @@ def _draw_incident(line: IncidentLine) -> None:
     how = "all at once" if line.blocking else "as slots are free"
     begins = "at the newest global checkpoint" if line.line else "at its own newest checkpoint"
     say(f"  {len(line.units)} units are restored, {how}, each {begins}")
+    if line.above:
+        say(f"  what sends to them goes back before them: {' '.join(line.above)}")
     slots = "slots are no limit any more" if line.beyond else f"{line.slots} slots were free"
     say(f"  {slots}; restored in this order: {' '.join(line.order) or 'nothing fits'}")
     rows = [

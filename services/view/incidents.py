@@ -39,7 +39,7 @@ class IncidentLine(msgspec.Struct, frozen=True):
     order: units that have a slot, in the order in which they are restored. slots: that were free when it was planned;
     beyond: they are no limit any more. line: on which units begin again, at a global checkpoint; 0: each begins at its
     own newest checkpoint. blocking: none is restored before all have a slot.
-    retention: topics that may delete what units read again.
+    retention: topics that may delete what units read again. above: units that go back, too, as they send to those.
     """
 
     job: str
@@ -55,6 +55,7 @@ class IncidentLine(msgspec.Struct, frozen=True):
     blocking: bool
     queries: tuple[QueryPart, ...]
     retention: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
 
 
 def incident_line(
@@ -76,6 +77,7 @@ def incident_line(
         blocking=incident.blocking,
         queries=tuple(_query(plan, query, lacks & down, incident) for query, lacks in needed(plan).items()),
         retention=retention,
+        above=incident.above,
     )
 
 

@@ -59,6 +59,7 @@ from tests.simulation.jobs import NAME, event_time_us
 from tests.simulation.names import TOPICS, profile_of
 from tests.simulation.profiles import PROFILES
 from tests.simulation.reference import Reference, frame, said
+from tests.simulation.retention import Retention
 
 GRACE_US = 1_000_000
 """By so much less than SUSPECT_US a suspect waits here: processes read what is written a little later."""
@@ -579,6 +580,7 @@ class _CheckpointCheck:
         self.globals = GlobalCheckpoints(generation.plan)
         self._cuts = of_plan(generation.plan)
         self._snapshots: dict[int, CutsSnapshot] = {}
+        self.retention = Retention(generation.plan, generation.topics, self.globals.assigned)
 
     def run(self) -> Iterator[str]:
         written, trims = self._cluster.broker.written, self._cluster.broker.trims
@@ -598,10 +600,14 @@ class _CheckpointCheck:
         if one.partition.topic.startswith(f"{self._generation.topics.root}.data."):
             header = unpack(one.value)
             self._arrivals[one.partition, header.writer].add(header)
+            self.retention.sent(one)
         if one.partition.topic == self._generation.topics.cuts:
             self._cut(one)
         if one.partition.topic == TOPICS.assignments:
-            yield from self.globals.decide(one.value)
+            yield from self._decided(one)
+        if one.partition.topic == TOPICS.heartbeats:
+            logs = {self._generation.unit_of(at): fold for at, fold in self._generation.folds.items()}
+            yield from self.retention.beat(one, logs)
         if one.partition not in self._records:
             return
         try:
@@ -616,6 +622,13 @@ class _CheckpointCheck:
             yield from self._valid(one.partition, run)
         elif fold.line != line:
             self._rolled_back(one.partition, fold)
+
+    def _decided(self, one: Written) -> Iterator[str]:
+        named = [unit.name for unit in self._generation.plan.units]
+        before = {unit: self.retention.change(unit) for unit in named}
+        complete, line = self.globals.newest
+        yield from self.globals.decide(one.value)
+        yield from self.retention.decided(before, complete, line)
 
     def _rolled_back(self, partition: Partition, fold: CheckpointLog) -> None:
         unit = self._generation.unit_of(partition)
@@ -661,11 +674,15 @@ class _CheckpointCheck:
             yield from self._commit_trim(trim, logs[trim.partition.topic])
         elif trim.partition.topic.startswith(f"{self._generation.topics.root}.data."):
             for unit in self._generation.reading.get(trim.partition, ()):
+                if self.retention.on:
+                    yield from self.retention.trimmed(trim, unit, self._generation.fold(unit))
+                    continue
                 needed = _needed(self._generation.fold(unit).last, trim.partition)
                 if trim.upto > needed:
                     yield f"trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} needs {needed}"
                 back = _needed(self.globals.needed(unit), trim.partition)
                 yield from trimmed_too_far(self.globals, unit, trim, back)
+            self.retention.forget(trim)
 
     def _cut_trim(self, trim: Trimmed) -> Iterator[str]:
         """The log begins with a state that a valid snapshot says, and no unit restarts before it."""

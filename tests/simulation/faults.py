@@ -23,6 +23,7 @@ from tests.simulation.jobs import NAME, draw_growth
 from tests.simulation.names import TOPICS, kind_of
 from tests.simulation.processes import ODD_VERSIONS, OTHER_VERSIONS, Process
 from tests.simulation.profiles import Profile
+from tests.simulation.retention import felled_at_the_end
 from tests.support.odd import ODD
 
 MIN_RESTART_MS, UPGRADE_MS = 30, 200
@@ -512,6 +513,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "retention": losses.retention,
     "unplaced": _crash,
     "felled": _felled,
+    "felled-at-the-end": felled_at_the_end,
 }
 
 
@@ -650,6 +652,13 @@ def _aimed(
                 min(ms, 2_500),
                 random.choice(("", "", "silent")),
                 random.choice((1, 100, 700)),
+            ),
+        ),
+        (
+            0,
+            "felled-at-the-end",
+            lambda kind: of(
+                kind, _draw_felled(random, roles), min(ms, 1_500), random.choice(("1", "1", "2", "3")), 100
             ),
         ),
         (0, "retention", lambda kind: of(kind, (), ms, random.choice(roles.topics))),

@@ -15,6 +15,7 @@ from schemas.plans import Plan
 from schemas.topics import Partition
 from services.kernel.errors import StateCorrupted
 from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.buffering import UPSTREAM, buffering
 from services.kernel.logs.checkpoint_log import restore
 from services.kernel.logs.policies import ALIGNED, in_force
 from services.kernel.state.image import MemoryImage
@@ -29,7 +30,8 @@ def entries(image: MemoryImage) -> Entries:
 
 @dataclass(slots=True)
 class Lived:
-    """One unit: the valid markers of the line on which its log is, and the image as of each. ended: it has its last.
+    """One unit: the valid markers of the line on which its log is, and the image as of each. last: the newest
+    of them is the last; ended: and the unit goes back to none.
 
     line: on which its log is; by its last change it may be on a later one.
     """
@@ -38,6 +40,7 @@ class Lived:
     images: dict[int, Entries] = field(default_factory=dict)
     ended: bool = False
     line: int = 0
+    last: bool = False
 
 
 class GlobalCheckpoints:
@@ -46,22 +49,28 @@ class GlobalCheckpoints:
     def __init__(self, plan: Plan) -> None:
         self._plan, self._key = plan, job_key(plan.job, plan.generation)
         self._units = {unit.name: Lived() for unit in plan.units}
-        self._assigned = Assigned()
+        self.assigned = Assigned()
         self.stated: list[int] = []
+
+    @property
+    def newest(self) -> tuple[int, int]:
+        """Of the newest that is complete: its batch, and the line on which it is."""
+        known = self.assigned.checkpoint(self._key)
+        return self.assigned.complete(self._key), 0 if known is None else known.line
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
     def decide(self, value: bytes) -> Iterator[str]:
         """A record of `assignments`."""
-        before = self._assigned.checkpoint(self._key)
-        self._assigned.read(assignments.decode(value))
-        stated = self._assigned.checkpoint(self._key)
+        before = self.assigned.checkpoint(self._key)
+        self.assigned.read(assignments.decode(value))
+        stated = self.assigned.checkpoint(self._key)
         if stated is None or stated is before:
             return
         self.stated.append(stated.batch)
         for unit, lived in self._units.items():
-            behind = lived.ended and max(lived.markers) <= stated.batch
-            change = self._assigned.of(unit_key(self._plan.job, self._plan.generation, unit))
+            behind = lived.last and max(lived.markers) <= stated.batch
+            change = self.assigned.of(unit_key(self._plan.job, self._plan.generation, unit))
             void = change is not None and change.line > lived.line and stated.batch > change.back
             if void or (stated.batch not in lived.markers and not behind):
                 yield f"complete: batch {stated.batch} was stated to be, and {unit} has no marker for it"
@@ -70,14 +79,15 @@ class GlobalCheckpoints:
         """A marker is valid."""
         lived = self._units[unit]
         lived.markers[marker.b], lived.images[marker.b] = marker, entries(image)
-        lived.ended = marker.ended
+        lived.last = marker.ended
+        lived.ended = marker.ended and (buffering(self._plan) == UPSTREAM or self._held is None)
 
     def roll_back(self, unit: str, b: int, line: int) -> MemoryImage:
         """The log of the unit continues behind the marker of this batch; the image as of then."""
         lived = self._units[unit]
         lived.markers = {at: marker for at, marker in lived.markers.items() if at <= b}
         lived.images = {at: image for at, image in lived.images.items() if at <= b}
-        lived.ended, lived.line = False, line
+        lived.ended, lived.last, lived.line = False, False, line
         image = MemoryImage()
         kept = lived.images.get(b)
         image.apply([] if kept is None else list(kept[0]))  # type: ignore[index]
@@ -88,8 +98,8 @@ class GlobalCheckpoints:
     @property
     def _held(self) -> int | None:
         """The newest that is complete, if units may still go back to it."""
-        complete = self._assigned.complete(self._key)
-        return complete if in_force(self._plan, self._assigned).policy == ALIGNED and complete >= 0 else None
+        complete = self.assigned.complete(self._key)
+        return complete if in_force(self._plan, self.assigned).policy == ALIGNED and complete >= 0 else None
 
     def needed(self, unit: str) -> Marker | None:
         """The marker with which the unit would begin again; None: there is none, or nobody may ask for that."""
@@ -121,9 +131,14 @@ class GlobalCheckpoints:
     # -- at the end ---------------------------------------------------------------------------------------------------
 
     def left_behind(self, lines: Mapping[str, int]) -> Iterator[str]:
-        """Units that were to begin again at a global checkpoint, and did not. lines: of their logs."""
+        """Units that were to begin again at a global checkpoint, and did not. lines: of their logs.
+
+        A unit that has processed its end need not any more: the job may be over before it does.
+        """
         for unit, line in lines.items():
-            change = self._assigned.of(unit_key(self._plan.job, self._plan.generation, unit))
+            if self._units[unit].last:
+                continue
+            change = self.assigned.of(unit_key(self._plan.job, self._plan.generation, unit))
             if change is not None and change.line != line:
                 yield f"rollback: {unit} is to be on line {change.line}, and its log is on line {line}"
 

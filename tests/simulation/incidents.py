@@ -6,7 +6,7 @@ The order is checked against a second planner, plain and slow; slots, turns and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -34,10 +34,10 @@ AGAIN = tuple(f"{one.value}: {Move.PLACE.value}" for one in (Sign.PRIMARY_GONE, 
 WITHIN_S = (0.5, 3.0, 10.0)
 
 
-def draw_incidents(random: Random) -> dict[str, Any]:
+def draw_incidents(random: Random, retains: Sequence[str] = ()) -> dict[str, Any]:
     """Of a job's fault tolerance."""
     return {
-        "buffering": random.choice(("upstream", "adaptive", "adaptive", "source")),
+        "buffering": random.choice(retains or ("upstream", "adaptive", "adaptive", "source")),
         "correlated_failure": {"workers": random.choice((1, 2, 2, 3)), "within_s": random.choice(WITHIN_S)},
     }
 

@@ -139,6 +139,13 @@ from tests.simulation.raises import (
     outputs_not_held,
     rows_skipped_without_a_record,
 )
+from tests.simulation.retention_mutants import (
+    asked_to_go_back_alone,
+    ended_at_its_last_marker,
+    senders_not_taken_along,
+    trimmed_to_what_was_processed,
+    trimmed_whatever_has_failed,
+)
 from tests.simulation.spark_mutants import (
     batch_committed_twice,
     checkpoint_forgotten,
@@ -1150,6 +1157,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(trimmed_in_an_incident, "global restore", 8, "incidents", run_ms=2_500),
     Mutant(drivers_counted_as_workers, "plan", 0, "spark-incidents", run_ms=2_500),
     Mutant(slots_of_other_replicas_free, "slots", 19, "spark-incidents", run_ms=4_000),
+    Mutant(trimmed_to_what_was_processed, "line trim", 1, "retention", run_ms=1_500),
+    Mutant(trimmed_whatever_has_failed, "line trim", 6, "retention", run_ms=1_500),
+    Mutant(senders_not_taken_along, "taken along", 2, "retention", run_ms=1_500),
+    Mutant(asked_to_go_back_alone, "taken along", 3, "retention", run_ms=1_500),
+    Mutant(ended_at_its_last_marker, "ended early", 1, "retention", run_ms=1_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
     Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),

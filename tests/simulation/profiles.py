@@ -27,7 +27,7 @@ class Profile:
     `retain_bytes`, and what it sends reaches that. adaptive: recovery chooses schemes by what copies measure. replicas:
     of recovery, at least so many. odd: every job has an operator that gives other rows with odd versions of libraries.
     gaps: copies that take over skip what came since the newest checkpoint. incidents: jobs say how units that failed
-    together are restored.
+    together are restored; retains: with one of these values of `buffering`; empty: any.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -59,6 +59,7 @@ class Profile:
     odd: bool = False
     gaps: bool = False
     incidents: bool = False
+    retains: tuple[str, ...] = ()
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -255,6 +256,33 @@ PROFILES: Mapping[str, Profile] = {
         ("none", "passive", "hybrid", "hybrid"),
         strikes=("heavy dies", "heavy stalls", "heavy again"),
         spark=True,
+    ),
+    "retention": Profile(
+        {
+            "felled": 30,
+            "felled-at-the-end": 12,
+            "rollback": 20,
+            "policy": 1,
+            "stale": 2,
+            "strike": 6,
+            "lag": 12,
+            "crash": 2,
+            "stall": 2,
+            "cut": 1,
+            "move": 4,
+        },
+        ("totals", "windows", "join", "filter"),
+        ("none", "passive", "passive", "passive-hot", "hybrid"),
+        fresh=0.1,
+        strikes=("checkpoints dies", "assignments dies", "data dies", "checkpoints stalls", "progress stalls"),
+        lags=("assignments in", "assignments in", "checkpoints in", "progress in", "data out", "data in"),
+        policies=("aligned",),
+        slots=4,
+        controllers=2,
+        replicas=2,
+        trims=True,
+        incidents=True,
+        retains=("adaptive", "source", "source"),
     ),
     "aligned": Profile({"lag": 4}, ("totals", "windows"), policies=("aligned",)),
     "idle-captures": Profile(

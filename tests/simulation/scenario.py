@@ -65,7 +65,7 @@ def draw(seed: int, run_ms: int | None = None, profile: str = "") -> Scenario:
             Random(f"{seed_}/policy"), job.spec["fault_tolerance"], drawn_under.policies
         )
     if drawn_under.incidents:
-        job.spec["fault_tolerance"] |= draw_incidents(Random(f"{seed_}/incidents"))
+        job.spec["fault_tolerance"] |= draw_incidents(Random(f"{seed_}/incidents"), drawn_under.retains)
     if drawn_under.patient:
         job.spec["fault_tolerance"]["correlated_failure"] = {"workers": 1_000}
     if drawn_under.standbys or drawn_under.incidents:

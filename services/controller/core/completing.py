@@ -27,11 +27,12 @@ def wanted(job: Job, standings: Standings) -> bool:
     )
 
 
-def read(job: Job, record: Progress) -> None:
-    """Takes what a unit has published."""
+def read(job: Job, record: Progress) -> Progress:
+    """Takes what a unit has published; returns the newest."""
     known = job.progress.get(record.unit)
     if known is None or not behind(record, known):
-        job.progress[record.unit] = record
+        known = job.progress[record.unit] = record
+    return known
 
 
 def due(job: Job, standings: Standings, now_ms: int) -> GlobalCheckpoint | None:

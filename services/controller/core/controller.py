@@ -216,14 +216,18 @@ class Controller:
                 self._actions.append(ForgetStatus(job.label))
 
     def _progressed(self, event: ProgressRead) -> bool:
-        """Only ends matter at once: a job publishes its progress many times a second."""
+        """Only ends matter at once: a job publishes its progress many times a second.
+
+        A unit that has gone back since has not ended any more, unless it is over, which it publishes again.
+        """
         job, unit = self.jobs.get(event.generation), event.progress.unit
-        if job is not None and unit in job.units.values():
-            completing.read(job, event.progress)
-        if job is None or not event.progress.ended or unit in job.ran_out:
+        if job is None:
             return False
-        job.ran_out.add(unit)
-        return True
+        before, known = unit in job.ran_out, event.progress
+        if unit in job.units.values():
+            known = completing.read(job, event.progress)
+        (job.ran_out.add if known.ended else job.ran_out.discard)(unit)
+        return known.ended and not before
 
     def _begin(self, now_ms: int) -> None:
         """All that was in the logs at the start is read: from now on the core acts."""

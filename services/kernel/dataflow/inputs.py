@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from schemas.checkpoints import Marker, Position
 from schemas.topics import Partition
@@ -25,6 +26,8 @@ class Inputs:
         layout: of the unit. generation: the number in its frames. marker: None: from the beginning.
         refuse: called with what is no frame. gaps: by partition's name, the offset up to which frames are lost.
         strict: two different frames of one batch stop the copy; else the first one counts.
+        begins: where partitions begin, of a copy that goes back behind what was trimmed. void: of a partition, a writer
+            number and an epoch: see InputPartition.
 
     edges: from other units, by name, each with a slot of a task that it feeds; it may feed several.
     """
@@ -37,6 +40,8 @@ class Inputs:
         refuse: Callable[[Partition, int, str], None],
         gaps: Mapping[str, int] | None = None,
         strict: bool = True,
+        begins: Mapping[Partition, int] = MappingProxyType({}),
+        void: Callable[[Partition, int, int], bool] = lambda *_: False,
     ) -> None:
         known = {} if marker is None else {Partition(p.topic, p.partition): p for p in marker.positions}
         batch = 0 if marker is None else marker.b
@@ -59,12 +64,13 @@ class Inputs:
                         source.writers,
                         generation,
                         batch,
-                        at.offset,
+                        max(at.offset, begins.get(partition, 0)),
                         at.ended,
                         refuse=partial(refuse, partition),
                         fits=codec.check,
                         gap=(gaps or {}).get(str(partition), -1),
                         strict=strict,
+                        void=partial(void, partition),
                     )
 
     def __contains__(self, partition: Partition) -> bool:
@@ -111,6 +117,10 @@ class Inputs:
     def positions(self) -> list[Position]:
         """For a marker: after the last batch taken."""
         return [Position(p.topic, p.index, one.position(), one.ended) for p, one in self._partitions.items()]
+
+    def seen(self) -> dict[Partition, dict[int, int]]:
+        """By partition and writer, the highest epoch under which frames were sent that came here."""
+        return {name: partition.seen() for name, partition in self._partitions.items()}
 
     def rewind(self) -> dict[Partition, int]:
         """From where to read partitions again of which frames were dropped, for want of room."""

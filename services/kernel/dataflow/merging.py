@@ -28,17 +28,25 @@ Fits = Callable[[Header, memoryview], None]
 """Raises ValueError when a payload are no rows of the stream."""
 
 
+Void = Callable[[int, int], bool]
+"""Of a writer number and an epoch."""
+
+
 def _nothing(*_: object) -> None:
     pass
+
+
+def _never(*_: object) -> bool:
+    return False
 
 
 @dataclass(slots=True)
 class _Writer:
     """The frames of one writer. received: last complete batch; parts: payloads of the incomplete batch.
 
-    count: how many parts it has. bytes: of what is held. dropping: its next batch was dropped, with all that follow,
-    for want of room. ahead: (batch, part, parts) of the last frame that left one out; gap: offset of the first such
-    frame.
+    count: how many parts it has. epoch: the highest under which a frame was sent. bytes: of what is held. dropping: its
+    next batch was dropped, with all that follow, for want of room. ahead: (batch, part, parts) of the last frame that
+    left one out; gap: offset of the first such frame.
     """
 
     received: int
@@ -51,6 +59,7 @@ class _Writer:
     ended: bool = False
     bytes: int = 0
     dropping: bool = False
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ class InputPartition:
         gap: up to this offset frames were found missing by a copy that had read from a marker, too: Kafka has lost
             them. Their writer knows, goes back to its own marker and sends them again, with all that follow: until
             then what is ahead of them is dropped.
+        void: whether a writer sends again what comes before a frame that it has sent under this epoch.
     """
 
     def __init__(
@@ -93,7 +103,9 @@ class InputPartition:
         fits: Fits = _nothing,
         gap: int = -1,
         strict: bool = True,
+        void: Void = _never,
     ) -> None:
+        self._void = void
         self._name, self._gap, self._strict = name, gap, strict
         self._refuse, self._fits = refuse, fits
         self._generation = generation
@@ -127,6 +139,7 @@ class InputPartition:
             raise ValueError(f"generation {header.generation}, writer {header.writer}: not one that writes here")
         if header.part >= header.parts:
             raise ValueError(f"part {header.part} of {header.parts}")
+        writer.epoch = max(writer.epoch, header.epoch)
         if self._is_duplicate(writer, header):
             self._compare(header, offset, frame)
             return False
@@ -189,6 +202,8 @@ class InputPartition:
 
         Raises ValueError for one such frame, FramesMissing once another follows on it, unless that is known.
         """
+        if self._void(header.writer, header.epoch):
+            return
         before, writer.ahead = writer.ahead, (header.batch, header.part, header.parts)
         if before is None:
             writer.gap = offset
@@ -300,6 +315,10 @@ class InputPartition:
         """Where to read from after the last batch taken: at the first frame, of any writer, of a later one."""
         known = [*self._firsts.values(), *(() if self._dropped is None else (self._dropped,))]
         return min(known, default=self._next_offset)
+
+    def seen(self) -> dict[int, int]:
+        """By writer, the highest epoch under which frames were sent that came here."""
+        return {number: writer.epoch for number, writer in self._writers.items()}
 
     def forget_hashes(self, batch: int) -> None:
         """A valid marker for `batch` has made earlier duplicates impossible to need."""

@@ -36,6 +36,7 @@ class Assigned:
         self._checkpoints = {one.job_key: one for one in checkpoints}
         self._incidents = {one.job_key: one for one in incidents}
         self._lines: dict[str, int] = {}
+        self._begun: dict[str, tuple[int, int]] = {}
         for change in self._units.values():
             self._begin_line(change)
         self.retired, self.format = retired, format
@@ -44,7 +45,7 @@ class Assigned:
         """Takes the state of another fold, for those who hold this one."""
         self._units, self.retired, self._policies = other.units(), other.retired, dict(other._policies)
         self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
-        self._incidents = dict(other._incidents)
+        self._incidents, self._begun = dict(other._incidents), dict(other._begun)
         self.format = other.format
 
     def read(self, record: Assignment) -> list[Change]:
@@ -79,6 +80,8 @@ class Assigned:
     def _begin_line(self, change: Change) -> None:
         job = job_key_of(change.unit)
         self._lines[job] = max(change.line, self._lines.get(job, 0))
+        if change.line > self._begun.get(change.unit, (0, 0))[0]:
+            self._begun[change.unit] = change.line, change.epoch
 
     def _read_policy(self, policy: CheckpointPolicy) -> None:
         last = self._policies.get(policy.job_key)
@@ -106,6 +109,7 @@ class Assigned:
         gone = [unit for unit in self._units if self.retired.has(generation_of(unit))]
         for unit in gone:
             del self._units[unit]
+            self._begun.pop(unit, None)
         by_job: tuple[dict[str, Any], ...] = (self._policies, self._checkpoints, self._lines, self._incidents)
         for known in by_job:
             for job in [job for job in known if self.retired.has(generation_of(job))]:
@@ -141,6 +145,10 @@ class Assigned:
     def line(self, job_key: str) -> int:
         """The highest line of the job's units."""
         return self._lines.get(job_key, 0)
+
+    def begun(self, unit: str) -> int:
+        """The epoch with which its line began, or a later one, if a snapshot was read that says no more; 0: line 0."""
+        return self._begun.get(unit, (0, 0))[1]
 
     def units(self) -> dict[str, Change]:
         return dict(self._units)

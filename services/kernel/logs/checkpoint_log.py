@@ -98,6 +98,11 @@ class CheckpointLog:
         """Of the first record of the run that began the last complete sweep cycle; None before one is complete."""
         return None if self._base is None else self._base.offset
 
+    @property
+    def at_its_line(self) -> bool:
+        """No marker is valid yet on the line on which the log is, and that is not the first one."""
+        return self.line > (0 if self.last is None else self.last.line)
+
     def read(self, offset: int, record: CheckpointRecord) -> Run | None:
         """Takes the record at `offset`; a Run when it is a marker that makes one valid."""
         if isinstance(record, Part):
@@ -148,7 +153,7 @@ class CheckpointLog:
         """What is held depends on the log alone, so that all its readers trim alike."""
         held = marker.held
         self.marks = {} if held is None else {b: mark for b, mark in self.marks.items() if b >= held}
-        if held is None or marker.ended:
+        if held is None:
             self.acked = marker
         elif held in self.marks:
             self.acked = self.marks[held].marker

@@ -111,6 +111,17 @@ def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:
     return {partition: tuple(units) for partition, units in sorted(found.items())}
 
 
+def senders(layouts: Mapping[str, UnitLayout]) -> dict[Partition, dict[int, str]]:
+    """By data partition and writer number, the unit that sends."""
+    found: dict[Partition, dict[int, str]] = defaultdict(dict)
+    for name, layout in layouts.items():
+        for task in layout.tasks:
+            for output in task.outputs:
+                for target in output.targets:
+                    found[Partition(output.topic, target)][task.index] = name
+    return dict(found)
+
+
 def below(layouts: Mapping[str, UnitLayout]) -> dict[str, frozenset[str]]:
     """By unit, all units that take in what comes of it, directly or through others."""
     direct = _directly_below(layouts)

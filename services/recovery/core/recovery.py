@@ -91,7 +91,8 @@ class Recovery:
             case observed.MoveAsked(unit, worker, offset):
                 return known.asks.move(unit, AskedMove(worker, offset, now_us))
             case observed.RollbackAsked(job, unit, offset):
-                return known.rollbacks.ask([unit] if unit else known.wants.units(job), offset)
+                units = [*known.incidents.above(unit), unit] if unit else known.wants.units(job)
+                return known.rollbacks.ask(units, offset)
             case observed.DrillAsked(unit, offset):
                 return known.asks.move(unit, AskedMove("", offset, now_us, drill=True))
             case observed.VersionsAccepted(job, offset):

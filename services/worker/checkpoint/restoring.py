@@ -5,9 +5,9 @@ Source: PROTOCOL 6: scan to the end, start from an empty image, apply all valid 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -24,7 +24,7 @@ from services.log.protocol import Log
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """A restored image. next_offset: the first that is unread of the checkpoint log. cuts_end: of the cut log. line: on
-    which the unit is to be.
+    which the unit is to be. begins: where its inputs do, if they may lie behind the marker's positions.
 
     entries, bytes: that were applied. cpu_ms: CPU time that it took. cuts_base: with which the cut log begins, if it is
     to be read from there.
@@ -40,6 +40,7 @@ class Rebuilt:
     cpu_ms: float = 0.0
     cuts_base: CutsSnapshot | None = None
     line: int = 0
+    begins: Mapping[Partition, int] = field(default_factory=dict)
 
     @property
     def tables(self) -> Sequence[str]:
@@ -69,6 +70,7 @@ def rebuild(
     cuts_base: CutsSnapshot | None = None,
     line: int = 0,
     back: int = 0,
+    inputs: Collection[Partition] = (),
 ) -> Rebuilt:
     """Applies the valid runs to the (empty) image, and those that come meanwhile.
 
@@ -82,10 +84,14 @@ def rebuild(
         cuts: the cut log of a unit that reads sources. cuts_base: see Rebuilt.
         cpu_ms: CPU time of the thread that asks.
         line: on which the unit is to be. back: the global checkpoint with which that line begins.
+        inputs: data topics, which may begin behind that. Where they do is asked before the checkpoint log is read: if
+            that holds no marker of the line then, they were trimmed to markers of earlier lines, and all that the unit
+            needs is sent again behind there.
 
     Raises:
         StateCorrupted: the log was trimmed or rolled back under the scan, or lacks that marker: try again.
     """
+    begins = log.offsets(list(inputs), "start") if line and inputs else {}
     began_ms, reading = cpu_ms(), _Reading(log, partition, skipped)
     folded, runs = restore(reading.records(), line, back)
     if folded.last_b < acked and exists(acked):
@@ -102,7 +108,10 @@ def rebuild(
             break
     cuts_end = 0 if cuts is None else log.offsets([cuts], "end")[cuts]
     at, took_ms = reading.next_offset, cpu_ms() - began_ms
-    return Rebuilt(folded, image, folded.last, at, applied.entries, cuts_end, applied.bytes, took_ms, cuts_base, line)
+    begins = begins if folded.at_its_line else {}
+    return Rebuilt(
+        folded, image, folded.last, at, applied.entries, cuts_end, applied.bytes, took_ms, cuts_base, line, begins
+    )
 
 
 class _Reading:

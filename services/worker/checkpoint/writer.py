@@ -36,7 +36,7 @@ from services.worker.core.spent import Spent
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a marker says of the unit as of the captured batch. holds: its fields aligned and held."""
+    """What a marker says of the unit as of the captured batch. holds: its fields aligned and held; seen: that one."""
 
     batch: int
     watermarks: dict[str, int]
@@ -49,6 +49,7 @@ class Moment:
     kept: dict[str, int] = field(default_factory=dict)
     holds: tuple[bool, int | None] = (False, None)
     gap: Gap | None = None
+    seen: dict[str, int] = field(default_factory=dict)
 
 
 class LogWriter:
@@ -187,6 +188,7 @@ class LogWriter:
             aligned=moment.holds[0],
             held=moment.holds[1],
             gap=moment.gap,
+            seen=moment.seen,
         )
         record = encode(marker)
         self._spent.appended(len(record))

@@ -1,7 +1,7 @@
 """Which units hold a job's sources back: those that run, and those behind them that get what they need.
 
 Source: PROTOCOL 3 and 10. A unit without a place, and all that reads what it would send, process nothing; the other
-queries continue. Once it has a place again it counts as soon as it has come near.
+queries continue. Once it has a place again it counts as soon as it has come near. So does a unit that has gone back.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Counting:
         self._below = below
         self._behind: dict[str, tuple[int, float]] = {}
         """Where each unit that has something to process stands, and since when."""
+        self._reached: dict[str, int] = {}
         self._away: frozenset[str] = frozenset()
         self.out: frozenset[str] = frozenset()
         """The units that do not count."""
@@ -46,10 +47,12 @@ class Counting:
             unit: known[unit] if unit in known and known[unit][0] == batch else (batch, now_ms)
             for unit, batch in behind.items()
         }
+        gone_back = {unit for unit, batch in processed.items() if batch < self._reached.get(unit, 0)}
+        self._reached = dict(processed)
         still = {unit for unit, (_, since_ms) in self._behind.items() if now_ms - since_ms >= STILL_MS}
-        if still or self.out:
+        if still or gone_back or self.out:
             far = {unit for unit, batch in processed.items() if newest - batch >= cutting.MAX_LEAD_BATCHES}
-            self._away = frozenset(unit for unit in still if not runs(unit)) | self._away & far
+            self._away = frozenset(unit for unit in still if not runs(unit)) | (self._away | gone_back) & far
             starved = frozenset().union(*(self._below.get(unit, ()) for unit in self._away))
             self.out = self._away | starved & processed.keys() | self.out & far
         return min((batch for unit, batch in processed.items() if unit == own or unit not in self.out), default=0)

@@ -32,6 +32,30 @@ def _position(partition: Partition, progress: Progress | None, batch: int) -> in
     return 0
 
 
+def consumed(
+    partition: Partition,
+    readers: Mapping[str, int],
+    progress: Mapping[str, Progress],
+    read: int,
+    batch: int = 2**62,
+) -> int:
+    """The same where only sources retain: nobody needs what lies before the newest markers of all readers.
+
+    Args:
+        readers: with the line on which each is to be. read: how far `assignments` was read here. Who published has not
+            read further: what it has taken in was sent under changes that are known here, and no unit begins again at
+            an earlier place but by a later one.
+    """
+    return min((_newest(partition, progress.get(unit), line, read, batch) for unit, line in readers.items()), default=0)
+
+
+def _newest(partition: Partition, progress: Progress | None, line: int, read: int, batch: int) -> int:
+    if progress is None or progress.line != line or progress.read > read or progress.marked > batch:
+        return _position(partition, progress, batch)
+    at = (p.offset for p in progress.newest if (p.topic, p.partition) == (partition.topic, partition.index))
+    return max(next(at, 0), _position(partition, progress, batch))
+
+
 def later(a: Progress, b: Progress) -> Progress:
     """The maximum of two readings of one unit's progress, of which b is the newer one; of the later line, if there are
     two.
@@ -59,4 +83,6 @@ def later(a: Progress, b: Progress) -> Progress:
         since=b.since if b.durable >= a.durable else a.since,
         arrived=max(a.arrived, b.arrived),
         arrived_ms=b.arrived_ms if b.arrived >= a.arrived else a.arrived_ms,
+        newest=b.newest if b.durable >= a.durable else a.newest,
+        read=b.read if b.durable >= a.durable else a.read,
     )

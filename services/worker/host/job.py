@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,11 @@ from schemas.topics import ClusterTopics, JobTopics, Partition, generation_numbe
 from services.kernel.errors import TooManyDeadLetters
 from services.kernel.logs.admitted import Skipped
 from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.buffering import UPSTREAM, buffering, only_sources_retain
 from services.kernel.logs.gaps import skipping_units
 from services.kernel.logs.policies import ALIGNED, planned
 from services.kernel.logs.raises import may_raise
-from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, unit_layouts
+from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, senders, unit_layouts
 from services.log.protocol import Chunk
 from services.worker.core.counting import Counting
 from services.worker.core.cutting import Rhythm
@@ -44,7 +46,7 @@ class JobView:
     sources back.
 
     number: of the generation, in its frames. rhythm, planned, bound: as the plan says. spans: of its batches; None:
-    nobody wants any.
+    nobody wants any. senders: by data partition and writer number. read: how far `assignments` was read.
     """
 
     plan: Plan
@@ -61,6 +63,8 @@ class JobView:
     counting: Counting = field(default_factory=lambda: Counting({}))
     spans: Spans | None = None
     bound: Bound = field(default_factory=lambda: Bound(None))
+    senders: dict[Partition, dict[int, str]] = field(default_factory=dict)
+    read: Callable[[], int] = lambda: -1
     _here: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
@@ -79,6 +83,7 @@ class JobView:
             job_key(plan.job, plan.generation),
             counting=Counting(below(layouts)),
             bound=Bound(plan.spec.get("retain_bytes")),
+            senders=senders(layouts),
         )
 
     def key(self, unit: str) -> str:
@@ -98,6 +103,25 @@ class JobView:
     def held(self) -> int | None:
         """The newest global checkpoint, of which everything is kept: see schemas/checkpoints.py, Marker."""
         return self.assigned.complete(self.job_key) if self.checkpoint.policy == ALIGNED else None
+
+    @property
+    def retains_at_sources(self) -> bool:
+        """As the job file says, for as long as nothing fails."""
+        return buffering(self.plan) != UPSTREAM
+
+    @property
+    def only_sources_retain(self) -> bool:
+        """So it is now."""
+        return only_sources_retain(self.plan, self.assigned)
+
+    def void(self, partition: Partition, writer: int, epoch: int) -> bool:
+        """Its unit has gone back since: it sends again what comes before."""
+        unit = self.senders.get(partition, {}).get(writer)
+        return unit is not None and epoch < self.assigned.begun(self.key(unit))
+
+    def knows(self, seen: Mapping[str, int]) -> bool:
+        """All that was sent under these epochs, by unit, was sent under changes that were read here."""
+        return all(epoch <= self.assigned.epoch(self.key(unit)) for unit, epoch in seen.items())
 
     def spans_of(self, unit: str) -> UnitSpans | None:
         """Of the batches that a copy of the unit does."""

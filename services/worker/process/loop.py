@@ -282,6 +282,7 @@ class Worker:
         if plan.generation not in self._jobs:
             job = self._jobs[plan.generation] = JobView.of(plan, self._topics, self._decisions.assigned)
             job.skipped, job.spans = self._decisions.skipped(plan.generation), self._spans
+            job.read = lambda: self._decisions.decided
             reader = self._progress_readers[plan.generation] = ProgressReader(job, self.refusals)
             self._control.add(reader, {Partition(job.topics.progress, 0): 0})
         return self._jobs[plan.generation]

@@ -36,6 +36,7 @@ def restoring(
     known = job.progress.get(name)
     acked = 0 if known is None or known.line != line else known.durable
     log, cut_log = around.log, Partition(job.topics.cuts, 0)
+    inputs = [p for p, units in job.readers.items() if name in units] if job.retains_at_sources else []
     cuts, skipped = cut_log if name in job.reading_units else None, job.skipped.get(partition, ())
 
     def exists(batch: int) -> bool:
@@ -44,7 +45,8 @@ def restoring(
     def restore() -> Rebuilt:
         code.start()
         base = cuts_base(log, job.plan, cuts) if cuts and cuts in job.skipped else None
-        return rebuild(log, partition, image, acked, skipped, exists, cuts, around.cpu_ms, base, line, back)
+        known = (acked, skipped, exists, cuts, around.cpu_ms, base, line, back, inputs)
+        return rebuild(log, partition, image, *known)
 
     return restore
 

@@ -130,8 +130,8 @@ class Checkpoints:
 
     @property
     def finished(self) -> bool:
-        """The last marker is that of the end."""
-        return self.marker is not None and self.marker.ended
+        """The last marker is that of the end, and the unit goes back to no earlier one."""
+        return self.marker is not None and self.holding.over(self.marker)
 
     # -- what the policies see ----------------------------------------------------------------------------------------
 

@@ -152,8 +152,8 @@ class UnitCopy:
         if self._gaps and now_ms - self._missing_ms >= MISSING_MS and (missing := running.missing):
             self._missing_ms = now_ms
             self._happened("frames-missing", f"Kafka has lost them, their writer sends them again: {missing}")
+        running.publish_end()
         if running.finished:
-            running.publish_end()
             self._handle(lifecycle.Finished())
         return bool(worked)
 

@@ -37,11 +37,19 @@ class Holding:
     def acked(self, marker: Marker | None) -> Marker | None:
         """The marker up to which inputs may be trimmed. marker: the last valid one that the copy has reached."""
         acked = self._log.acked
-        if marker is None or marker.held is None or marker.ended:
+        if marker is None or marker.held is None or self.over(marker):
             self._acked = marker
         elif acked is not None and acked.b <= marker.b:
             self._acked = acked
         return self._acked
+
+    def over(self, marker: Marker) -> bool:
+        """It is the last one of the unit, and no unit goes back to before it.
+
+        Where only sources retain, a unit that does needs all that this one has sent since: docs/decisions/0112.
+        """
+        held = self._job.held if self._job.retains_at_sources else None
+        return marker.ended and (held is None or held >= marker.b)
 
     def marks(self, marker: Marker | None) -> tuple[int, ...]:
         """Batches behind that marker to which the unit could be rolled back, too."""

@@ -46,7 +46,9 @@ class Intake:
     ) -> None:
         self._job, self._around = job, around
         strict = job.plan.spec.get("on_divergence") != "continue"
-        self.inputs = Inputs(layout, job.number, rebuilt.marker, refuse, gaps, strict)
+        marker = rebuilt.marker
+        self.inputs = Inputs(layout, job.number, marker, refuse, gaps, strict, rebuilt.begins, job.void)
+        self._seen = {} if marker is None else dict(marker.seen)
         self.cutter = Cutter(job, layout, rebuilt, around)
         self.feeds = self.cutter.feeds
         self._fed = _by_partition(self.feeds.values())
@@ -196,6 +198,18 @@ class Intake:
         """Continues behind a batch that another copy has done."""
         self.inputs.skip(marker)
         self.cutter.skip(marker.b)
+        self._see(marker.seen)
+
+    def seen(self) -> dict[str, int]:
+        """By unit above, the highest epoch under which frames were sent that came here: see schemas/checkpoints.py."""
+        for partition, writers in self.inputs.seen().items() if self._job.retains_at_sources else ():
+            units = self._job.senders.get(partition, {})
+            for number, epoch in writers.items():
+                self._see({units[number]: epoch} if number in units else {})
+        return dict(self._seen)
+
+    def _see(self, epochs: Mapping[str, int]) -> None:
+        self._seen |= {unit: epoch for unit, epoch in epochs.items() if epoch > self._seen.get(unit, 0)}
 
     # -- flow ---------------------------------------------------------------------------------------------------------
 

@@ -185,6 +185,7 @@ class Processing:
             raised=raised,
             kept=self._outputs.retained,
             holds=holds,
+            seen=self._intake.seen(),
         )
 
     @property

@@ -41,13 +41,13 @@ class ProgressPublisher:
     ) -> None:
         self._commits = commits
         self._unit, self._partition, self._appender = unit, Partition(job.topics.progress, 0), around.appender
-        self._cut_log = job.topics.cuts
+        self._cut_log, self._job = job.topics.cuts, job
         self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
         self._last_ms = around.clock_ms()
         self._batch = -1
         self._kept: dict[str, int] = {}
         self._cutter = cutter
-        self._arrival = (0, 0)
+        self._arrival, self._over = (0, 0), False
 
     def due_ms(self, now_ms: float) -> float:
         """When to publish: never, if the last batch has been published, and what readers have not acknowledged."""
@@ -72,9 +72,13 @@ class ProgressPublisher:
         self._steps.restart()
 
     def publish_end(self) -> None:
-        """Publishes that the unit has ended, with `commit` or without: the author of the last marker may have lost it,
-        or died, before it read the marker back, and the leader now has nothing left to do.
+        """Publishes once, if it is so, that the unit has ended, with `commit` or without: the author of the last marker
+        may have lost it, or died, before it read the marker back, and the leader now has nothing left to do.
         """
+        marker = self._checkpoints.marker
+        if marker is None or not marker.ended or self._over:
+            return
+        self._over = True
         self._append(self.progress())
 
     def progress(self) -> Progress:
@@ -82,6 +86,7 @@ class ProgressPublisher:
         done, marker, holding = self._processing, self._checkpoints.marker, self._checkpoints.holding
         arrived, arrived_ms = self._cutter.arrived()
         acked = holding.acked(marker)
+        newest = () if marker is None or marker is acked else self._newest(marker)
         return Progress(
             unit=self._unit,
             processed=done.batch,
@@ -94,7 +99,7 @@ class ProgressPublisher:
             lost=done.counts["lost"],
             step_ms=round(self._steps.longest_ms, 3),
             step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
-            ended=self._checkpoints.finished,
+            ended=marker is not None and marker.ended,
             late_dropped=done.late_dropped,
             retained=sum(self._outputs.retained.values()),
             line=holding.line,
@@ -103,12 +108,21 @@ class ProgressPublisher:
             since=holding.since,
             arrived=arrived,
             arrived_ms=arrived_ms,
+            newest=newest,
+            read=self._job.read() if newest else -1,
         )
 
     def _needed(self, marker: Marker) -> tuple[Position, ...]:
         """Where a copy that begins with the marker reads on: its inputs and, with source tasks, the cut log."""
         cuts = () if marker.cuts is None else (Position(self._cut_log, 0, marker.cuts.upto),)
         return (*marker.positions, *cuts)
+
+    def _newest(self, marker: Marker) -> tuple[Position, ...]:
+        """Where it reads on, if intermediate topics are trimmed to that, and nothing lies before that was sent under a
+        change that was not read here.
+        """
+        known = self._job.only_sources_retain and self._job.knows(marker.seen)
+        return tuple(marker.positions) if known else ()
 
     def _append(self, progress: Progress) -> None:
         self._appender.append(self._partition, encode(progress), key=self._unit.encode())

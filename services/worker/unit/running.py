@@ -212,7 +212,7 @@ class Running:
 
     @property
     def finished(self) -> bool:
-        """The end is processed and its marker valid."""
+        """The end is processed, its marker valid, and the unit goes back to no earlier one."""
         return self.checkpoints.finished
 
     @property
@@ -340,7 +340,7 @@ class Running:
         self.marked(marker)
 
     def publish_end(self) -> None:
-        """The end is processed and its marker valid."""
+        """The end is processed and its marker valid: if so, that is published once."""
         self._publisher.publish_end()
 
     def close(self) -> None:

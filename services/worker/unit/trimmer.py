@@ -9,7 +9,7 @@ from schemas import checkpoints
 from schemas.topics import Partition
 from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.plans.layout import UnitLayout
-from services.worker.core.trimming import acknowledged
+from services.worker.core.trimming import acknowledged, consumed
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 
@@ -53,14 +53,21 @@ class Trimmer:
 
         Its primary comes back to where it stopped; if that were gone, it would have to load a checkpoint.
         """
-        readers, progress = self._job.readers, self._job.progress
-        upto = {p: acknowledged(p, readers.get(p, ()), progress, batch) for p in self._outputs}
+        readers = self._job.readers
+        upto = {p: self._unneeded(p, readers.get(p, ()), batch) for p in self._outputs}
         upto = {p: offset for p, offset in upto.items() if offset > self._trimmed.get(p, 0)}
         if upto:
             self.output_trimmed = True
         free = {p: at for p, at in upto.items() if not any(self._job.switched(unit) for unit in readers.get(p, ()))}
         if free:
             self._delete(free)
+
+    def _unneeded(self, partition: Partition, readers: tuple[str, ...], batch: int) -> int:
+        job = self._job
+        if not job.only_sources_retain:
+            return acknowledged(partition, readers, job.progress, batch)
+        lines = {unit: job.line(unit)[0] for unit in readers}
+        return consumed(partition, lines, job.progress, job.read(), batch)
 
     def _trim_checkpoints(self, log: CheckpointLog) -> None:
         """First the anchor, and only once it was read back the trim."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from schemas import assignments, commands
+from schemas.assignments import Change, job_key
 from schemas.incidents import Incident
 from schemas.topics import Partition, TopicSpec
 from services.audit.replaying import replay
 from services.kernel.logs.standings import Standings
+from services.kernel.plans.upstream import upstream
 from services.log.assignments import read_standings
 from services.planning.loading import load
 from tests.integration.local.test_checkpoint_policies import counted, markers, newest
@@ -78,3 +84,97 @@ def test_workers_killed_at_once_are_one_incident_and_every_row_is_exact(cluster:
     assert replay(cluster.log, cluster.topics, name).exact
     cluster.drain(name)
     assert newest(cluster.rows(f"{name}-out")) == counted(fed)
+
+
+# -- what was trimmed is computed again -------------------------------------------------------------------------------
+
+BESIDE = """
+name: {name}
+keep_cuts: true
+batch_interval_ms: 50
+sources:
+  orders: {{topic: {name}-in, fields: {{shop: string, amount: int}}, parallelism: 2}}
+  others: {{topic: {name}-in, fields: {{shop: string, amount: int}}}}
+operators:
+  per_shop: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [shop], input: orders, parallelism: 2}}
+  again: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [shop], input: others}}
+queries:
+  shops: {{input: per_shop, sink: {{topic: {name}-out}}}}
+  beside: {{input: again, sink: {{topic: {name}-beside}}}}
+fault_tolerance:
+  default: {{scheme: passive}}
+  checkpoint: {{policy: aligned, every_batches: 5}}
+  buffering: {buffering}
+"""
+
+
+@contextmanager
+def controllers_frozen(cluster: LocalCluster) -> Iterator[None]:
+    """No global checkpoint is stated meanwhile."""
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in cluster.processes()}
+    found = [pid for pid, line in lines.items() if b"services.controller" in line]
+    assert found
+    try:
+        for pid in found:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in found:
+            os.kill(pid, signal.SIGCONT)
+
+
+def needed_at(cluster: LocalCluster, name: str, unit: str, batch: int) -> dict[Partition, int]:
+    """Where the unit reads on if it begins again with its marker for this batch; empty: the log has lost that."""
+    found = (one for one in markers(cluster, name)[unit] if one.b == batch)
+    return {Partition(at.topic, at.partition): at.offset for one in found for at in one.positions}
+
+
+@pytest.mark.parametrize("buffering", ["adaptive", "source"])
+def test_what_was_trimmed_is_computed_again_from_the_sources(cluster: LocalCluster, buffering: str) -> None:
+    """The worker of a unit is killed once its inputs begin behind the newest global checkpoint."""
+    name = f"trimmed-{buffering}"
+    cluster.log.create([TopicSpec(f"{name}-in", 2), TopicSpec(f"{name}-out", 1), TopicSpec(f"{name}-beside", 1)])
+    cluster.submit(commands.encode(load(BESIDE.format(name=name, buffering=buffering), "job.yaml").as_plain()))
+    cluster.await_state(name, "running")
+    plan, fed, given = cluster.plan(name), orders(40 * STEP), 0
+    key, above = job_key(name, plan.generation), upstream(plan)
+    unit = next(one.name for one in plan.units if "per_shop" in one.operators and above[one.name])
+
+    def changes() -> dict[str, Change]:
+        """Of the units of this job."""
+        units = standings(cluster).assigned.units()
+        return {one.partition("/")[2]: change for one, change in units.items() if one.startswith(f"{key}/")}
+
+    def complete() -> int:
+        return standings(cluster).assigned.complete(key)
+
+    def feed() -> int:
+        nonlocal given
+        cluster.feed(f"{name}-in", fed[given : given + 20])
+        given = min(given + 20, len(fed))
+        return given
+
+    def starts_behind(batch: int) -> bool:
+        """Whether an input begins behind where the unit would read on."""
+        needed = needed_at(cluster, name, unit, batch)
+        starts = cluster.log.offsets(list(needed), "start")
+        return any(start > needed[partition] for partition, start in starts.items())
+
+    cluster.until(lambda: feed() and complete() >= 10, "a global checkpoint is complete")
+    with controllers_frozen(cluster):
+        cluster.until(
+            lambda: feed() and starts_behind(complete()), "what the newest global checkpoint needs is trimmed"
+        )
+        victim = changes()[unit].copies[0].worker
+        lost = {one for one, change in changes().items() if change.copies[0].worker == victim}
+        cluster.signal(victim, signal.SIGKILL)
+        cluster.until(lambda: feed() and any(one.over for one in records(cluster, name)), "the incident is over")
+        restored = changes()
+        assert starts_behind(restored[unit].back), "it began where all was there"
+    back = {one for one, change in restored.items() if change.line}
+    assert back == lost.union(*(above[one] for one in lost)), "who sends to them goes back, and nobody else"
+    feed()
+    cluster.await_taken_in(name, 2 * given)
+    assert replay(cluster.log, cluster.topics, name).exact
+    cluster.drain(name)
+    assert newest(cluster.rows(f"{name}-out")) == newest(cluster.rows(f"{name}-beside")) == counted(fed[:given])

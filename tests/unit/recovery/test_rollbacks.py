@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.assignments import Assignment, GlobalCheckpoint
+import pytest
+
+from schemas.assignments import PRIMARY, Assignment, Change, Copy, GlobalCheckpoint
+from services.kernel.logs.assigned import Assigned
+from services.recovery.core.job.rollbacks import Rollbacks
 from tests.unit.recovery.world import UNIT, G, Worker, World, plan
 
 SECOND = UNIT.replace("u-0", "v-0")
@@ -99,3 +103,36 @@ def test_a_replica_that_starts_later_does_not_roll_back_again() -> None:
     world.add_replica()
     world.run(0.5)
     assert lines(world) == [(1, 0), (1, 0)]
+
+
+# -- what sends to a unit goes back before it -------------------------------------------------------------------------
+
+
+def decided(*changes: tuple[str, int, int, int], complete: tuple[int, int] = (10, 0)) -> Assigned:
+    """Changes: unit, line, global checkpoint, command that was answered. complete: batch and line."""
+    made = [
+        Change(f"job@{G}/{unit}", 1, line=line, back=back, rolled=rolled, copies=(Copy("w1", "i", PRIMARY),))
+        for unit, line, back, rolled in changes
+    ]
+    return Assigned(made, checkpoints=[GlobalCheckpoint("job", G, complete[0], 3, complete[1])])
+
+
+@pytest.mark.parametrize(
+    ("above", "complete", "ready", "late", "line"),
+    [
+        (("u-0", 0, 0, -1), (10, 0), False, False, 1),
+        (("u-0", 1, 10, 7), (10, 0), True, False, 1),
+        (("u-0", 1, 10, 7), (20, 1), False, True, 2),
+        (("u-0", 1, 10, 6), (20, 1), False, False, 2),
+        (("u-0", 2, 20, 6), (20, 1), True, False, 2),
+    ],
+)
+def test_a_unit_goes_back_once_what_sends_to_it_has_gone_back_to_the_same(
+    above: tuple[str, int, int, int], complete: tuple[int, int], ready: bool, late: bool, line: int
+) -> None:
+    """late: another global checkpoint is complete since then, so what was sent again may be trimmed."""
+    rollbacks = Rollbacks()
+    rollbacks.ask([SECOND], 7)
+    back = rollbacks.of(SECOND, decided(above, ("v-0", 0, 0, -1), complete=complete), lambda: [UNIT])
+    assert (back.ready, back.late, back.line) == (ready, late, line)
+    assert rollbacks.of(SECOND, decided(above, ("v-0", 0, 0, -1), complete=complete)).ready

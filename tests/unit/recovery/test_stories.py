@@ -10,6 +10,7 @@ import pytest
 
 from schemas.decided import Id
 from schemas.heartbeats import At, Exit
+from schemas.incidents import Incident
 from schemas.plans import Ended
 from services.recovery.core.observed import DecisionRead
 from services.recovery.core.unit.moves import Move
@@ -235,6 +236,15 @@ def blame(world: World) -> None:
 TOGETHER: dict[str, Any] = {"correlated_failure": {"workers": 1}}
 """One worker that fails is an incident."""
 
+RETAINED: dict[str, Any] = {"buffering": "source", "checkpoint": {"policy": "aligned"}}
+
+
+def needed_below(world: World) -> None:
+    """A unit that needs what this one has sent has failed."""
+    opened = Incident("job", G, 1, ("w9",), ("v-0",), line=1, above=("u-0",))
+    world.append("recovery", (), incidents=(opened,))
+
+
 ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.UNPLACED, S.WANTED): after(unplaced, to_run),
     (T.UNPLACED, S.UNASKED): after(cluster, to_run, rob),
@@ -268,6 +278,12 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.ALONE, S.MOVE_ASKED): after(lambda: cluster("none"), move("w2")),
     (T.ALONE, S.OVERFULL): after(lambda: loaded("none"), seconds=3),
     (T.ALONE, S.ANOTHER_SCHEME): cluster,
+    (T.ALONE, S.TAKEN_ALONG): after(lambda: cluster("none", **RETAINED), needed_below),
+    (T.NORMAL, S.TAKEN_ALONG): after(lambda: cluster(**RETAINED), needed_below),
+    (T.SWITCHED, S.TAKEN_ALONG): after(lambda: switched(**RETAINED), needed_below),
+    (T.ROLLING_BACK, S.TAKEN_ALONG): after(lambda: rolling_back(**RETAINED), needed_below),
+    (T.MOVING, S.TAKEN_ALONG): after(lambda: moving(**RETAINED), needed_below),
+    (T.REASSIGNING, S.TAKEN_ALONG): after(lambda: reassigning(**RETAINED), needed_below),
     (T.ALONE, S.ROLLBACK_REFUSED): after(lambda: cluster("none"), go_back),
     (T.ALONE, S.ROLLBACK_ASKED): after(lambda: under("aligned", "none"), go_back),
     (T.NORMAL, S.ROLLBACK_REFUSED): after(cluster, go_back),

@@ -103,3 +103,25 @@ def test_a_unit_holds_back_its_own_tasks_also_while_it_waits_for_one_without_a_p
     """Else its tasks would cut batch after batch that it cannot process."""
     job = after_a_while({"a"})
     assert (job.slowest("b"), job.slowest("s")) == (100, job.newest)
+
+
+def test_a_unit_that_goes_back_holds_nothing_back_until_it_has_come_near() -> None:
+    """Nor does what it feeds, which waits for it; another query's sources continue."""
+    job = Job()
+    for _ in range(100):
+        job.goes_on("s", "a", "b", "c")
+    job.processed["a"] = job.newest - MAX_LEAD_BATCHES - 20
+    assert job.goes_on("s", "c") == job.newest
+    assert job.counting.out == {"a", "b"}
+    job.processed["a"] += 10
+    assert job.goes_on("s", "c") == job.newest
+    job.processed["a"] = job.newest - MAX_LEAD_BATCHES + 5
+    assert job.goes_on("s", "c") == job.processed["a"]
+    assert "a" not in job.counting.out
+
+
+def test_a_unit_that_goes_back_a_little_counts() -> None:
+    job = Job()
+    job.goes_on("s", "a", "b", "c")
+    job.processed["a"] -= 5
+    assert job.goes_on("s", "b", "c") == job.processed["a"]

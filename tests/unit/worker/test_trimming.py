@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.checkpoints import Position
 from schemas.progress import Progress
 from schemas.topics import Partition
-from services.worker.core.trimming import acknowledged, later
+from services.worker.core.trimming import acknowledged, consumed, later
 
 DATA = Partition("data", 1)
 
@@ -29,3 +29,35 @@ def test_of_two_readings_the_maximum_counts() -> None:
     merged = later(old, new)
     assert (merged.acked, merged.processed, merged.positions) == (4, 12, old.positions)
     assert later(new, old) == merged
+
+
+def marked(unit: str, newest: int, line: int = 0, read: int = 7, at: int = 20) -> Progress:
+    """It acknowledges offset 10, and its newest marker reads on at `newest`."""
+    acked = (Position("data", 1, 10),)
+    return Progress(unit, at, 5, acked, marked=at, newest=(Position("data", 1, newest),), line=line, read=read)
+
+
+def test_where_only_sources_retain_a_partition_is_trimmed_to_the_newest_markers() -> None:
+    known = {"a": marked("a", 40), "b": marked("b", 30)}
+    assert consumed(DATA, {"a": 0, "b": 0}, known, 7) == 30
+    assert acknowledged(DATA, ["a", "b"], known) == 10
+    assert consumed(DATA, {"a": 0, "c": 0}, known, 7) == 0
+
+
+def test_a_position_counts_only_for_those_who_have_read_as_much_as_its_author() -> None:
+    """Else the trimmer may not know that a sender has gone back, and a frame that it sent again would be gone."""
+    known = {"a": marked("a", 40)}
+    assert [consumed(DATA, {"a": 0}, known, read) for read in (6, 7, 8)] == [10, 40, 40]
+
+
+def test_a_position_of_another_line_or_of_a_batch_that_was_not_sent_does_not_count() -> None:
+    known = {"a": marked("a", 40)}
+    assert consumed(DATA, {"a": 1}, known, 7) == 10
+    assert consumed(DATA, {"a": 0}, known, 7, batch=19) == 10
+
+
+def test_the_newest_marker_of_two_readings_counts() -> None:
+    first, second = marked("a", 30, at=20), marked("a", 40, at=25)
+    assert later(first, second).newest == later(second, first).newest == second.newest
+    rolled = Progress("a", 10, 5, (Position("data", 1, 10),), line=1)
+    assert later(second, rolled).newest == ()

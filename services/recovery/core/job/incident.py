@@ -8,7 +8,7 @@ so the phase is a function of the last valid record and of where the units are, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -68,7 +68,8 @@ class Scene:
     these are known. age_us: of the record. patience_us: nobody waits longer for workers. back: units that are
     restored begin again at the newest global checkpoint. gradual: they may be restored one by one; else all at
     once. line: of the job, the next one. misplaced: those that have a slot on a worker that cannot take them.
-    returned: every worker that has failed is there again, so nobody waits for more.
+    above: by unit, those that send what it takes in. joined: of these, those that need not go back any more. complete:
+    the newest global checkpoint. returned: every worker that has failed is there again, so nobody waits for more.
     """
 
     job: str
@@ -91,6 +92,15 @@ class Scene:
     returned: bool = False
     drivers: int = 0
     hosted: frozenset[str] = frozenset()
+    above: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    joined: frozenset[str] = frozenset()
+    complete: int = -1
+
+    @property
+    def senders(self) -> frozenset[str]:
+        """All that send what the stranded units take in, and have not failed."""
+        found = frozenset[str]().union(*(self.above.get(unit, frozenset()) for unit in self.stranded))
+        return found - self.stranded - self.joined
 
     @property
     def phase(self) -> Phase:
@@ -152,7 +162,11 @@ SIGNS: Mapping[Sign, Callable[[Scene], bool]] = {
         bool(s.stranded) and (s.together or s.back) if s.phase is Phase.CALM else s.open.blocking and not s.blocking
     ),
     Sign.FURTHER: lambda s: not s.stranded.issubset(s.open.units),
-    Sign.BACK: lambda s: not s.stranded and s.units.intersection(s.open.units) <= s.running,
+    Sign.BACK: lambda s: (
+        not s.stranded
+        and s.units.intersection(s.open.units) <= s.running
+        and (not s.back or s.units.intersection(s.open.above) <= s.joined)
+    ),
     Sign.HEARD: lambda s: s.heard,
     Sign.OTHER_SLOTS: lambda s: (
         s.heard
@@ -199,6 +213,8 @@ def _open(s: Scene) -> Incident:
         tuple(sorted(s.stranded)),
         line=s.line if s.back else 0,
         blocking=s.blocking,
+        above=tuple(sorted(s.senders)) if s.back else (),
+        complete=s.complete,
     )
 
 
@@ -207,6 +223,7 @@ def _widen(s: Scene) -> Incident:
         s.open,
         workers=_failed(s),
         units=tuple(sorted(s.stranded.union(s.open.units))),
+        above=tuple(sorted(s.senders.union(s.open.above))) if s.open.line else (),
         planned=False,
         chosen=(),
         waiting={},
@@ -286,7 +303,8 @@ def story_line(after: Incident) -> str:
     if not after.planned:
         failed = ", ".join(after.workers)
         how = "all at once" if after.blocking else "one by one"
-        return f"{job}: {failed} failed; {len(after.units)} units are to be restored, {how}"
+        with_them = f"; {len(after.above)} that send to them go back, too" if after.above else ""
+        return f"{job}: {failed} failed; {len(after.units)} units are to be restored, {how}{with_them}"
     order = "; ".join(f"{step.query or 'no query'} {step.density:.4g}: {' '.join(step.units)}" for step in after.chosen)
     waits = ", ".join(f"{query or 'no query'} {density:.4g}" for query, density in after.waiting.items())
     room = "no limit of slots" if after.beyond else f"{after.slots} slots"

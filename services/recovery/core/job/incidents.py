@@ -17,8 +17,9 @@ from schemas.incidents import Incident, Place
 from schemas.job_settings import CorrelatedFailure
 from schemas.plans import Plan
 from services.kernel.logs.assigned import Assigned
-from services.kernel.logs.policies import ALIGNED, in_force
+from services.kernel.logs.buffering import UPSTREAM, buffering, lined
 from services.kernel.plans.priorities import needed, priority
+from services.kernel.plans.upstream import upstream
 from services.recovery.core.job.incident import AGAIN_US, Scene, next_record
 from services.recovery.core.job.recovery_plan import Query
 from services.recovery.core.placement.room import Room
@@ -29,16 +30,17 @@ from services.recovery.core.unit.terms import FAIL_STOP_S, Part
 GATHER_US = 200_000
 """So long a unit waits for a free slot, as further workers may have failed with its own; then it goes beyond slots."""
 
+NEVER = 2**53
+"""A line on which nobody is."""
 _DEFAULT = CorrelatedFailure()
-NOT_LINED = ("upstream",)
-"""Values of `buffering` under which whatever a unit needs from its own newest checkpoint on is there."""
 
 
 @dataclass(slots=True)
 class _Job:
     """One that runs. lost_us: by worker, when it was heard last before it failed. read_us: of the last record.
 
-    stranded_us: by unit, since when no copy of it can continue.
+    above: by name, the units that send what a unit takes in. stranded_us: by unit, since when no copy of it can
+    continue. over: names of units that have ended.
     """
 
     plan: Plan
@@ -47,6 +49,8 @@ class _Job:
     within_us: int
     buffering: str
     patience_us: int
+    above: Mapping[str, frozenset[str]]
+    over: set[str] = field(default_factory=set)
     lost_us: dict[str, int] = field(default_factory=dict)
     stranded_us: dict[str, int] = field(default_factory=dict)
     read_us: int = 0
@@ -62,8 +66,9 @@ class _Job:
             queries,
             int(when.get("workers") or _DEFAULT.workers),
             round(float(when.get("within_s") or _DEFAULT.within_s) * 1_000_000),
-            str(tolerance.get("buffering") or "upstream"),
+            buffering(plan),
             round(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
+            {} if buffering(plan) == UPSTREAM else upstream(plan),
         )
 
     def key(self, unit: str) -> str:
@@ -74,9 +79,13 @@ class _Job:
 
     def back(self, assigned: Assigned) -> bool:
         """Units that are restored begin again at the newest global checkpoint, of which there is one."""
-        if self.buffering in NOT_LINED or assigned.complete(job_key(self.plan.job, self.plan.generation)) < 0:
-            return False
-        return in_force(self.plan, assigned).policy == ALIGNED
+        return lined(self.plan, assigned)
+
+    def joined(self, name: str, line: int, assigned: Assigned) -> bool:
+        """The unit has begun again on that line, or a later one; or it never will."""
+        change = assigned.of(self.key(name))
+        gone = name in self.over or (change is not None and change.deadly is not None)
+        return gone or (change is not None and change.line >= line)
 
     def forget_failures(self, now_us: int) -> None:
         """Of before the window that ends now, unless their units still wait."""
@@ -132,6 +141,7 @@ class Incidents:
         unit, job = situation.change.unit, self._jobs.get(job_key_of(situation.change.unit))
         if job is None:
             return
+        (job.over.add if situation.over else job.over.discard)(unit.rpartition("/")[2])
         if not stranding.stranded(situation):
             job.stranded_us.pop(unit, None)
             return
@@ -159,8 +169,28 @@ class Incidents:
         name = unit.rpartition("/")[2]
         if name not in incident.granted:
             return Part()
-        line = max(incident.line, assigned.line(key)) if incident.line and job.back(assigned) else 0
-        return Part(incident.granted.index(name), line, incident.places.get(name))
+        turn, place = incident.granted.index(name), incident.places.get(name)
+        if not incident.line or not job.back(assigned):
+            return Part(turn, 0, place)
+        waits = not all(job.joined(one, incident.line, assigned) for one in job.above.get(name, ()))
+        return Part(turn, max(incident.line, assigned.line(key)), place, waits)
+
+    def above(self, unit: str) -> list[str]:
+        """The units that go back with it: those that send what it takes in, where only sources retain that."""
+        job = self._jobs.get(job_key_of(unit))
+        if job is None or job.buffering == UPSTREAM:
+            return []
+        return [job.key(one) for one in sorted(job.above.get(unit.rpartition("/")[2], ())) if one not in job.over]
+
+    def joins(self, unit: str, assigned: Assigned) -> int:
+        """The line on which the unit is to begin again though it has not failed, once all above it have; 0: none."""
+        key = job_key_of(unit)
+        job, incident, name = self._jobs.get(key), assigned.incident(key), unit.rpartition("/")[2]
+        if job is None or incident is None or incident.over or name not in incident.above or not job.back(assigned):
+            return 0
+        due = not job.joined(name, incident.line, assigned)
+        ready = all(job.joined(one, incident.line, assigned) for one in job.above.get(name, ()))
+        return max(incident.line, assigned.line(key)) if due and ready else 0
 
     def gathers(self, unit: str, now_us: int) -> bool:
         """It is stranded since a moment: others may turn out to be."""
@@ -249,6 +279,7 @@ class Incidents:
         incident = assigned.incident(key)
         alive = {beat.worker for beat in units[0].detector.alive()}
         misplaced = (one for one in units if stranding.its_turn(one) and stranding.slot(one) is None)
+        line = NEVER if incident is None or incident.over else incident.line
         returned = incident is not None and alive.issuperset(incident.workers)
         return Scene(
             job.plan.job,
@@ -269,6 +300,9 @@ class Incidents:
             back=job.back(assigned),
             gradual=job.buffering == "adaptive",
             line=assigned.line(key) + 1,
+            above=job.above,
+            joined=frozenset(name for name in job.above if job.joined(name, line, assigned)),
+            complete=assigned.complete(key),
             returned=returned,
             misplaced=job.names(one.change.unit for one in misplaced if rooms[one.terms.host].workers),
         )

@@ -20,7 +20,7 @@ from services.recovery.core.unit.stance import Stance
 def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: Stance) -> Change:
     """With these copies, in the stance `after`."""
     scheme, asked, adaptive = _asked(situation, sign, move)
-    line, known = _line(situation, move), tuple(_known(copy, situation) for copy in copies)
+    line, known = _line(situation, sign, move), tuple(_known(copy, situation) for copy in copies)
     return msgspec.structs.replace(
         situation.change,
         epoch=situation.change.epoch + 1,
@@ -34,16 +34,16 @@ def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: 
         deadly=_deadly(situation, move),
         line=line,
         back=situation.change.back if line == situation.change.line else situation.rollback.complete,
-        rolled=situation.rollback.asked if move in (Move.GO_BACK, Move.STAY) else situation.change.rolled,
+        rolled=max(situation.change.rolled, situation.rollback.asked if move in (Move.GO_BACK, Move.STAY) else -1),
         adaptive=adaptive,
         **versions.fields(situation, known, accepted=sign is Sign.ACCEPTED),
     )
 
 
-def _line(s: Situation, move: Move) -> int:
+def _line(s: Situation, sign: Sign, move: Move) -> int:
     """On which the unit is from then on."""
     if move is Move.GO_BACK:
-        return s.rollback.line
+        return s.joins if sign is Sign.TAKEN_ALONG else s.rollback.line
     if move is Move.RESTORE and s.part is not None:
         return max(s.part.line, s.change.line)
     return s.change.line

@@ -48,6 +48,7 @@ class Sign(Enum):
     PRIMARY_LEAVING = "the worker of the primary is leaving"
     ANOTHER_SCHEME = "another scheme was asked for"
     UNFIT_ASKED = "a scheme was asked for that does not work"
+    TAKEN_ALONG = "a unit that needs what it has sent begins again at a global checkpoint"
     ROLLBACK_REFUSED = "a rollback was asked for that cannot be done"
     ROLLBACK_ASKED = "a rollback was asked for"
     PRIMARY_ANSWERS = "the primary answers again"
@@ -106,8 +107,9 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.PRIMARY_LEAVING: lambda s: s.leaving(s.primary),
     Sign.ANOTHER_SCHEME: unanswered.scheme,
     Sign.UNFIT_ASKED: unanswered.unfit_scheme,
+    Sign.TAKEN_ALONG: lambda s: s.joins > s.change.line,
     Sign.ROLLBACK_REFUSED: lambda s: unanswered.rollback(s) and bool(unanswered.rollback_refusal(s)),
-    Sign.ROLLBACK_ASKED: unanswered.rollback,
+    Sign.ROLLBACK_ASKED: lambda s: unanswered.rollback(s) and s.rollback.ready,
     Sign.PRIMARY_ANSWERS: lambda s: s.answers(s.primary),
     Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
     Sign.MOVE_REFUSED: lambda s: bool(unanswered.move_refusal(s)),

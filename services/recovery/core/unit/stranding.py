@@ -37,7 +37,7 @@ def held_back(s: Situation) -> bool:
 
 
 def its_turn(s: Situation) -> bool:
-    return s.part is not None and s.part.granted and stranded(s)
+    return s.part is not None and s.part.granted and not s.part.held_up and stranded(s)
 
 
 def slot(s: Situation) -> Heartbeat | None:

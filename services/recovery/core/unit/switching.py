@@ -28,6 +28,7 @@ TRANSITIONS: Mapping[tuple[Stance, Sign], tuple[Stance, Move]] = {
     **{(each, _S.DEADLY): (_T.UNPLACED, _M.QUARANTINE) for each in Stance if each is not _T.UNPLACED},
     **{(each, _S.TURN): (_T.ALONE, _M.RESTORE) for each in Stance if each is not _T.UNPLACED},
     **{(each, _S.ACCEPTED): (each, _M.ACCEPT) for each in Stance if each is not _T.UNPLACED},
+    **{(each, _S.TAKEN_ALONG): (each, _M.GO_BACK) for each in Stance if each is not _T.UNPLACED},
     (_T.ALONE, _S.PRIMARY_GONE): (_T.ALONE, _M.PLACE),
     (_T.ALONE, _S.ANOTHER_SCHEME): (_T.ALONE, _M.ADOPT),
     (_T.ALONE, _S.UNFIT_ASKED): (_T.ALONE, _M.KEEP_SCHEME),

@@ -48,7 +48,10 @@ def rollback_refusal(s: Situation) -> str:
         return "Spark has checkpoints of its own"
     if s.policy != ALIGNED:
         return f"there are no global checkpoints under the policy {s.policy or 'sweep'}, only under {ALIGNED}"
-    return "no global checkpoint is complete yet" if s.rollback.complete < 0 else ""
+    if s.rollback.complete < 0:
+        return "no global checkpoint is complete yet"
+    late = "what sends to it has gone back to an earlier global checkpoint: ask again, for all of them"
+    return late if s.rollback.late else ""
 
 
 def move(s: Situation) -> AskedMove | None:

@@ -24,6 +24,11 @@ def frame(
     return header.pack() + content
 
 
+def sent_under(epoch: int, batch: int) -> bytes:
+    header = Header(1, 0, 0, GENERATION, batch, 0, 1, 0, epoch, 0, xxhash.xxh3_64_intdigest(b"rows"))
+    return header.pack() + b"rows"
+
+
 def opened(writers: tuple[int, ...] = (0, 1), batch: int = 0) -> InputPartition:
     return InputPartition("data[0]", writers, GENERATION, batch, 0)
 
@@ -114,6 +119,19 @@ def test_frames_that_kafka_has_lost_are_waited_for_behind_those_that_follow_them
     ]
     assert again.newest == 3
     assert not again.missing
+
+
+def test_what_a_writer_sent_before_it_went_back_is_waited_for() -> None:
+    """What is ahead, and of before the writer's line, comes again. What it sends on its line has no gaps."""
+    partition = InputPartition("data[0]", (0,), GENERATION, 20, 0, void=lambda writer, epoch: epoch < 5)
+    log = [(4, 27), (4, 28), (5, 21), (4, 29), (5, 22), (6, 23), (4, 24), (4, 26), (6, 25)]
+    taken = [partition.offer(offset, sent_under(*one)) for offset, one in enumerate(log)]
+    assert taken == [False, False, True, False, True, True, True, False, True]
+    assert partition.newest == 25
+    assert partition.seen() == {0: 6}
+    partition.offer(20, sent_under(6, 27))
+    with pytest.raises(FramesMissing, match="expected batch 26"):
+        partition.offer(21, sent_under(6, 28))
 
 
 def test_another_gap_behind_a_known_one_is_a_gap() -> None:

@@ -1,0 +1,42 @@
+"""Whether only the sources of a job retain what was sent: then its data topics are trimmed to the newest markers.
+
+Source: MECHANISMS R2, PROTOCOL 7, docs/decisions/0112. What is decided here depends on `assignments` alone, up to where
+it was read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.assignments import job_key
+from schemas.plans import Plan
+from services.kernel.logs.assigned import Assigned
+from services.kernel.logs.policies import ALIGNED, in_force
+
+UPSTREAM = "upstream"
+"""Every unit retains what it sends until the next global checkpoint."""
+
+
+def buffering(plan: Plan) -> str:
+    """As the job file says it."""
+    tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
+    return str(tolerance.get("buffering") or UPSTREAM)
+
+
+def lined(plan: Plan, assigned: Assigned) -> bool:
+    """What fails goes back to the newest global checkpoint, of which there is one, with all that is above it."""
+    if buffering(plan) == UPSTREAM or assigned.complete(job_key(plan.job, plan.generation)) < 0:
+        return False
+    return in_force(plan, assigned).policy == ALIGNED
+
+
+def only_sources_retain(plan: Plan, assigned: Assigned) -> bool:
+    """Nothing has failed, or gone back, of which the newest global checkpoint does not know."""
+    job = job_key(plan.job, plan.generation)
+    if not lined(plan, assigned):
+        return False
+    newest, incident = assigned.checkpoint(job), assigned.incident(job)
+    batch, line = (0, 0) if newest is None else (newest.batch, newest.line)
+    if incident is not None and not (incident.over and batch > incident.complete):
+        return False
+    return line == assigned.line(job)
