@@ -13,6 +13,8 @@ from services.recovery.core.job.incidents import Incidents
 from services.recovery.core.placement.room import Room
 from services.recovery.core.unit import recording
 from services.recovery.core.unit.moves import Move
+from services.recovery.core.unit.signs import Sign
+from services.recovery.core.unit.situation import Situation
 from services.worker.host.job import JobView
 
 
@@ -70,9 +72,12 @@ def slots_no_limit() -> AbstractContextManager[object]:
 
 def restored_on_its_old_line() -> AbstractContextManager[object]:
     """What is restored begins at its own newest checkpoint, whatever the incident says."""
-    return mock.patch.object(recording, "_line", lambda situation, move: (
-        situation.rollback.line if move is Move.GO_BACK else situation.change.line
-    ))  # fmt: skip
+    true: Callable[..., int] = recording._line
+
+    def line(situation: Situation, sign: Sign, move: Move) -> int:
+        return true(situation, sign, move) if move is Move.GO_BACK else situation.change.line
+
+    return mock.patch.object(recording, "_line", line)
 
 
 def never_over() -> AbstractContextManager[object]:
