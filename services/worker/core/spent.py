@@ -5,7 +5,8 @@ Source: MECHANISMS C5 and A3; what each number means is in schemas/costs.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from schemas.checkpoints import Entry
@@ -70,6 +71,13 @@ class Spent:
     marked_ms: float | None = None
     entry: MeanSize = field(default_factory=MeanSize)
     edges: EdgeCounts = field(default_factory=EdgeCounts)
+
+    @contextmanager
+    def cpu(self, clock_ms: Callable[[], float]) -> Iterator[None]:
+        """Counts what the block takes. clock_ms: CPU time of this thread."""
+        began_ms = clock_ms()
+        yield
+        self.cpu_ms += clock_ms() - began_ms
 
     def began_run(self) -> None:
         self.captures += 1

@@ -93,12 +93,10 @@ class UnitCopy:
         return self.core.state is State.CLOSED
 
     def offer(self, chunk: Chunk) -> None:
-        if self.running is not None:
-            running, cpu_ms = self.running, self._around.cpu_ms()
+        if (running := self.running) is not None:
             self._receiving.answered(chunk.partition)
-            with self._around.doing.of(self.key):
+            with self._around.doing.of(self.key), self._spent.cpu(self._around.cpu_ms):
                 self._guard(lambda: running.offer(self._job.passed_over(chunk)))
-            self._spent.cpu_ms += self._around.cpu_ms() - cpu_ms
 
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
         """Inputs and image no longer fit together: rebuild, but not for ever; as long as it takes if unanswered.
@@ -139,9 +137,8 @@ class UnitCopy:
             return self._turn(running, due, now_ms)
 
     def _turn(self, running: Running, due: bool, now_ms: float) -> bool:
-        cpu_ms = self._around.cpu_ms()
-        worked = due and self._guard(lambda: running.step(now_ms))
-        self._spent.cpu_ms += self._around.cpu_ms() - cpu_ms
+        with self._spent.cpu(self._around.cpu_ms):
+            worked = due and self._guard(lambda: running.step(now_ms))
         self._receiving.turned(running, now_ms)
         if worked:
             self._rebuilds = 0
