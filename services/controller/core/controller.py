@@ -218,16 +218,18 @@ class Controller:
     def _progressed(self, event: ProgressRead) -> bool:
         """Only ends matter at once: a job publishes its progress many times a second.
 
-        A unit that has gone back since has not ended any more, unless it is over, which it publishes again.
+        A unit that has gone back since has not ended any more: what it publishes is of a later line.
         """
-        job, unit = self.jobs.get(event.generation), event.progress.unit
-        if job is None:
+        job, record = self.jobs.get(event.generation), event.progress
+        if job is None or record.unit not in job.units.values():
             return False
-        before, known = unit in job.ran_out, event.progress
-        if unit in job.units.values():
-            known = completing.read(job, event.progress)
-        (job.ran_out.add if known.ended else job.ran_out.discard)(unit)
-        return known.ended and not before
+        line, ended = completing.read(job, record).line, job.ran_out.get(record.unit)
+        if record.ended and record.line >= line:
+            job.ran_out[record.unit] = record.line
+            return ended is None
+        if ended is not None and ended < line:
+            del job.ran_out[record.unit]
+        return False
 
     def _begin(self, now_ms: int) -> None:
         """All that was in the logs at the start is read: from now on the core acts."""

@@ -241,3 +241,22 @@ def test_outcomes_that_come_too_late_change_nothing() -> None:
         happened.Failed(do.PublishEvent(None), "late"),  # type: ignore[arg-type]
     )
     assert core.core.story == story
+
+
+def test_a_unit_that_goes_back_after_its_end_has_not_ended_any_more() -> None:
+    core, name = at(P.RUNNING).run_out(), PLAN.units[0].name
+    assert core.core.jobs[G].all_ran_out
+    core.handle(happened.ProgressRead(G, Progress(name, 0, 0, line=1)))
+    assert not core.core.jobs[G].all_ran_out
+    core.handle(happened.ProgressRead(G, Progress(name, 1, 1, ended=True)))
+    assert not core.core.jobs[G].all_ran_out, "a copy that lags is still on the line before"
+    core.handle(happened.ProgressRead(G, Progress(name, 1, 1, ended=True, line=1)))
+    assert core.core.jobs[G].all_ran_out
+
+
+def test_a_unit_has_ended_whatever_batch_somebody_else_has_published_for_it() -> None:
+    core = at(P.RUNNING)
+    core.handle(*(happened.ProgressRead(G, Progress(unit.name, 1_000_000, 1_000_000)) for unit in PLAN.units))
+    assert core.run_out().core.jobs[G].all_ran_out
+    core.handle(happened.ProgressRead(G, Progress(PLAN.units[0].name, 2_000_000, 2_000_000)))
+    assert core.core.jobs[G].all_ran_out

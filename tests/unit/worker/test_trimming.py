@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from schemas.assignments import PRIMARY, Assignment, Change, Copy
 from schemas.checkpoints import Position
 from schemas.progress import Progress
-from schemas.topics import Partition
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.logs.assigned import Assigned
 from services.worker.core.trimming import acknowledged, consumed, later
+from services.worker.host.job import JobView
+from tests.unit.planning import jobs
 
 DATA = Partition("data", 1)
 
@@ -61,3 +65,12 @@ def test_the_newest_marker_of_two_readings_counts() -> None:
     assert later(first, second).newest == later(second, first).newest == second.newest
     rolled = Progress("a", 10, 5, (Position("data", 1, 10),), line=1)
     assert later(second, rolled).newest == ()
+
+
+def test_nobody_trims_to_a_marker_behind_which_lie_frames_of_a_change_that_was_not_read() -> None:
+    """Their sender may have gone back: whoever goes back with it needs them again."""
+    assigned, made = Assigned(), jobs.plan(jobs.job(), {"in": 1, "out": 1})
+    job, name = JobView.of(made, ClusterTopics(), assigned), made.units[0].name
+    assigned.read(Assignment("r", 0, (Change(job.key(name), 1, (Copy("w1", "i", PRIMARY),)),)))
+    assert job.knows({})
+    assert [job.knows({name: epoch}) for epoch in (0, 1, 2)] == [True, True, False]
