@@ -31,7 +31,7 @@ def entries(image: MemoryImage) -> Entries:
 @dataclass(slots=True)
 class Lived:
     """One unit: the valid markers of the line on which its log is, and the image as of each. last: the newest
-    of them is the last; ended: and the unit goes back to none.
+    of them is the last; ended: and the unit goes back to none. done: the last one was valid, on this line or before.
 
     line: on which its log is; by its last change it may be on a later one.
     """
@@ -41,6 +41,7 @@ class Lived:
     ended: bool = False
     line: int = 0
     last: bool = False
+    done: bool = False
 
 
 class GlobalCheckpoints:
@@ -80,6 +81,7 @@ class GlobalCheckpoints:
         lived = self._units[unit]
         lived.markers[marker.b], lived.images[marker.b] = marker, entries(image)
         lived.last = marker.ended
+        lived.done |= marker.ended
         lived.ended = marker.ended and (buffering(self._plan) == UPSTREAM or self._held is None)
 
     def roll_back(self, unit: str, b: int, line: int) -> MemoryImage:
@@ -136,7 +138,7 @@ class GlobalCheckpoints:
         A unit that has processed its end need not any more: the job may be over before it does.
         """
         for unit, line in lines.items():
-            if self._units[unit].last:
+            if self._units[unit].done:
                 continue
             change = self.assigned.of(unit_key(self._plan.job, self._plan.generation, unit))
             if change is not None and change.line != line:

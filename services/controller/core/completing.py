@@ -27,12 +27,11 @@ def wanted(job: Job, standings: Standings) -> bool:
     )
 
 
-def read(job: Job, record: Progress) -> Progress:
-    """Takes what a unit has published; returns the newest."""
+def read(job: Job, record: Progress) -> None:
+    """Takes what a unit has published."""
     known = job.progress.get(record.unit)
     if known is None or not behind(record, known):
-        known = job.progress[record.unit] = record
-    return known
+        job.progress[record.unit] = record
 
 
 def due(job: Job, standings: Standings, now_ms: int) -> GlobalCheckpoint | None:

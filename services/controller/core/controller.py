@@ -218,18 +218,15 @@ class Controller:
     def _progressed(self, event: ProgressRead) -> bool:
         """Only ends matter at once: a job publishes its progress many times a second.
 
-        A unit that has gone back since has not ended any more: what it publishes is of a later line.
+        A unit that goes back after its end has ended all the same: what it does again is what it has done.
         """
-        job, record = self.jobs.get(event.generation), event.progress
-        if job is None or record.unit not in job.units.values():
+        job, unit = self.jobs.get(event.generation), event.progress.unit
+        if job is not None and unit in job.units.values():
+            completing.read(job, event.progress)
+        if job is None or not event.progress.ended or unit in job.ran_out:
             return False
-        line, ended = completing.read(job, record).line, job.ran_out.get(record.unit)
-        if record.ended and record.line >= line:
-            job.ran_out[record.unit] = record.line
-            return ended is None
-        if ended is not None and ended < line:
-            del job.ran_out[record.unit]
-        return False
+        job.ran_out.add(unit)
+        return True
 
     def _begin(self, now_ms: int) -> None:
         """All that was in the logs at the start is read: from now on the core acts."""

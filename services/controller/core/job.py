@@ -38,12 +38,12 @@ class Job:
     of process that takes it.
     proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
     was_up: all units served at some time. stood: its last state, and since when; 0: not known. formerly_ms: until then
-    a state is one from before this controller started. ran_out: units that have processed their end, and on which
-    line. counts: of its records, once no copy is left. records: of the batch of each unit in quarantine, None until it
-    is known. schemes: the last one that a command asked for, by unit, and the offset of the command. policies: commands
-    for another checkpoint policy that may not be answered yet, by offset. policy_asked: the last one to which an answer
-    was proposed. progress: the newest that each unit has published; complete_ms: when a global checkpoint was stated
-    last. availability: of its queries.
+    a state is one from before this controller started. ran_out: units that have processed their end. counts: of its
+    records, once no copy is left. records: of the batch of each unit in quarantine, None until it is known. schemes:
+    the last one that a command asked for, by unit, and the offset of the command. policies: commands for another
+    checkpoint policy that may not be answered yet, by offset. policy_asked: the last one to which an answer was
+    proposed. progress: the newest that each unit has published; complete_ms: when a global checkpoint was stated last.
+    availability: of its queries.
     """
 
     generation: str
@@ -72,7 +72,7 @@ class Job:
     failed: Action | None = None
     retry_ms: int | None = None
     trouble: str = ""
-    ran_out: dict[str, int] = field(default_factory=dict)
+    ran_out: set[str] = field(default_factory=set)
     counts: Counts = field(default_factory=Counts)
     records: dict[str, str | None] = field(default_factory=dict)
     was_up: bool = False
@@ -112,7 +112,7 @@ class Job:
 
     @property
     def all_ran_out(self) -> bool:
-        return bool(self.units) and self.ran_out.keys() >= set(self.units.values())
+        return bool(self.units) and self.ran_out >= set(self.units.values())
 
     def admit(self, plan: Plan) -> None:
         self.plan = plan
