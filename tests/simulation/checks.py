@@ -119,7 +119,7 @@ def check(cluster: Cluster) -> list[str]:
         found += standbys.check(cluster.broker.written, generation.plan, generation.topics, cluster.healed_us)
         found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
         found += gaps.check(cluster.broker.written, generation.plan, generation.topics, generation.ended == "drained")
-        found += incidents.check(cluster.broker.written, generation.plan, cluster.healed_us)
+        found += incidents.check(cluster.broker.written, generation.plan)
         if PROFILES[profile_of(cluster.seed)].adaptive:
             found += adapting.check(cluster.broker.written, generation.plan)
             found += adapting.obeyed(cluster.broker.written, generation.plan, cluster.healed_us)

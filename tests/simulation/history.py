@@ -41,6 +41,8 @@ from tests.simulation.story import tell
 
 PROTECTED_WITHIN_MS = 12_000
 RENEWED_WITHIN_MS = 25_000
+OVER_WITHIN_MS = 5_000
+"""The longest that anybody waits for workers, and a restore."""
 ENDED_WITHIN_MS = 20_000
 QUARANTINED_WITHIN_MS = 30_000
 FOLLOWED_WITHIN_MS = 5_000
@@ -110,6 +112,9 @@ class History:
             cluster.submit({"command": "cancel", "job": NAME})
         elif not self._ended() and self._within(PROTECTED_WITHIN_MS, self._protected, "protected again"):
             if not self._within(RENEWED_WITHIN_MS, lambda: not cluster.held, "done with what its user replaces"):
+                return
+            over = self._incidents_over
+            if not over() and not self._within(OVER_WITHIN_MS, over, "over, and every unit runs", "incident open"):
                 return
             changed = any(fault.kind == "policy" for fault in self.scenario.faults)
             if changed and not self._within(FOLLOWED_WITHIN_MS, self._followed, "followed by all", "policy"):
@@ -189,6 +194,11 @@ class History:
             if not wanted <= settled:
                 return False
         return True
+
+    def _incidents_over(self) -> bool:
+        """All that had failed is there again, and every replica says so."""
+        replicas = [process.replica.core.known for process in self.cluster.replicas() if process.replica is not None]
+        return not any(known.incidents.any_open(known.assigned) for known in replicas)
 
     def _followed(self) -> bool:
         """Every copy follows the checkpoint policy that counts."""

@@ -40,6 +40,18 @@ def drivers_counted_as_workers() -> AbstractContextManager[object]:
     return mock.patch.object(incident, "plan", plan)
 
 
+def slots_not_looked_at_again() -> AbstractContextManager[object]:
+    """A unit is restored in its slot, whoever has taken it since the plan."""
+    return mock.patch.object(Room, "has_slot", return_value=True)
+
+
+@contextmanager
+def _nor_again(bug: AbstractContextManager[object]) -> Iterator[None]:
+    """Who is to restore a unit would see that its slot is taken."""
+    with bug, slots_not_looked_at_again():
+        yield
+
+
 def slots_of_other_replicas_free() -> AbstractContextManager[object]:
     """A slot is free though another replica has promised it to a unit, and is about to restore the unit there."""
     true: Callable[..., Any] = Incidents._keep_slots
@@ -47,7 +59,7 @@ def slots_of_other_replicas_free() -> AbstractContextManager[object]:
     def keep(self: Incidents, room: Room, assigned: Any, planned: str, now_us: int) -> None:
         true(self, room, assigned, planned, now_us + 2**40)
 
-    return mock.patch.object(Incidents, "_keep_slots", keep)
+    return _nor_again(mock.patch.object(Incidents, "_keep_slots", keep))
 
 
 def standbys_before_restores() -> AbstractContextManager[object]:
@@ -57,7 +69,7 @@ def standbys_before_restores() -> AbstractContextManager[object]:
         parts = (self.part(unit, assigned) for job in self._jobs.values() for unit in job.stranded_us)
         return any(part is not None and not part.granted for part in parts)
 
-    return mock.patch.object(Incidents, "waits", waits)
+    return _nor_again(mock.patch.object(Incidents, "waits", waits))
 
 
 def slots_no_limit() -> AbstractContextManager[object]:
@@ -67,7 +79,7 @@ def slots_no_limit() -> AbstractContextManager[object]:
     def anywhere(self: Room, unit: str, without: Any = (), *, slots: bool = False) -> Any:
         return true(self, unit, without)
 
-    return mock.patch.object(Room, "for_primary", anywhere)
+    return _nor_again(mock.patch.object(Room, "for_primary", anywhere))
 
 
 def restored_on_its_old_line() -> AbstractContextManager[object]:

@@ -26,8 +26,6 @@ from services.recovery.core.unit.signs import Sign
 from tests.simulation.broker import Written, decision_of
 from tests.simulation.names import TOPICS
 
-OVER_US = 5_000_000
-"""By then all that had failed is there again: the longest that anybody waits for workers, and a restore."""
 KNOWN_US = 1_500_000
 """By then every replica has read of an incident, and what it had proposed before is there."""
 AGAIN = tuple(f"{one.value}: {Move.PLACE.value}" for one in (Sign.PRIMARY_GONE, Sign.BOTH_GONE, Sign.PRIMARY_GIVEN_UP))
@@ -110,6 +108,7 @@ class _Trace:
         self._assigned = Assigned()
         self._slots: dict[str, int] = {}
         self._since_us = 0
+        self._again: dict[str, tuple[str, int]] = {}
 
     def read(self, one: Written) -> Iterator[str]:
         if one.partition.topic == TOPICS.heartbeats:
@@ -121,16 +120,23 @@ class _Trace:
             complete, newest = self._assigned.complete(self._key), self._assigned.line(self._key)
             waiting = self._waiting(one.time_us)
             changes = self._assigned.read(record)
-            taken = before | {
-                change.unit: change for change in changes if not _only_adds(before.get(change.unit), change)
-            }
+            taken = {
+                unit: change for unit, change in before.items() if not self._unread(unit, record.author, one.time_us)
+            } | {change.unit: change for change in changes if not _only_adds(before.get(change.unit), change)}
             for change in changes:
                 if change.unit in waiting and change.reason.startswith(AGAIN):
                     yield f"turn: {change.unit}#{change.epoch} is placed again, and has no slot in the incident"
+                if change.reason.startswith(AGAIN):
+                    self._again[change.unit] = record.author, one.time_us
                 if job_key_of(change.unit) == self._key and change.reason.startswith(f"{Sign.TURN.value}: "):
                     yield from self._restored(before[change.unit], change, taken, complete, newest)
             if any(incident.job_key == self._key for incident in record.incidents):
                 self._since_us = one.time_us
+
+    def _unread(self, unit: str, author: str, now_us: int) -> bool:
+        """Another replica has placed the unit again, and neither need have read yet what the other one did."""
+        by, at_us = self._again.get(unit, (author, 0))
+        return by != author and now_us - at_us < KNOWN_US
 
     def _waiting(self, now_us: int) -> set[str]:
         """Units that have no slot in an incident, and every replica knows it."""
@@ -172,24 +178,17 @@ class _Trace:
         policy = in_force(self._plan, self._assigned).policy
         return policy == ALIGNED and self._assigned.complete(self._key) >= 0
 
-    def open(self) -> Iterator[str]:
-        incident = self._assigned.incident(self._key)
-        if incident is not None and not incident.over:
-            yield f"incident open: {incident.job}#{incident.number}, and all faults had ended"
-
 
 def _only_adds(before: Change | None, after: Change) -> bool:
     """A new secondary may go beyond slots once no unit waits for one: what is restored in the same record was first."""
     return before is not None and set(before.copies) < set(after.copies)
 
 
-def check(written: list[Written], plan: Plan, healed_us: int | None) -> Iterator[str]:
-    """Of one generation. healed_us: when all faults had ended; None: they have not."""
-    trace, ended_us = _Trace(plan), None
+def check(written: list[Written], plan: Plan) -> Iterator[str]:
+    """Of one generation."""
+    trace = _Trace(plan)
     for one in written:
-        if ended_us is None:
-            yield from trace.read(one)
-        if one.partition.topic == TOPICS.plans and isinstance(decision := decision_of(one), Ended):
-            ended_us = one.time_us if decision.generation == plan.generation else ended_us
-    if healed_us is not None and (ended_us is None or ended_us > healed_us + OVER_US):
-        yield from trace.open()
+        yield from trace.read(one)
+        decision = decision_of(one) if one.partition.topic == TOPICS.plans else None
+        if isinstance(decision, Ended) and decision.generation == plan.generation:
+            return

@@ -169,11 +169,11 @@ class Incidents:
         name = unit.rpartition("/")[2]
         if name not in incident.granted:
             return Part()
-        turn, place = incident.granted.index(name), incident.places.get(name)
+        turn, place, limited = incident.granted.index(name), incident.places.get(name), not incident.beyond
         if not incident.line or not job.back(assigned):
-            return Part(turn, 0, place)
+            return Part(turn, 0, place, limited=limited)
         waits = not all(job.joined(one, incident.line, assigned) for one in job.above.get(name, ()))
-        return Part(turn, max(incident.line, assigned.line(key)), place, waits)
+        return Part(turn, max(incident.line, assigned.line(key)), place, waits, limited)
 
     def above(self, unit: str) -> list[str]:
         """The units that go back with it: those that send what it takes in, where only sources retain that."""

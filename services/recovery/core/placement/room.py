@@ -89,6 +89,11 @@ class Room:
         """Free ones, for copies that lead at once. What a former incarnation of a worker held takes none."""
         return sum(self._free(candidate) for candidate in self._candidates if candidate.shown)
 
+    def has_slot(self, worker: str, incarnation: str) -> bool:
+        """One is free there, for a copy that leads at once."""
+        found = (one for one in self._candidates if (one.worker, one.incarnation) == (worker, incarnation))
+        return any(one.shown and self._free(one) for one in found)
+
     def promise(self, worker: str, incarnation: str) -> None:
         """A slot there is another unit's."""
         self._taken[worker, incarnation] += 1

@@ -106,10 +106,15 @@ def _place(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _restore(s: Situation, rooms: Rooms) -> Copies | None:
-    """On the worker that the plan names; if that cannot take it any more, a new plan follows."""
+    """On the worker that the plan names; if that cannot take it any more, a new plan follows.
+
+    A replica that had not read of the incident may have given the slot to another unit.
+    """
     assert s.part is not None
     slot = stranding.slot(s)
-    return None if slot is None else (leading(slot),)
+    if slot is None or (s.part.limited and not rooms().has_slot(slot.worker, slot.incarnation)):
+        return None
+    return (leading(slot),)
 
 
 def _where_room_is(s: Situation, rooms: Rooms, *, slots: bool) -> Copies | None:

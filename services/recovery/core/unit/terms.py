@@ -75,13 +75,14 @@ class Part:
     """Of one unit in an incident, as long as no copy of it can continue. turn: its place in the plan; -1: no slot yet.
 
     line: on which it begins again; 0: at its own newest checkpoint. place: where its slot is. held_up: what it needs is
-    to be sent again, and not all that send it have gone back yet.
+    to be sent again, and not all that send it have gone back yet. limited: only if the slot is still free.
     """
 
     turn: int = -1
     line: int = 0
     place: Place | None = None
     held_up: bool = False
+    limited: bool = True
 
     @property
     def granted(self) -> bool:
