@@ -218,7 +218,7 @@ class Controller:
     def _progressed(self, event: ProgressRead) -> bool:
         """Only ends matter at once: a job publishes its progress many times a second.
 
-        A unit that goes back after its end has ended all the same: what it does again is what it has done.
+        A unit that goes back after its end has still ended: what it does again is what it has done before.
         """
         job, unit = self.jobs.get(event.generation), event.progress.unit
         if job is not None and unit in job.units.values():

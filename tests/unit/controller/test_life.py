@@ -243,7 +243,7 @@ def test_outcomes_that_come_too_late_change_nothing() -> None:
     assert core.core.story == story
 
 
-def test_a_unit_that_goes_back_after_its_end_has_ended_all_the_same() -> None:
+def test_a_unit_that_goes_back_after_its_end_has_still_ended() -> None:
     core, name = at(P.RUNNING).run_out(), PLAN.units[0].name
     core.handle(happened.ProgressRead(G, Progress(name, 0, 0, line=1)))
     assert core.core.jobs[G].all_ran_out
