@@ -108,6 +108,7 @@ from tests.simulation.global_mutants import (
     runs_of_the_newest_marker_kept,
     void_markers_count,
 )
+from tests.simulation.hasty import settled_at_once
 from tests.simulation.incident_mutants import (
     drivers_counted_as_workers,
     forgotten_by_the_next_replica,
@@ -1112,6 +1113,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(capacity_ignored, "capacity", 1, "shared", run_ms=1_500),
     Mutant(priority_ignored, "priority", 1, "shared", run_ms=1_500),
     Mutant(places_taken_from_equals, "liveness", 0, "shared", run_ms=1_500),
+    Mutant(settled_at_once, "raised", 3, "unsettled", run_ms=2_500),
     Mutant(age_of_the_turn_ignored, "liveness", 2, "hangs", run_ms=1_500),
     Mutant(every_unit_counts, "stopped", 0, "unplaced", run_ms=16_000),
     Mutant(dropped_frames_not_read_again, "liveness", 10, "unplaced"),

@@ -25,6 +25,7 @@ from services.log.trimming import trim_due
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.broker import Beginning, Broker
+from tests.simulation.hasty import watch
 from tests.simulation.link import Link
 from tests.simulation.timeline import Timeline
 
@@ -195,6 +196,7 @@ class ReplicaProcess(Process):
             reassignment=self._reassignment,
             proof=PROOF,
         )
+        watch(self.replica)
         feed_kept(self._topics, jobs, self.replica.feed)
         self._proposed: dict[str, Change] = {}
         self.timeline.after(ECHO_MS * 1000, self._echo)

@@ -101,6 +101,9 @@ PROFILES: Mapping[str, Profile] = {
     "table": Profile(table=True),
     "leaders": Profile({"leaderless": 30, "crash": 0.5}),
     "idle": Profile({"leaderless": 30, "crash": 0.2}, ("windows", "join"), led=("source",), idle_after_s=0.3),
+    "unsettled": Profile(
+        {"outage": 40, "lost-heartbeats": 20, "late-heartbeats": 10, "crash": 0.5}, schemes=_REPLICATED, pause_ms=300
+    ),
     "growth": Profile({"grown": 12}),
     "lives": Profile({"outrun": 40, "unserved": 30, "crash": 0.2, "clock": 0.2}, controllers=2, pause_ms=2_500),
     "minds": Profile(

@@ -21,6 +21,11 @@ after the other: each tries to connect at least twice a second, and sends again 
 second.
 """
 
+UNSETTLED_US = 30_000_000
+"""So long after an outage the cluster is not what it was: a broker starts again and catches up, leaders move to it, and
+workers have a backlog. Heartbeats come less evenly than their spread before that says.
+"""
+
 OUTAGES = 64
 
 
@@ -78,6 +83,11 @@ class Attention:
         """When the first outage since then was over; None: there was none."""
         found = bisect_left(self.resumed, us)
         return self.resumed[found] if found < len(self.resumed) else None
+
+    @property
+    def unsettled(self) -> bool:
+        """An outage of the broker has been over for UNSETTLED_US at most."""
+        return bool(self.resumed) and self.attentive_us - self.resumed[-1] < UNSETTLED_US
 
     def _count(self, until_us: int) -> None:
         if until_us > self._counted_us:

@@ -21,7 +21,8 @@ STALL_BEATS = 5
 """A longer pause is a stall: it says nothing about the usual spread, and who acted on it acted rightly."""
 
 WARY_US, MAX_FACTOR = 30_000_000, 4
-"""After a false switch its grace is doubled for so long; at most this many times the usual one."""
+"""After a false switch its grace is doubled for so long; at most this many times the usual one, which every worker gets
+after an outage of the broker."""
 
 ROW = 3
 """So many heartbeats in a row, none of them missed, and a worker answers again."""
@@ -306,4 +307,6 @@ class Detector:
         return usual_us * self._factor(pulse)
 
     def _factor(self, pulse: Pulse) -> int:
+        if self._attention.unsettled:
+            return MAX_FACTOR
         return pulse.factor if self._now_us < pulse.wary_until_us else 1

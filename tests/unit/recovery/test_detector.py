@@ -7,8 +7,8 @@ import random
 import pytest
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
-from services.kernel.liveness.attention import LOOP_US, RECONNECT_US, Attention
-from services.kernel.liveness.detector import MIN_GRACE_US, OVERHEARD, REJOIN_US, WARY_US, Detector
+from services.kernel.liveness.attention import LOOP_US, RECONNECT_US, UNSETTLED_US, Attention
+from services.kernel.liveness.detector import MAX_FACTOR, MIN_GRACE_US, OVERHEARD, REJOIN_US, WARY_US, Detector
 
 BEAT_US, ECHO_US = 100_000, 20_000
 FAIL_STOP_US = 30_000_000
@@ -164,6 +164,20 @@ def test_after_an_outage_of_the_broker_workers_have_time_to_come_back() -> None:
     ears = regular(Ears(echo=True)).wait(2_000_000, echo=False)
     assert ears.wait(RECONNECT_US + REJOIN_US).misses() == 0, "its client may take so long"
     assert ears.wait(400_000).misses() > 0, "by now it would have been heard"
+
+
+def test_after_an_outage_of_the_broker_grace_is_longer_for_a_while_for_every_worker() -> None:
+    """The broker that was lost starts again: on a small machine all heartbeats come less evenly meanwhile."""
+    ears = regular(Ears(echo=True)).wait(2_000_000, echo=False).wait(RECONNECT_US + 100_000)
+    assert regular(ears).detector.grace_us("w") == MAX_FACTOR * MIN_GRACE_US
+    assert ears.wait(BEAT_US + MAX_FACTOR * MIN_GRACE_US - 10_000).misses() == 0
+    assert ears.wait(20_000).misses() == 1, "longer, not for ever"
+    assert regular(ears, UNSETTLED_US // BEAT_US).detector.grace_us("w") == MIN_GRACE_US
+
+
+def test_a_broker_that_is_late_once_leaves_grace_as_it_is() -> None:
+    ears = regular(Ears(echo=True)).wait(500_000, echo=False).wait(100_000)
+    assert regular(ears).detector.grace_us("w") == MIN_GRACE_US
 
 
 def test_once_a_worker_is_back_after_an_outage_its_silence_counts_at_once() -> None:
