@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import repeat
 from typing import NoReturn
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Retriable
@@ -20,7 +21,10 @@ from services.log.protocol import Rows
 
 CONNECT_S = 1.0
 START_S = 10.0
-COMMIT_S = 30.0
+TRANSACTION_S = 5.0
+COMMIT_S = TRANSACTION_S + 1.0
+"""By then the broker has ended the transaction by itself, one way or the other: whoever waits longer for an answer only
+delays the start() that tells which. It looks once a second, as we set brokers up."""
 ABORT_S = 5.0
 FIRST_PATIENCE_S, LAST_PATIENCE_S = 0.005, 0.08
 AGAIN_S = 0.5
@@ -29,7 +33,7 @@ STEP_S = 0.25
 """How long a commit waits before it looks whether the connection was lost."""
 
 _SETTINGS: Mapping[str, str | int] = {
-    "transaction.timeout.ms": 5000,
+    "transaction.timeout.ms": round(1000 * TRANSACTION_S),
     # What cannot be delivered is to fail before the broker aborts by itself, which would read as fenced.
     "message.timeout.ms": 4000,
     "topic.metadata.propagation.max.ms": 1000,
@@ -45,6 +49,8 @@ _FENCING = (
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 )
 _LOST = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+
+_log = structlog.get_logger()
 
 
 class KafkaTransactor:
@@ -172,6 +178,8 @@ class KafkaTransactor:
 
     def _give_up(self, error: HoldfastError) -> HoldfastError:
         """Drops the producer; `error` is what every further commit raises until start()."""
+        if isinstance(error, Indefinite):
+            _log.info("rows in doubt", cause=str(error))
         self._producer, self._over = None, error
         return error
 

@@ -113,7 +113,7 @@ def test_a_commit_in_which_the_broker_dies_is_indefinite_and_a_new_start_tells(
     broker.kill()
     thread.join(DEADLINE_S)
     assert [type(error) for error in outcome] == [Indefinite]
-    assert time.monotonic() - began < COMMIT_S / 2, "the lost connection was noticed, not the time that is over"
+    assert time.monotonic() - began < COMMIT_S - 1.0, "the lost connection was noticed, not the time that is over"
     with pytest.raises(Indefinite):
         transactor.commit(one_row(b"too early"))
     broker.start()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from services.kernel.errors import Fenced
+from services.kernel.errors import Fenced, Indefinite
+from services.log import kafka_transactor
 from services.log.kafka_client import Cluster
-from services.log.kafka_transactor import KafkaTransactor
+from services.log.kafka_transactor import TRANSACTION_S, KafkaTransactor
+from services.log.protocol import Rows
 
 FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", fatal=True))
 TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer yet", retriable=True))
@@ -54,6 +58,35 @@ def test_a_fence_that_is_told_between_two_looks_at_a_commit_is_a_fence() -> None
     library.poll = lambda timeout: 0 if len(library._ends) == 2 else _raise(FENCED)  # type: ignore[method-assign]
     with pytest.raises(Fenced):
         holding(library).commit([])
+
+
+class Silent(Library):
+    """A producer whose broker never answers, and never ends the connection: the clock goes on, nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.now_s += timeout
+        raise TIMED_OUT
+
+
+@pytest.mark.parametrize("rows", [[], [Rows("t", [b"x"])]], ids=["the position alone", "rows"])
+def test_a_commit_that_is_never_answered_is_in_doubt_once_the_broker_has_ended_it_by_itself(
+    monkeypatch: pytest.MonkeyPatch, rows: Sequence[Rows]
+) -> None:
+    """Not before, since the answer may come; and not later, since nothing is delivered meanwhile."""
+    library = Silent()
+    monkeypatch.setattr(kafka_transactor, "time", SimpleNamespace(monotonic=lambda: library.now_s))
+    transactor = holding(library)
+    with pytest.raises(Indefinite):
+        transactor.commit(rows)
+    assert TRANSACTION_S < library.now_s <= TRANSACTION_S + 2.0
+    asked_s = library.now_s
+    with pytest.raises(Indefinite):
+        transactor.commit(rows)
+    assert library.now_s == asked_s, "the producer is not used again"
 
 
 def _raise(error: Exception) -> int:
