@@ -102,13 +102,17 @@ STRANGER = "stranger"
 class Broker(MemoryLog):
     """available: False during an outage, when nothing is answered. created: topics that were ever there.
 
+    short_lived: a transaction with more than one batch takes too long, so the broker ends it and fences its writer.
+
     written: without what a stranger wrote, but for assignments, which count whatever their author.
     """
 
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(lambda: timeline.time_ms)
         self._timeline = timeline
-        self.available = True
+        self.available, self.short_lived = True, False
+        self.short: set[tuple[str, str]] = set()
+        self.greedy: list[str] = []
         self.author = ""
         self.written: list[Written] = []
         self.trims: list[Trimmed] = []
@@ -186,6 +190,12 @@ class Broker(MemoryLog):
     def refuse(self, transactional_id: str) -> None:
         """Remembers that a commit was."""
         self.holdings.append(Held(self.author, transactional_id, True, len(self.written)))
+
+    def cut_short(self, transactional_id: str, author: str) -> None:
+        """Its transaction took too long; was the one before it, too, it has learnt nothing from that."""
+        if (transactional_id, author) in self.short:
+            self.greedy.append(f"greedy: {author} began a transaction of {transactional_id} that takes too long again")
+        self.short.add((transactional_id, author))
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
         specs = list(topics)

@@ -88,7 +88,7 @@ def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = _generations(cluster.broker.written)
     cluster.broker.untrim()
-    found: list[str] = [*cluster.images.wrong, *cluster.captures.wrong]
+    found: list[str] = [*cluster.images.wrong, *cluster.captures.wrong, *cluster.broker.greedy]
     for checker in (
         _assignments,
         _stopped,

@@ -83,6 +83,7 @@ class Cluster:
         self.notes = SharedNotes()
         self._starts = 0
         profile = PROFILES[profile_of(seed)]
+        self.broker.short_lived = profile.short_lived
         self._slots, self._reassigns, self._adaptive = profile.slots, profile.reassigns, profile.adaptive
         most = Random(f"{seed}/standbys")
         self._standbys = {role: most.choice(profile.standbys or (-1,)) for role in workers}

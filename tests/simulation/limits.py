@@ -20,7 +20,7 @@ from services.kernel.state import keyed as state
 from services.worker.checkpoint import applier, parts, unit_image
 from services.worker.checkpoint.policies import idle_minmax
 from services.worker.core import cut_trimming, cutting
-from services.worker.sinks import delivery
+from services.worker.sinks import delivery, portions
 from services.worker.sources import cut_trimmer
 from services.worker.unit import intake, outputs, receiving, trimmer
 from tests.simulation.bounded import small_bounds
@@ -46,7 +46,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (intake, "MAX_INPUT_BYTES", (500, 4_000, 64 * 1024 * 1024)),
         (outputs, "MAX_UNACKNOWLEDGED_BATCHES", (2, 8, 64)),
         (delivery, "MAX_WAITING_BATCHES", (2, 8, 64)),
-        (delivery, "MAX_BATCHES_A_TRANSACTION", (1, 2, 16)),
+        (portions, "MAX_BATCHES_A_TRANSACTION", (1, 2, 16)),
         (cutting, "MAX_LEAD_BATCHES", (3, 10, 64)),
         (trimmer, "OUTPUT_MS", (50, 200, 500)),
         (trimmer, "ANCHOR_MS", (100, 500, 2_000)),

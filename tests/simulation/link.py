@@ -393,7 +393,12 @@ class LinkTransactor(MemoryTransactor):
                 late_us = self._link.random.randint(1_000, TRANSACTION_TIMEOUT_US)
                 self._link.timeline.after(late_us, partial(self._late, self._starts, list(rows)))
             raise Indefinite(f"{self._id}: the last transaction may be committed or not")
+        if self._link.broker.short_lived and len(_batches(rows)) > 1:
+            self._usable = False
+            self._link.broker.cut_short(self._id, self._link.name)
+            raise Fenced(f"{self._id}: the broker has ended a transaction that took too long")
         self._commit(rows)
+        self._link.broker.short.discard((self._id, self._link.name))
         if not self._link.answers_pass:
             self._usable = False
             raise Indefinite(f"{self._id}: the last transaction may be committed or not")
@@ -422,6 +427,10 @@ class LinkTransactor(MemoryTransactor):
         if held and self._link.broker.available:
             with suppress(Retriable):  # a leader is away: it is aborted
                 self._commit(rows)
+
+
+def _batches(rows: Sequence[Rows]) -> set[str | bytes | None]:
+    return {value for one in rows for name, value in one.headers or () if name == "batch"}
 
 
 class LinkBlocking:

@@ -63,6 +63,7 @@ from services.worker.core import checkpointing, lifecycle
 from services.worker.core.counting import Counting
 from services.worker.host.topic_watch import TopicWatch
 from services.worker.sinks.delivery import Delivery
+from services.worker.sinks.portions import Portion
 from services.worker.sinks.position import Positions
 from services.worker.sources.cutter import Cutter
 from services.worker.sources.replaced import TopicGuard
@@ -593,6 +594,11 @@ def no_fencing(true: Any, self: MemoryLog, transactional_id: str, holder: Any) -
     return True
 
 
+@_method(Portion, "failed")
+def as_much_once_more(true: Any, self: Portion) -> None:
+    """After a transaction that did not get through the next one holds as much."""
+
+
 @_method(Delivery, "open")
 def position_read_before_the_fence(true: Any, self: Delivery, opened: Any) -> None:
     """Position first, and only then the id is taken over."""
@@ -1095,6 +1101,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(position_in_a_transaction_of_its_own, "replay differs", 2, "takeovers", run_ms=2_500),
     Mutant(fenced_copy_starts_again_unread, "fenced", 11, "takeovers"),
     Mutant(position_read_before_the_fence, "delivered", 14, "takeovers"),
+    Mutant(as_much_once_more, "greedy", 4, "short-lived"),
     Mutant(blind_retry, "delivered", 3, "takeovers", run_ms=3_500),
     Mutant(rows_in_doubt_forgotten, "replay differs", 9, "takeovers", run_ms=1_500),
     Mutant(unsent_frames_forgotten, "marker", 24, "unsent"),

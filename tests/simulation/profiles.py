@@ -26,6 +26,7 @@ class Profile:
     priorities. policies: the job's checkpoint policy is one of these; empty: sweep. bounded: the job has
     `retain_bytes`, and what it sends reaches that. adaptive: recovery chooses schemes by what copies measure. replicas:
     of recovery, at least so many. odd: every job has an operator that gives other rows with odd versions of libraries.
+    short_lived: the broker ends transactions that hold more than one batch, as if their writers had died.
     gaps: copies that take over skip what came since the newest checkpoint. incidents: jobs say how units that failed
     together are restored; retains: with one of these values of `buffering`; empty: any.
     """
@@ -57,6 +58,7 @@ class Profile:
     adaptive: bool = False
     replicas: int = 1
     odd: bool = False
+    short_lived: bool = False
     gaps: bool = False
     incidents: bool = False
     retains: tuple[str, ...] = ()
@@ -104,6 +106,7 @@ PROFILES: Mapping[str, Profile] = {
     "unsettled": Profile(
         {"outage": 40, "lost-heartbeats": 20, "late-heartbeats": 10, "crash": 0.5}, schemes=_REPLICATED, pause_ms=300
     ),
+    "short-lived": Profile({"crash": 2}, fresh=0.2, short_lived=True),
     "growth": Profile({"grown": 12}),
     "lives": Profile({"outrun": 40, "unserved": 30, "crash": 0.2, "clock": 0.2}, controllers=2, pause_ms=2_500),
     "minds": Profile(

@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from schemas.cuts import END_WATERMARK
 from schemas.dead_letters import DeadLetter
@@ -23,14 +23,13 @@ from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
 from services.worker.sinks.meter import Meter
+from services.worker.sinks.portions import Batch, Portion
 from services.worker.sinks.position import Positions
 from services.worker.sinks.too_large import split_large
 
 MAX_WAITING_BATCHES = 64
-MAX_BATCHES_A_TRANSACTION = 16
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
 """What waits at most for the time of the next transaction; then it goes earlier."""
-MAX_TRANSACTION_BYTES = 8 * 1024 * 1024  # about, where rows gather: a transaction has five seconds
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
 """Between two looks whether a topic that is gone is back."""
 _GONE = (
@@ -38,15 +37,6 @@ _GONE = (
     "been delivered"
 )
 DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set one
-
-
-class Batch(NamedTuple):
-    """What one batch delivers. skipped: records that the unit has skipped up to then (precision `gap`)."""
-
-    number: int
-    sinks: Sequence[SinkRows]
-    dead: Sequence[DeadLetter]
-    skipped: int = 0
 
 
 class Delivery:
@@ -59,6 +49,7 @@ class Delivery:
         meter: of what transactions cost.
         dead_letters: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
         interval_ms: rows gather for so long between two transactions; 0: not at all.
+        portion: what goes in one transaction; that of the delivery before, if there was one.
     """
 
     def __init__(
@@ -74,6 +65,7 @@ class Delivery:
         dead_letters: bool = True,
         interval_ms: int = 0,
         clock_ms: Callable[[], float] = lambda: 0.0,
+        portion: Portion | None = None,
     ) -> None:
         self._log = log
         self._blocking = blocking
@@ -82,7 +74,7 @@ class Delivery:
         self._position = Partition(topics.delivered, partition)
         self._positions = positions
         self._failed = failed
-        self._meter = meter
+        self._meter, self._portion = meter, portion or Portion()
         self._dead_letters = dead_letters
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None
@@ -113,7 +105,7 @@ class Delivery:
         new = [one for one in batches if one.number > self.delivered and (one.sinks or one.dead)]
         self._waiting += new
         if self._interval_ms:
-            self._bytes += sum(map(_size, new))
+            self._bytes += sum(batch.size for batch in new)
         self._next()
 
     def look(self, now_ms: float) -> None:
@@ -218,12 +210,12 @@ class Delivery:
     def _count(self) -> int:
         """How many batches go in one transaction."""
         if not self._interval_ms:
-            return min(len(self._waiting), MAX_BATCHES_A_TRANSACTION)
+            return min(len(self._waiting), self._portion.batches)
         taken = count = 0
         for batch in self._waiting:
-            if count and (taken >= MAX_TRANSACTION_BYTES or not (self._hurried or batch.number <= self._upto)):
+            if count and (taken >= self._portion.bytes or not (self._hurried or batch.number <= self._upto)):
                 break
-            count, taken = count + 1, taken + _size(batch)
+            count, taken = count + 1, taken + batch.size
         self._bytes -= taken
         return count
 
@@ -307,6 +299,7 @@ class Delivery:
         if isinstance(outcome, Exception):
             self._fail(outcome)
             return
+        self._portion.through(self._meter.took_ms)
         done, self._under_way = self._under_way, []
         self.delivered = done[-1].number
         self.transactions += 1
@@ -318,6 +311,7 @@ class Delivery:
 
     def _fail(self, error: Exception) -> None:
         if not self._closed:
+            self._portion.failed()
             self._failed(error)
 
     def _rows(self, batch: Batch) -> list[Rows]:
@@ -343,8 +337,3 @@ class Delivery:
         batch = self._under_way[-1].number
         record = encode_delivered(Delivered(self._unit, batch, self.epoch, self.too_large + too_large))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])
-
-
-def _size(batch: Batch) -> int:
-    """Bytes, about."""
-    return sum(int(sink.rows.estimated_size()) for sink in batch.sinks) + 1_000 * len(batch.dead)

@@ -25,6 +25,8 @@ class Meter:
     def __init__(self, spent: Spent, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:
         self._spent, self._clock_ms, self._cpu_ms = spent, clock_ms, cpu_ms
         self._written = Counter[str]()
+        self.took_ms = 0.0
+        """The last transaction."""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -37,7 +39,8 @@ class Meter:
             self._spent.aborted += 1
             raise
         finally:
-            self._spent.transaction_ms += self._clock_ms() - began_ms
+            self.took_ms = self._clock_ms() - began_ms
+            self._spent.transaction_ms += self.took_ms
             self._spent.transaction_cpu_ms += self._cpu_ms() - began_cpu_ms
         self._spent.transactions += 1
         for sink, size in self._written.items():

@@ -14,6 +14,7 @@ from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.meter import Meter
+from services.worker.sinks.portions import Portion
 from services.worker.sinks.position import Positions
 
 
@@ -40,6 +41,7 @@ class Opening:
         self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
         self.delivery: Delivery | None = None
         self._holds = False
+        self._portion = Portion()
 
     def place(self, epoch: int, commit: bool, opened: Callable[[], None]) -> None:
         """With commit: holds the transactional id, and says when. Without: is connected, so that it could."""
@@ -83,6 +85,7 @@ class Opening:
             dead_letters=self._job.plan.spec.get("on_error") != "fail",
             interval_ms=commit_interval_ms(self._layout),
             clock_ms=self._around.clock_ms,
+            portion=self._portion,
         )
 
     def _positions(self) -> Positions:

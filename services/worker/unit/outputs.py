@@ -21,7 +21,8 @@ from services.log.protocol import Appender
 from services.worker.core.retained import Retained
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
-from services.worker.sinks.delivery import Batch, Delivery
+from services.worker.sinks.delivery import Delivery
+from services.worker.sinks.portions import Batch
 from services.worker.unit.kept import Kept
 from services.worker.unit.outbox import Outbox
 

@@ -61,7 +61,7 @@ def test_a_fence_that_is_told_between_two_looks_at_a_commit_is_a_fence() -> None
 
 
 class Silent(Library):
-    """A producer whose broker never answers, and never ends the connection: the clock goes on, nothing else."""
+    """A producer whose broker never answers, and never ends the connection: time passes, and nothing else happens."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,8 +21,9 @@ from services.kernel.plans.layout import TaskLayout
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
 from services.worker.core.spent import Spent
-from services.worker.sinks.delivery import Batch, Delivery
+from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.meter import Meter, size_about
+from services.worker.sinks.portions import Batch
 from services.worker.sinks.position import Positions
 from services.worker.sinks.too_large import ROW_BYTES, split_large, stands_for
 
