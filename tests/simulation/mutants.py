@@ -1163,7 +1163,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(retired_forgotten_at_a_start, "raised", 284, run_ms=15_000),
     Mutant(restored_on_its_old_line, "incident line", 2, "incidents", run_ms=2_500),
     Mutant(never_over, "incident open", 2, "incidents", run_ms=1_500),
-    Mutant(waiting_for_ever, "incident open", 0, "incidents", run_ms=2_500),
+    Mutant(waiting_for_ever, "liveness", 0, "incidents", run_ms=2_500),
     Mutant(forgotten_by_the_next_replica, "turn", 4, "incidents", run_ms=2_500),
     Mutant(trimmed_in_an_incident, "global restore", 8, "incidents", run_ms=2_500),
     Mutant(drivers_counted_as_workers, "plan", 0, "spark-incidents", run_ms=2_500),
@@ -1193,7 +1193,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(one_batch_not_counted, "gap", 3, "gaps"),
     Mutant(continued_before_the_gap_is_valid, "gap", 3, "gaps"),
     Mutant(gap_not_noted, "gap", 4, "gaps", run_ms=1_500),
-    Mutant(gap_of_another_copy_not_noted, "gap", 21, "gaps"),
+    Mutant(gap_of_another_copy_not_noted, "gap", 33, "gaps"),
     Mutant(drill_of_whatever_there_is, "drilled", 6, "adaptive", run_ms=1_500),
 )
 

@@ -78,10 +78,11 @@ def test_what_was_acked_before_stays_acked_until_the_first_one_is_complete() -> 
     assert (acked(log), sorted(log.marks), freed(log)) == (7, [10, 20], 1)
 
 
-def test_the_end_of_a_unit_is_acked() -> None:
+def test_the_end_of_a_unit_frees_nothing_that_is_held() -> None:
+    """Whether it can go back is known to its copies: docs/decisions/0112."""
     end = marker(5, 4, 43, held=10, aligned=False)
     end = Marker(**{name: getattr(end, name) for name in end.__struct_fields__} | {"ended": True})
-    assert acked(folded(*FOUR, end)) == 43
+    assert acked(folded(*FOUR, end)) == 10
 
 
 def test_an_anchor_that_would_free_what_is_held_counts_for_nobody() -> None:
