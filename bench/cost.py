@@ -14,6 +14,7 @@ from bench.feeder import Feeder
 from bench.figures import Figures
 from bench.followed import MeasureFailed
 from bench.hops import split
+from bench.peers.beside import streams_beside
 from bench.scale import Scale
 from bench.spent import Spent
 from bench.trace import Trace
@@ -21,6 +22,8 @@ from schemas.topics import Partition
 
 RATE_PER_S, KEYS = 2_000, 100
 SETTLING_S = 3.0
+COMMIT_MS = 100
+"""Of Kafka Streams, where it is asked for."""
 VARIANTS: Mapping[str, Template] = {
     "often": jobs.CHAIN,
     "budget_50": jobs.within(jobs.CHAIN, 50),
@@ -37,6 +40,11 @@ def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         figures = _one(cluster, f"{name}-{variant.replace('_', '-')}", job, scale.seconds)
         cluster.say(f"  {variant}: {figures}")
         found |= {f"{variant}_{figure}": value for figure, value in figures.items()}
+    if scale.beside:
+        cluster.say(f"  Kafka Streams, a commit each {COMMIT_MS} ms ...")
+        figures = streams_beside(cluster, f"{name}-peer", COMMIT_MS, RATE_PER_S, KEYS, scale.seconds)
+        cluster.say(f"  Kafka Streams: {figures}")
+        found |= {f"streams_{figure}": value for figure, value in figures.items()}
     for variant in VARIANTS:
         found[f"{variant}_cores_over_often"] = round(found[f"{variant}_cores"] / found["often_cores"], 3)
     return found
@@ -68,6 +76,7 @@ def _one(cluster: BenchCluster, name: str, job: Template, seconds: float) -> Fig
         "cores": round((after.all - before.all) / took_s, 3),
         "worker_cores": round((after.workers - before.workers) / took_s, 3),
         "broker_cores": round((after.brokers - before.brokers) / took_s, 3),
+        "cpu_s_per_1000_batches": round((after.all - before.all) * 1000 / max(len(cuts), 1), 1),
         "batches_per_s": round(len(cuts) / (took_s + 0.5), 1),
         **{figure: delays[figure] for figure in ("p50_ms", "p95_ms", "p99_ms")},
     }

@@ -35,6 +35,7 @@ def parse(words: Sequence[str] | None = None) -> Options:
     scale = QUICK if found.quick else Scale()
     given = {"records": found.records, "minutes": found.minutes}
     scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
+    scale = replace(scale, beside=found.peers)
     runs = found.runs or (1 if found.quick else 3)
     return Options(tuple(chosen), runs, scale, found.json, found.list)
 
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=_positive, help="medians are of so many (default: 3, with --quick 1)")
     parser.add_argument("--records", type=_positive, help=f"preloaded for throughput (default: {Scale().records:,})")
     parser.add_argument("--minutes", type=float, help=f"of disk and growth (default: {Scale().minutes:g})")
+    parser.add_argument("--peers", action="store_true", help="of cost: Kafka Streams beside, brought by network")
     parser.add_argument("--quick", action="store_true", help="less of everything: whether it works, hardly how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append the line of JSON to a file")
     return parser

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Scale:
     """records: preloaded for throughput. state_keys: of a large state. seconds: of each steady state. kills: a kind.
-    rounds: of what is compared. history: records of a long log.
+    rounds: of what is compared. history: records of a long log. beside: other stream processors in the same run,
+    where a measure does not do so anyway; they are brought by network.
     """
 
     records: int = 2_000_000
@@ -19,6 +20,7 @@ class Scale:
     kills: int = 15
     rounds: int = 3
     history: int = 150_000
+    beside: bool = False
 
 
 QUICK = Scale(

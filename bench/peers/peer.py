@@ -31,13 +31,13 @@ def _python(program: str, *requirements: str) -> Callable[[], list[str]]:
     return lambda: [str(environment_of(requirements)), str(PROGRAMS / program)]
 
 
-def _kafka_streams() -> list[str]:
-    """Java compiles a single source file by itself, if it is a JDK."""
-    return [find_java().path, "-cp", ensure(KAFKA_STREAMS).class_path, str(PROGRAMS / "RunningCount.java")]
+def kafka_streams(program: str = "RunningCount.java") -> list[str]:
+    """Java compiles a single source file by itself, if it is a JDK. Raises ArtifactsMissing or JavaMissing."""
+    return [find_java().path, "-cp", ensure(KAFKA_STREAMS).class_path, str(PROGRAMS / program)]
 
 
 PEERS = (
-    Peer("kafka_streams", read_set(KAFKA_STREAMS).coordinates[0].revision, 2_000_000, _kafka_streams),
+    Peer("kafka_streams", read_set(KAFKA_STREAMS).coordinates[0].revision, 2_000_000, kafka_streams),
     Peer("bytewax", "0.21.1", 1_000_000, _python("bytewax_count.py", "bytewax[kafka]==0.21.1")),
     Peer("quix", "3.28.1", 500_000, _python("quix_count.py", "quixstreams==3.28.1")),
     Peer("faust", "0.15.3", 30_000, _python("faust_count.py", "faust-streaming==0.15.3")),

@@ -93,7 +93,7 @@ async def run(settings: ControllerSettings) -> int:
     names = {partition: kind.value for partition, kind in kinds.items() if partition != beats}
     agents = continue_group(log, group, nexts, shell.read, shell.passed, [beats])
     app = make_app(group, settings.kafka, client_settings(), names, agents.read, agents.passed, gate(log))
-    listen(app, log, "heartbeats", {beats: nexts[beats]}, agents.read)
+    listen(app, log, "heartbeats", {beats: nexts[beats]}, agents.read, patient=True)
 
     async def tick() -> None:
         health.turned()

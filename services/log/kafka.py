@@ -53,6 +53,9 @@ _UNANSWERED = (KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.N
 _SET = AlterConfigOpType.SET
 _LARGE = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
+PATIENT_BYTES = 64 * 1024
+"""What a patient reader waits for, if not for WAIT_MS of kafka_reader.py."""
+
 
 class KafkaLog:
     """Implements Log; one for a process, and all of its methods may be called from any thread.
@@ -170,8 +173,9 @@ class KafkaLog:
             stretch *= 2
         return None
 
-    def reader(self, name: str) -> KafkaReader:
-        return KafkaReader(self._cluster, f"{self._name}-{name}")
+    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> KafkaReader:
+        least_bytes = PATIENT_BYTES if patient else 1
+        return KafkaReader(self._cluster, f"{self._name}-{name}", least_bytes=least_bytes, on_demand=on_demand)
 
     def appender(self, name: str) -> KafkaAppender:
         return KafkaAppender(self._cluster, f"{self._name}-{name}")

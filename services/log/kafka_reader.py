@@ -35,6 +35,8 @@ _SETTINGS: Mapping[str, str | int] = {
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _UNSET = -1
+_GENERATIONS = itertools.count(1)
+"""Of all readers of the process: a partition may go from one to another, and what the first has read is old then."""
 WAIT_MS = 100
 LOOK_UP_S = 1.0
 
@@ -44,15 +46,17 @@ class KafkaReader:
 
     wait_ms: how long the broker may hold a request when there is nothing new. One request at a time is under way to
     each broker, so a partition that is added or moved, and an end that is to be reported, may wait for so long.
-    least_bytes: how much there must be before it answers sooner.
+    least_bytes: how much there must be before it answers sooner. on_demand: see Log.reader.
     """
 
-    def __init__(self, cluster: Cluster, name: str, wait_ms: int = WAIT_MS, least_bytes: int = 1) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, wait_ms: int = WAIT_MS, least_bytes: int = 1, *, on_demand: bool = False
+    ) -> None:
         self._cluster = cluster
         waits = {"fetch.wait.max.ms": wait_ms, "fetch.min.bytes": least_bytes}
-        own = {**_SETTINGS, "group.id": f"holdfast-{name}", **waits}
+        eager = {"queued.min.messages": 1} if on_demand else {}
+        own = {**_SETTINGS, "group.id": f"holdfast-{name}", **waits, **eager}
         self._consumer = cluster.consumer(name, own)
-        self._generation = itertools.count(1)
         self._generations: dict[Partition, int] = {}
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
@@ -66,7 +70,7 @@ class KafkaReader:
             return
         self.unassign(p for p in positions if p in self._generations)
         for partition, offset in positions.items():
-            self._generations[partition] = next(self._generation)
+            self._generations[partition] = next(_GENERATIONS)
             self._positions[partition] = offset
         self._consumer.incremental_assign([TopicPartition(p.topic, p.index, o) for p, o in positions.items()])
         self._look_up(positions)

@@ -23,24 +23,27 @@ WAIT_S = 0.25
 """How long the thread waits for records, and how soon it sees that the app stops."""
 
 
-def listen(app: faust.App, log: Log, name: str, begins: Mapping[Partition, int], read: Read) -> None:
+def listen(
+    app: faust.App, log: Log, name: str, begins: Mapping[Partition, int], read: Read, *, patient: bool = False
+) -> None:
     """Lets the app read partitions whose records are deleted by age, while it runs. An error in `read` ends the app.
 
     Args:
         name: of the reader. begins: where reading begins, by partition. read: called in the event loop.
+        patient: see Log.reader.
     """
 
     async def task() -> None:
-        await follow(log, name, begins, read)
+        await follow(log, name, begins, read, patient=patient)
 
     app.task(task)
 
 
-async def follow(log: Log, name: str, begins: Mapping[Partition, int], read: Read) -> None:
+async def follow(log: Log, name: str, begins: Mapping[Partition, int], read: Read, *, patient: bool = False) -> None:
     """Reads until it is cancelled. A thread waits for records; it waits again once the event loop has taken them."""
     thread = ThreadPoolExecutor(1, thread_name_prefix=f"listen-{name}")
     beside = partial(asyncio.get_running_loop().run_in_executor, thread)
-    reader, nexts = log.reader(name), dict(begins)
+    reader, nexts = log.reader(name, patient=patient), dict(begins)
     try:
         await beside(reader.assign, nexts)
         while True:

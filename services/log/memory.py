@@ -6,6 +6,7 @@ transactions take no offsets of their own, only partitions without a leader do n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -152,7 +153,7 @@ class MemoryLog:
         records = (m for m in reversed(self.led(partition).messages) if not isinstance(m, _Gap))
         return next(records, None)
 
-    def reader(self, name: str) -> MemoryReader:
+    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> MemoryReader:
         return MemoryReader(self)
 
     def appender(self, name: str) -> MemoryAppender:
@@ -223,6 +224,10 @@ class MemoryLog:
         return self._holders.get(transactional_id) is holder
 
 
+_GENERATIONS = itertools.count(1)
+"""Of all readers of the process: a partition may go from one to another, and what the first has read is old then."""
+
+
 class MemoryReader:
     """Implements Reader; partitions that do not exist (yet) give nothing."""
 
@@ -233,13 +238,11 @@ class MemoryReader:
         self._ended: dict[Partition, int] = {}
         self._silent: set[Partition] = set()
         self._errors: dict[Partition, PositionGone] = {}
-        self._moves = 0
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         for partition, offset in positions.items():
-            self._moves += 1
             self._positions[partition] = offset
-            self._generations[partition] = self._moves
+            self._generations[partition] = next(_GENERATIONS)
             self._forget(partition)
 
     def unassign(self, partitions: Iterable[Partition]) -> None:

@@ -138,8 +138,8 @@ class SealedLog:
             return found
         return self._last_below(partition, place, found.offset())
 
-    def reader(self, name: str) -> SealedReader:
-        return SealedReader(self._log.reader(name), self.gate)
+    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> SealedReader:
+        return SealedReader(self._log.reader(name, on_demand=on_demand, patient=patient), self.gate)
 
     def appender(self, name: str) -> SealedAppender:
         return SealedAppender(self._log.appender(name), self.gate)

@@ -189,7 +189,7 @@ class Link:
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
         return self._ask().last(partition, settled)
 
-    def reader(self, name: str) -> LinkReader:
+    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> LinkReader:
         reader = LinkReader(self)
         self.readers.append(reader)
         return reader

@@ -34,6 +34,9 @@ TAKEN_BACK_BATCHES = 1_024
 """A unit that reports to be this far behind its own progress: that progress was forged, or this report is a zombie's.
 The next report, at most 100 ms later, shows which; meanwhile the lower one holds back nothing but the sources."""
 
+PACED_FROM_MS = 40
+"""Of a job with a smaller latency budget the records are read as they come."""
+
 FIRST_RECORDS = 1_000
 """A share of dead letters is judged by at least so many records, so that a few early ones do not end a job."""
 
@@ -88,6 +91,11 @@ class JobView:
 
     def key(self, unit: str) -> str:
         return unit_key(self.plan.job, self.plan.generation, unit)
+
+    @property
+    def paced(self) -> bool:
+        """Its batches are as far apart as its latency budget allows."""
+        return (self.plan.spec.get("latency_ms") or 0) >= PACED_FROM_MS
 
     @property
     def checkpoint(self) -> CheckpointPolicy:

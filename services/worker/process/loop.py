@@ -36,6 +36,7 @@ from services.worker.host.surroundings import Surroundings
 from services.worker.host.topic_watch import TopicWatch
 from services.worker.isolated.code_process import Isolation
 from services.worker.process.listeners import Herald, Ignored, ProgressReader
+from services.worker.process.paced import PacedReader
 from services.worker.process.subscriptions import SharedReader
 from services.worker.unit.copy import UnitCopy
 
@@ -49,6 +50,7 @@ SOON_MS = 2.0
 """For what is on its way: a cut or marker to be read back, or the outcome of a call."""
 SUSPENDED_MS = 4.0
 """Suspended copies wait for an assignment, which the other reader brings: to look there often is a short takeover."""
+_DATA = ("data", "paced")
 QUIET_MS, FIRST_MS = 100.0, 10.0
 """After so long without data it is assignments, cuts and markers that are waited for; data that come then may wait that
 long. A cut stays due until it is read back: a worker that only looked, without waiting, span for as long as that took.
@@ -91,7 +93,9 @@ class Worker:
         happened = log.offsets([Partition(cluster.events, 0)], "end")
         self._decisions = Decisions(identity, log, cluster, self._refuse)
         self._appender = log.appender(f"worker-{identity.worker}")
-        self._data = SharedReader(log.reader(f"worker-{identity.worker}-data"))
+        often, seldom = (log.reader(f"worker-{identity.worker}-{name}", on_demand=name == "paced") for name in _DATA)
+        self._paced = PacedReader(often, seldom, self._is_paced, clock_ms)
+        self._data = SharedReader(self._paced)
         self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
         self._blocking = (deliveries, restores)
         self._watch = TopicWatch(log, asks := watch or Inline())
@@ -220,6 +224,11 @@ class Worker:
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         most = REST_WAIT_MS if now - self._data_ms >= REST_AFTER_MS else MAX_WAIT_MS
+        if self._paced.paces:
+            looked_ms = self._paced.looked_ms
+            wanted = (one.intake.cutter.wanted_ms(one.flags, looked_ms) for one in running)
+            self._paced.wanted_ms = min(wanted, default=math.inf)
+            most = min(most, max(0.0, self._paced.next_ms - now))
         wait = max(0.0, min(most, self.next_deadline - now))
         awaits_control = self._herald.newest > self.decided or any(one.awaits_control for one in running)
         if awaits_control and wait > 0.0:
@@ -292,6 +301,11 @@ class Worker:
         for generation in [g for g in self._jobs if g not in in_use]:
             del self._jobs[generation]
             self._control.remove(self._progress_readers.pop(generation))
+
+    def _is_paced(self, partition: Partition) -> bool:
+        """Every job here that reads this topic of a user says that its batches may be far apart."""
+        reading = [job for job in self._jobs.values() if any(one.topic == partition.topic for one in job.plan.sources)]
+        return bool(reading) and all(job.paced for job in reading)
 
     def _read_decisions(self, done: Callable[[], None]) -> None:
         """Asks for the end of `assignments` as it is now; `done` runs once the loop has read up to it."""

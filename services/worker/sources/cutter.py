@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 
 from schemas import cuts
+from schemas.assignments import Flags
 from schemas.cuts import Cut, CutRecord, CutsSnapshot, Raised, Range, Replaced, Snapshot
 from schemas.events import Event
 from schemas.topics import Partition
@@ -19,7 +20,7 @@ from services.kernel.errors import TopicChanged, Unreachable
 from services.kernel.logs.cuts import of_plan
 from services.kernel.plans.layout import UnitLayout
 from services.worker.checkpoint.restoring import Rebuilt
-from services.worker.core.cutting import REST_AFTER_MS, Lead, Sight, due, wait_ms
+from services.worker.core.cutting import LOOK_MS, REST_AFTER_MS, Lead, Sight, due, wait_ms
 from services.worker.core.pacing import Pace
 from services.worker.core.restarts import Restarts
 from services.worker.host.job import JobView
@@ -32,6 +33,8 @@ from services.worker.sources.replaced import TopicGuard, gone, stopped
 from services.worker.sources.silences import Silences
 from services.worker.sources.user_topic import SourceFeed
 
+STANDBY_LOOK_MS = 100.0
+"""How often a copy that does not cut, or waits for its own cut, looks at a topic that is read on demand."""
 _GROWN_TABLE = (
     "topic {topic} of a table has grown from {planned} to {now} partitions: rows of one key may lie in two of them, "
     "and nobody knows which is newer. Submit the job again, with a topic into which the table was written again"
@@ -197,6 +200,20 @@ class Cutter:
             else:
                 pace.proposed(sight.batch + 1, now_ms)
                 self._append(name, feed, now_ms)
+
+    def wanted_ms(self, flags: Flags, looked_ms: float) -> float:
+        """When records are wanted of a topic that is read on demand, and was last looked at at `looked_ms`."""
+        if not self._users:
+            return math.inf
+        if flags.process and any(feed.missing(feed.batch + 1) for feed in self._users.values()):
+            return looked_ms + LOOK_MS
+        if not flags.commit or self._deciding:
+            return looked_ms + STANDBY_LOOK_MS
+        return min(
+            max(feed.last_cut_ms, looked_ms if feed.last_cut_ms + interval_ms <= looked_ms else 0.0) + interval_ms
+            for name, feed in self._users.items()
+            for interval_ms in [self._paces[name].rhythm.interval_ms]
+        )
 
     def _publish(self, kind: str, detail: str) -> None:
         self._around.happened(Event(time_ms=self._around.time_ms(), kind=kind, job=self._job.plan.job, detail=detail))

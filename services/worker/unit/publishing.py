@@ -16,7 +16,8 @@ from services.worker.unit.outputs import Outputs
 from services.worker.unit.processing import Processing
 from services.worker.unit.steps import Steps
 
-PROGRESS_MS = 100
+PROGRESS_MS = 100.0
+"""Counted from the same moment by all copies of a worker: what they publish goes to Kafka in one request."""
 
 
 class ProgressPublisher:
@@ -55,7 +56,7 @@ class ProgressPublisher:
             return math.inf
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
         published &= self._arrival[0] >= self._cutter.arrived()[0]
-        return math.inf if published else self._last_ms + PROGRESS_MS
+        return math.inf if published else (self._last_ms // PROGRESS_MS + 1) * PROGRESS_MS
 
     def look(self, now_ms: float) -> None:
         """Publishes if that is due."""

@@ -8,10 +8,12 @@ from typing import TextIO
 
 import pytest
 
+from bench import jobs
 from bench.cluster import BenchCluster
 from bench.figures import Figures
 from bench.followed import MeasureFailed
 from bench.peers import against
+from bench.peers.beside import delays
 from bench.peers.environment import PeerMissing, environment_of
 from bench.peers.measured import Sample, rates
 from bench.peers.peer import PEERS, PROGRAMS, Peer
@@ -72,3 +74,10 @@ def test_the_program_of_each_peer_is_there() -> None:
     for program in ("RunningCount.java", "bytewax_count.py", "quix_count.py", "faust_count.py"):
         assert (PROGRAMS / program).exists()
     assert len(PEERS) == 4
+
+
+def test_a_record_is_out_with_the_first_row_that_counts_it() -> None:
+    users = [jobs.key(index, 2).decode() for index in range(4)]
+    assert users == ["user-0", "user-1", "user-0", "user-1"]
+    rows = [("user-0", 1, 105.0), ("user-1", 2, 140.0), ("user-0", 2, 150.0), ("user-0", 2, 190.0)]
+    assert delays([100.0, 110.0, 120.0, 130.0], 2, rows) == {0: 5.0, 1: 30.0, 3: 10.0, 2: 30.0}

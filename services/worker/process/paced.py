@@ -1,0 +1,96 @@
+"""The worker's data reader, which asks for the records of a job with a latency budget only when a batch is due.
+
+Kafka answers an open request at each record that comes: 200 times a second where an application appends as often. Each
+answer costs Kafka, the library and the loop as much as a batch does, and a batch needs one (docs/decisions/0113).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+from schemas.topics import Partition
+from services.log.protocol import Chunk, Reader
+
+BULK, HURRY_MS = 4_000, 1.0
+"""A look that brings so many records is followed by the next one: there is a backlog."""
+LEAD_MS = 5.0
+"""A reader on demand holds what came after the former look. So it is emptied so long before its records are wanted, and
+has fetched by then all that came since."""
+
+
+class PacedReader:
+    """Implements Reader over two: one that is always asked, and one on demand.
+
+    Args:
+        seldom: on demand (services/log/protocol.py).
+        paced: whether a partition that is assigned now belongs to it.
+
+    wanted_ms: when the records of paced partitions are wanted, in milliseconds of the clock.
+    looked_ms: when they were last looked at.
+    """
+
+    def __init__(
+        self, often: Reader, seldom: Reader, paced: Callable[[Partition], bool], clock_ms: Callable[[], float]
+    ) -> None:
+        self._often, self._seldom, self._paced, self._clock_ms = often, seldom, paced, clock_ms
+        self._mine: set[Partition] = set()
+        self._kept: list[Chunk] = []
+        self._hurries = False
+        self.wanted_ms, self.looked_ms = math.inf, -math.inf
+
+    @property
+    def paces(self) -> bool:
+        """It has paced partitions."""
+        return bool(self._mine)
+
+    @property
+    def next_ms(self) -> float:
+        """When to poll, though nothing may come."""
+        if self._hurries:
+            return self.looked_ms + HURRY_MS
+        early = self.wanted_ms - LEAD_MS
+        return self.wanted_ms if self.looked_ms >= early else early
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        seldom = {partition for partition in positions if self._paced(partition)}
+        often = positions.keys() - seldom
+        self._seldom.unassign(self._mine & often)
+        self._often.unassign(seldom - self._mine)
+        self._mine = (self._mine - often) | seldom
+        self._often.assign({partition: at for partition, at in positions.items() if partition in often})
+        self._seldom.assign({partition: at for partition, at in positions.items() if partition in seldom})
+
+    def unassign(self, partitions: Iterable[Partition]) -> None:
+        gone = set(partitions)
+        self._seldom.unassign(gone & self._mine)
+        self._often.unassign(gone - self._mine)
+        self._mine -= gone
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        held = set(partitions)
+        self._seldom.pause(held & self._mine)
+        self._often.pause(held - self._mine)
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        freed = set(partitions)
+        self._seldom.resume(freed & self._mine)
+        self._often.resume(freed - self._mine)
+
+    def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
+        """What one reader has given is kept while the other one raises."""
+        now_ms = self._clock_ms()
+        if self._mine and now_ms >= self.next_ms:
+            self.looked_ms = now_ms
+            self._kept += self._seldom.poll(0, max_messages)
+            self._hurries = sum(len(chunk.messages) for chunk in self._kept) >= BULK
+        found = self._often.poll(0 if self._kept else timeout_s, max_messages)
+        kept, self._kept = self._kept, []
+        return kept + found
+
+    def current(self, chunk: Chunk) -> bool:
+        return (self._seldom if chunk.partition in self._mine else self._often).current(chunk)
+
+    def close(self) -> None:
+        self._often.close()
+        self._seldom.close()

@@ -1,0 +1,104 @@
+"""The data reader that asks for a paced job's records only when a batch is due."""
+
+from __future__ import annotations
+
+from schemas.topics import Partition, TopicSpec
+from services.kernel.errors import PositionGone
+from services.log.memory import MemoryLog
+from services.log.protocol import Chunk
+from services.worker.process.paced import BULK, HURRY_MS, LEAD_MS, PacedReader
+
+USERS, FRAMES = Partition("users", 0), Partition("frames", 0)
+
+
+class Around:
+    """Two readers of one log, whose polls are counted, and a clock."""
+
+    def __init__(self) -> None:
+        self.log, self.now_ms, self.paced = MemoryLog(lambda: 0), 1_000.0, {USERS}
+        self.log.create([TopicSpec(one.topic) for one in (USERS, FRAMES)])
+        self.often, self.seldom = self.log.reader("often"), self.log.reader("seldom")
+        self.looks: list[float] = []
+        poll = self.seldom.poll
+
+        def counted(timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
+            self.looks.append(self.now_ms)
+            return poll(timeout_s, max_messages)
+
+        self.seldom.poll = counted  # type: ignore[method-assign]
+        self.reader = PacedReader(self.often, self.seldom, lambda one: one in self.paced, lambda: self.now_ms)
+
+    def write(self, partition: Partition, records: int = 1) -> None:
+        appender = self.log.appender("test")
+        for _ in range(records):
+            appender.append(partition, b"x")
+        appender.flush(1)
+
+    def read(self, now_ms: float) -> list[Partition]:
+        self.now_ms = now_ms
+        return [chunk.partition for chunk in self.reader.poll(0) if chunk.messages and self.reader.current(chunk)]
+
+
+def test_paced_records_come_when_they_are_wanted_and_others_at_once() -> None:
+    around = Around()
+    around.reader.assign({USERS: 0, FRAMES: 0})
+    around.reader.wanted_ms = 1_100.0
+    around.write(USERS)
+    around.write(FRAMES)
+    assert around.read(1_000.0) == [FRAMES]
+    assert around.read(1_100.0 - LEAD_MS) == [USERS]  # what the reader had: now it asks for what came since
+    around.write(USERS)
+    assert around.read(1_099.0) == []
+    assert around.reader.next_ms == 1_100.0
+    assert around.read(1_100.0) == [USERS]
+    assert around.looks == [1_100.0 - LEAD_MS, 1_100.0]
+
+
+def test_a_backlog_is_read_at_once() -> None:
+    around = Around()
+    around.reader.assign({USERS: 0})
+    around.write(USERS, BULK)
+    around.reader.wanted_ms = 1_000.0
+    assert around.read(1_000.0) == [USERS]
+    around.reader.wanted_ms = 2_000.0
+    assert around.reader.next_ms == 1_000.0 + HURRY_MS
+    around.write(USERS)
+    assert around.read(1_001.0) == [USERS]
+    assert around.reader.next_ms == 2_000.0 - LEAD_MS
+
+
+def test_a_partition_that_is_assigned_again_changes_hands_and_old_chunks_are_dropped() -> None:
+    around = Around()
+    around.reader.assign({USERS: 0})
+    around.write(USERS)
+    around.reader.wanted_ms = 1_000.0
+    around.now_ms = 1_000.0
+    (old,) = [chunk for chunk in around.reader.poll(0) if chunk.messages]
+    around.paced.clear()
+    around.reader.assign({USERS: 0})
+    assert not around.reader.paces
+    assert not around.reader.current(old)
+    assert around.read(1_001.0) == [USERS]
+    assert around.looks == [1_000.0]
+
+
+def test_an_error_of_one_reader_loses_nothing_of_the_other_one() -> None:
+    around = Around()
+    around.reader.assign({USERS: 0, FRAMES: 0})
+    around.write(USERS)
+    around.reader.wanted_ms = 1_000.0
+    polls = iter([PositionGone(FRAMES, 0, "gone"), None])
+    poll = around.often.poll
+
+    def failing(timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
+        if (error := next(polls)) is not None:
+            raise error
+        return poll(timeout_s, max_messages)
+
+    around.often.poll = failing  # type: ignore[method-assign]
+    try:
+        around.read(1_000.0)
+    except PositionGone:
+        assert around.read(1_001.0) == [USERS]
+    else:
+        raise AssertionError("the error was swallowed")
