@@ -8,6 +8,7 @@ from typing import Protocol
 
 from bench import jobs
 from bench.checkpoint import checkpoint
+from bench.choosing import choosing
 from bench.cluster import BenchCluster
 from bench.cold import cold
 from bench.cost import cost
@@ -187,6 +188,15 @@ MEASURES = (
         "CPU of every process while 2,000 records/s pass four units: a batch every 10 ms, and by latency_ms",
         cost,
         {"budget_100_cores_over_often": at_most(0.3)},
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "choosing",
+        "count-1k under `adaptive`, which weighs schemes all the time, and under the scheme that it has then",
+        choosing,
+        {"adaptive_over_fixed": at_least(0.97)},
+        workers=2,
         alone=True,
         standard=False,
     ),

@@ -159,3 +159,9 @@ def record(index: int, keys: int, time_ms: int) -> bytes:
 def within(job: Template, latency_ms: int) -> Template:
     """The job with a latency budget."""
     return Template(f"latency_ms: {latency_ms}\n{job.template}")
+
+
+def under(job: Template, scheme: str) -> Template:
+    """The job with all units under one scheme; the adaptive one has an hour's cool-down."""
+    promise = ", recovery_time_ms: 10000, cool_down_s: 3600" if scheme == "adaptive" else ""
+    return Template(f"{job.template}fault_tolerance: {{default: {{scheme: {scheme}}}{promise}}}\n")
