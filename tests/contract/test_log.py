@@ -21,6 +21,7 @@ from services.log.kafka_reader import KafkaReader
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk, Log, Message, Reader, Rows
 from services.log.sealed import SealedLog
+from services.worker.process.paced import PacedReader
 from tests.support.commands import until as wait_until
 
 DEADLINE_S = 60.0
@@ -36,6 +37,15 @@ def log(request: pytest.FixtureRequest) -> Iterator[Log]:
         yield MemoryLog(lambda: time.time_ns() // 1_000_000)
     else:
         yield from _kafka_log(request.getfixturevalue("kafka"))
+
+
+@pytest.fixture(params=["one", "two"])
+def reader(request: pytest.FixtureRequest, log: Log) -> Reader:
+    """One that is always asked; and the pair of a worker, of which the partitions 0 belong to the one on demand."""
+    if request.param == "one":
+        return log.reader("r")
+    pair = log.reader("often"), log.reader("seldom", on_demand=True)
+    return PacedReader(*pair, lambda partition: partition.index == 0, lambda: time.monotonic() * 1000)
 
 
 @pytest.fixture
@@ -259,10 +269,10 @@ def test_a_topic_that_is_not_there_is_said_to_be_missing(log: Log) -> None:
 # -- appending --------------------------------------------------------------------------------------------------------
 
 
-def test_records_keep_their_order(log: Log) -> None:
+def test_records_keep_their_order(log: Log, reader: Reader) -> None:
     partition, values = new_partition(log), numbers(5_000)
     fill(log, partition, *values)
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({partition: 0})
     collector.until(lambda: len(collector.records[partition]) >= len(values))
     assert collector.values(partition) == values
@@ -339,22 +349,21 @@ def test_keys_choose_the_partition_that_the_java_client_would(log: Log) -> None:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def test_reading_starts_at_the_assigned_position(log: Log) -> None:
+def test_reading_starts_at_the_assigned_position(log: Log, reader: Reader) -> None:
     partition = new_partition(log)
     fill(log, partition, *numbers(10))
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({partition: 6})
     collector.until(lambda: len(collector.records[partition]) == 4)
     assert collector.offsets(partition) == [6, 7, 8, 9]
     collector.reader.close()
 
 
-def test_a_moved_partition_gives_nothing_of_its_former_position(log: Log) -> None:
+def test_a_moved_partition_gives_nothing_of_its_former_position(log: Log, reader: Reader) -> None:
     """Moved back and forth while the reader has fetched ahead: each time the first record is the asked one."""
     partition, other = (Partition(new_topic(log), 0) for _ in range(2))
     fill(log, partition, *numbers(20_000))
     fill(log, other, *numbers(20_000))
-    reader = log.reader("r")
     reader.assign({partition: 0, other: 0})
     chunk = _first_chunk(reader, partition)
     for position in [9_000, 1, 15_000, 3, 19_999, 0] * 3:
@@ -376,12 +385,12 @@ def _first_chunk(reader: Reader, partition: Partition) -> Chunk:
     raise AssertionError("nothing in time")
 
 
-def test_an_unassigned_partition_gives_nothing_and_its_chunks_are_outdated(log: Log) -> None:
+def test_an_unassigned_partition_gives_nothing_and_its_chunks_are_outdated(log: Log, reader: Reader) -> None:
     name = new_topic(log, 2)
     gone, stays = Partition(name, 0), Partition(name, 1)
     for partition in (gone, stays):
         fill(log, partition, *numbers(1_000))
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({gone: 0, stays: 0})
     chunk = _first_chunk(collector.reader, gone)
     collector.reader.unassign([gone, Partition(name, 7)])
@@ -397,12 +406,12 @@ def test_an_unassigned_partition_gives_nothing_and_its_chunks_are_outdated(log: 
     collector.reader.close()
 
 
-def test_a_paused_partition_gives_nothing_until_resumed_and_loses_nothing(log: Log) -> None:
+def test_a_paused_partition_gives_nothing_until_resumed_and_loses_nothing(log: Log, reader: Reader) -> None:
     name = new_topic(log, 2)
     held, free = Partition(name, 0), Partition(name, 1)
     for partition in (held, free):
         fill(log, partition, *numbers(5_000))
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({held: 0, free: 0})
     first = _first_chunk(collector.reader, held)
     collector.reader.pause([held])
@@ -418,10 +427,10 @@ def test_a_paused_partition_gives_nothing_until_resumed_and_loses_nothing(log: L
     collector.reader.close()
 
 
-def test_assign_ends_a_pause(log: Log) -> None:
+def test_assign_ends_a_pause(log: Log, reader: Reader) -> None:
     partition = new_partition(log)
     fill(log, partition, *numbers(10))
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({partition: 0})
     collector.until(lambda: len(collector.records[partition]) == 10)
     collector.reader.pause([partition])
@@ -435,9 +444,9 @@ def test_assign_ends_a_pause(log: Log) -> None:
     collector.reader.close()
 
 
-def test_the_end_is_reported_once_each_time_it_is_met(log: Log) -> None:
+def test_the_end_is_reported_once_each_time_it_is_met(log: Log, reader: Reader) -> None:
     partition = new_partition(log)
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({partition: 0})
     collector.until(lambda: collector.ends[partition] == [0])
     fill(log, partition, *numbers(3))
@@ -450,9 +459,9 @@ def test_the_end_is_reported_once_each_time_it_is_met(log: Log) -> None:
     collector.reader.close()
 
 
-def test_poll_returns_within_its_time_when_nothing_comes(log: Log) -> None:
+def test_poll_returns_within_its_time_when_nothing_comes(log: Log, reader: Reader) -> None:
     partition = new_partition(log)
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({partition: 0})
     collector.until(lambda: collector.ends[partition] == [0])
 
@@ -466,12 +475,11 @@ def test_poll_returns_within_its_time_when_nothing_comes(log: Log) -> None:
     collector.reader.close()
 
 
-def test_poll_gives_at_most_max_messages_and_no_partition_starves(log: Log) -> None:
+def test_poll_gives_at_most_max_messages_and_no_partition_starves(log: Log, reader: Reader) -> None:
     name = new_topic(log, 3)
     partitions = [Partition(name, n) for n in range(3)]
     for partition in partitions:
         fill(log, partition, *numbers(300))
-    reader = log.reader("r")
     reader.assign(dict.fromkeys(partitions, 0))
     read: dict[Partition, int] = defaultdict(int)
     deadline = time.monotonic() + DEADLINE_S
@@ -484,14 +492,14 @@ def test_poll_gives_at_most_max_messages_and_no_partition_starves(log: Log) -> N
     reader.close()
 
 
-def test_a_reader_of_many_partitions_keeps_each_in_order(log: Log) -> None:
+def test_a_reader_of_many_partitions_keeps_each_in_order(log: Log, reader: Reader) -> None:
     first, second = new_topic(log, 4), new_topic(log, 4)
     partitions = [Partition(name, n) for name in (first, second) for n in range(4)]
     appender = log.appender("a")
     for n, value in enumerate(numbers(4_000)):
         appender.append(partitions[n % 8], value)
     appender.flush(DEADLINE_S)
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign(dict.fromkeys(partitions, 0))
     collector.until(lambda: sum(map(len, collector.records.values())) == 4_000)
     for n, partition in enumerate(partitions):
@@ -500,20 +508,49 @@ def test_a_reader_of_many_partitions_keeps_each_in_order(log: Log) -> None:
     collector.reader.close()
 
 
-def test_a_partition_that_does_not_exist_yet_gives_nothing_and_harms_no_other(log: Log) -> None:
+def test_a_partition_that_does_not_exist_yet_gives_nothing_and_harms_no_other(log: Log, reader: Reader) -> None:
     partition = new_partition(log)
     fill(log, partition, b"x")
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({Partition("contract-never-existed", 0): 0, partition: 0})
     collector.until(lambda: bool(collector.records[partition]))
     collector.nothing_comes()
     collector.reader.close()
 
 
+def test_what_a_patient_reader_waits_for_comes_though_little_does(log: Log) -> None:
+    partition = new_partition(log)
+    collector = Collector(log.reader("r", patient=True))
+    collector.reader.assign({partition: 0})
+    collector.until(lambda: collector.ends[partition] == [0])
+    for n in range(3):
+        fill(log, partition, *numbers(1, n))
+        collector.until(lambda n=n: len(collector.records[partition]) == n + 1)  # type: ignore[misc]
+    assert collector.values(partition) == numbers(3)
+    collector.reader.close()
+
+
+def test_a_partition_that_is_handed_to_the_other_reader_gives_nothing_of_its_former_position(log: Log) -> None:
+    partition, paced = new_partition(log), [True]
+    fill(log, partition, *numbers(20_000))
+    pair = log.reader("often"), log.reader("seldom", on_demand=True)
+    reader = PacedReader(*pair, lambda _: paced[-1], lambda: time.monotonic() * 1000)
+    reader.assign({partition: 0})
+    chunk = _first_chunk(reader, partition)
+    for position in [9_000, 1, 15_000]:
+        paced.append(not paced[-1])
+        reader.assign({partition: position})
+        assert not reader.current(chunk)
+        chunk = _first_chunk(reader, partition)
+        assert chunk.messages[0].offset() == position
+        assert reader.current(chunk)
+    reader.close()
+
+
 # -- positions, trimming, scans ---------------------------------------------------------------------------------------
 
 
-def test_a_position_below_the_start_is_corrupted_state_and_harms_no_other_partition(log: Log) -> None:
+def test_a_position_below_the_start_is_corrupted_state_and_harms_no_other_partition(log: Log, reader: Reader) -> None:
     name = new_topic(log, 2)
     trimmed, whole = Partition(name, 0), Partition(name, 1)
     for partition in (trimmed, whole):
@@ -521,7 +558,7 @@ def test_a_position_below_the_start_is_corrupted_state_and_harms_no_other_partit
     log.trim({trimmed: 6})
     log.trim({trimmed: 3})  # below the start: nothing to do
     assert log.offsets([trimmed, whole], "start") == {trimmed: 6, whole: 0}
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({trimmed: 2, whole: 0})
     message = ""
     deadline = time.monotonic() + DEADLINE_S
@@ -540,10 +577,9 @@ def test_a_position_below_the_start_is_corrupted_state_and_harms_no_other_partit
     collector.reader.close()
 
 
-def test_a_position_above_the_end_is_corrupted_state(log: Log) -> None:
+def test_a_position_above_the_end_is_corrupted_state(log: Log, reader: Reader) -> None:
     partition = new_partition(log)
     fill(log, partition, *numbers(3))
-    reader = log.reader("r")
     reader.assign({partition: 9})
     assert str(partition) in expect_error(reader, StateCorrupted)
     reader.close()
@@ -677,11 +713,11 @@ def test_a_transactor_that_never_started_commits_nothing(log: Log) -> None:
     assert scanned(log, partition) == []
 
 
-def test_readers_and_scans_go_over_the_ends_of_transactions(log: Log) -> None:
+def test_readers_and_scans_go_over_the_ends_of_transactions(log: Log, reader: Reader) -> None:
     partition = new_partition(log)
     transactor = log.transactor(f"id-{partition.topic}")
     transactor.start()
-    collector = Collector(log.reader("r"))
+    collector = Collector(reader)
     collector.reader.assign({partition: 0})
     for n in range(5):
         transactor.commit([Rows(partition.topic, [str(n).encode()], partitions=[0])])

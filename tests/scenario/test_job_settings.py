@@ -8,6 +8,7 @@ import pytest
 import xxhash
 
 from schemas import cuts, delivered
+from schemas.assignments import Flags
 from schemas.cuts import Cut
 from schemas.formats import FIRST
 from schemas.frames import Header
@@ -63,6 +64,20 @@ def test_batches_are_as_far_apart_as_the_latency_budget_allows_and_no_result_com
     few, many = (len(cut_ms(made)) for made in (seldom, often))
     assert many > 150
     assert 2_000 / 100 < few < many / 5
+
+
+def test_a_standby_under_a_latency_budget_follows_and_takes_over() -> None:
+    made = MemoryCluster(f"{JOB}latency_ms: 100\n")
+    one, two = made.start("one"), made.start("two")
+    made.place({unit: [one, (two, Flags(commit=False))] for unit in made.units})
+    made.turn(20)
+    feed_slowly(made, 1_500)
+    led, followed = ({copy.unit: copy.batch for copy in worker.copies()} for worker in (one, two))
+    assert all(followed[unit] >= led[unit] - 5 > 5 for unit in led)
+    made.kill("one")
+    made.place({unit: [two] for unit in made.units})
+    made.run_to_end()
+    assert [row["x"] for row in made.rows("kept")] == list(range(150))
 
 
 # -- commit_interval_ms -----------------------------------------------------------------------------------------------

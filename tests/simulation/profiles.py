@@ -28,7 +28,8 @@ class Profile:
     of recovery, at least so many. odd: every job has an operator that gives other rows with odd versions of libraries.
     short_lived: the broker ends transactions that hold more than one batch, as if their writers had died.
     gaps: copies that take over skip what came since the newest checkpoint. incidents: jobs say how units that failed
-    together are restored; retains: with one of these values of `buffering`; empty: any.
+    together are restored; retains: with one of these values of `buffering`; empty: any. paced: jobs have a latency
+    budget, so that their topics are read when a batch is due.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Profile:
     gaps: bool = False
     incidents: bool = False
     retains: tuple[str, ...] = ()
+    paced: bool = False
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
@@ -301,6 +303,14 @@ PROFILES: Mapping[str, Profile] = {
         {"lag": 2}, ("totals", "windows", "join"), ("passive-hot", "hybrid", "passive-cold"), policies=("idle-minmax",)
     ),
     "bounded": Profile({"lag": 4, "stall": 4, "crash": 2}, ("filter", "totals", "windows"), bounded=True),
+    "paced": Profile(
+        {"strike": 4, "lag": 6, "stall": 2, "usurped": 3, "lost-heartbeats": 2, "crash": 4},
+        ("filter", "totals", "windows"),
+        ("active-replication", "active-standby", "hybrid"),
+        strikes=("cuts dies", "cuts dies", "cuts stalls", "data dies"),
+        lags=("source in", "cuts in", "cuts out", "data in", "assignments in"),
+        paced=True,
+    ),
     "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),
     "spark-rows": Profile(
         {"strike": 12, "crash": 2, "stall": 2, "lag": 4},

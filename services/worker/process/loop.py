@@ -165,7 +165,7 @@ class Worker:
                 came = True
             if (next_deadline := copy.next_deadline) < due:
                 due = next_deadline
-        self.next_deadline = due
+        self.next_deadline = min(due, self._paced.wants(self._wanted_ms)) if self._paced.paces else due
         return came
 
     def copies(self) -> tuple[CopyState, ...]:
@@ -224,11 +224,6 @@ class Worker:
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         most = REST_WAIT_MS if now - self._data_ms >= REST_AFTER_MS else MAX_WAIT_MS
-        if self._paced.paces:
-            looked_ms = self._paced.looked_ms
-            wanted = (one.intake.cutter.wanted_ms(one.flags, looked_ms) for one in running)
-            self._paced.wanted_ms = min(wanted, default=math.inf)
-            most = min(most, max(0.0, self._paced.next_ms - now))
         wait = max(0.0, min(most, self.next_deadline - now))
         awaits_control = self._herald.newest > self.decided or any(one.awaits_control for one in running)
         if awaits_control and wait > 0.0:
@@ -306,6 +301,11 @@ class Worker:
         """Every job here that reads this topic of a user says that its batches may be far apart."""
         reading = [job for job in self._jobs.values() if any(one.topic == partition.topic for one in job.plan.sources)]
         return bool(reading) and all(job.paced for job in reading)
+
+    def _wanted_ms(self, looked_ms: float) -> float:
+        """When copies here want records of paced partitions, which were last looked at at `looked_ms`."""
+        running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
+        return min((one.intake.cutter.wanted_ms(one.flags, looked_ms) for one in running), default=math.inf)
 
     def _read_decisions(self, done: Callable[[], None]) -> None:
         """Asks for the end of `assignments` as it is now; `done` runs once the loop has read up to it."""

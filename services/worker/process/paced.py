@@ -37,7 +37,7 @@ class PacedReader:
         self._mine: set[Partition] = set()
         self._kept: list[Chunk] = []
         self._hurries = False
-        self.wanted_ms, self.looked_ms = math.inf, -math.inf
+        self.wanted_ms, self.looked_ms = -math.inf, -math.inf
 
     @property
     def paces(self) -> bool:
@@ -51,6 +51,11 @@ class PacedReader:
             return self.looked_ms + HURRY_MS
         early = self.wanted_ms - LEAD_MS
         return self.wanted_ms if self.looked_ms >= early else early
+
+    def wants(self, wanted_ms: Callable[[float], float]) -> float:
+        """Sets wanted_ms, as it is after the last look; when to poll."""
+        self.wanted_ms = wanted_ms(self.looked_ms)
+        return self.next_ms
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         seldom = {partition for partition in positions if self._paced(partition)}
@@ -80,11 +85,12 @@ class PacedReader:
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
         """What one reader has given is kept while the other one raises."""
         now_ms = self._clock_ms()
+        share = max(1, max_messages // 2) if self._mine else max_messages
         if self._mine and now_ms >= self.next_ms:
             self.looked_ms = now_ms
-            self._kept += self._seldom.poll(0, max_messages)
+            self._kept += self._seldom.poll(0, share)
             self._hurries = sum(len(chunk.messages) for chunk in self._kept) >= BULK
-        found = self._often.poll(0 if self._kept else timeout_s, max_messages)
+        found = self._often.poll(0 if self._kept else timeout_s, share)
         kept, self._kept = self._kept, []
         return kept + found
 
