@@ -34,8 +34,11 @@ VARIANTS: Mapping[str, Template] = {
 
 
 def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """One after the other; then the CPU of each over that of the first."""
-    found: Figures = {}
+    """One after the other; then the CPU of each over that of the first, and the same of what the job itself adds: a
+    cluster without jobs, into which a producer writes at the same rate, takes some as well.
+    """
+    found: Figures = {"fed_cores": _fed(cluster, f"{name}-fed", scale.seconds)}
+    cluster.say(f"  no job: {found}")
     for variant, job in VARIANTS.items():
         figures = _one(cluster, f"{name}-{variant.replace('_', '-')}", job, scale.seconds)
         cluster.say(f"  {variant}: {figures}")
@@ -46,8 +49,21 @@ def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         cluster.say(f"  Kafka Streams: {figures}")
         found |= {f"streams_{figure}": value for figure, value in figures.items()}
     for variant in VARIANTS:
-        found[f"{variant}_cores_over_often"] = round(found[f"{variant}_cores"] / found["often_cores"], 3)
+        cores, often, fed = (found[f"{one}_cores"] for one in (variant, "often", "fed"))
+        found[f"{variant}_cores_over_often"] = round(cores / often, 3)
+        found[f"{variant}_added_over_often"] = round((cores - fed) / (often - fed), 3)
     return found
+
+
+def _fed(cluster: BenchCluster, name: str, seconds: float) -> float:
+    """Cores of a cluster whose users write to a topic that nobody reads."""
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    with Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))):
+        time.sleep(SETTLING_S)
+        began_s, before = time.monotonic(), Spent.of(cluster)
+        time.sleep(seconds)
+        return round((Spent.of(cluster).all - before.all) / (time.monotonic() - began_s), 3)
 
 
 def _one(cluster: BenchCluster, name: str, job: Template, seconds: float) -> Figures:

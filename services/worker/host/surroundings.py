@@ -13,6 +13,7 @@ from services.kernel.logs.refusals import Refusals
 from services.kernel.state.image import Image
 from services.log.protocol import Appender, Log
 from services.worker.checkpoint.scheduler import Scheduler
+from services.worker.host.gathered import Gathered
 from services.worker.host.presence import Presence
 from services.worker.host.subscriptions import Subscriber, Subscriptions
 from services.worker.host.topic_watch import TopicWatch
@@ -34,6 +35,8 @@ class Surroundings:
     checkpoints: says when the units here capture and apply. presence: says whether units elsewhere run.
 
     isolation: what holds for code in processes of its own; None: there are none.
+
+    progress: what copies publish of theirs; it goes out at the end of the turn.
 
     left: a copy was closed, and leaves behind what refers to itself.
 
@@ -60,4 +63,5 @@ class Surroundings:
     happened: Callable[[Event], None]
     refusals: Refusals
     isolation: Isolation | None
+    progress: Gathered
     left: Callable[[], None] = lambda: None

@@ -30,6 +30,7 @@ from services.log.protocol import Chunk, Log
 from services.worker.checkpoint.scheduler import Scheduler
 from services.worker.core.cutting import REST_AFTER_MS
 from services.worker.core.lifecycle import State
+from services.worker.host.gathered import Gathered
 from services.worker.host.job import JobView
 from services.worker.host.presence import Presence
 from services.worker.host.surroundings import Surroundings
@@ -101,6 +102,7 @@ class Worker:
         self._watch = TopicWatch(log, asks := watch or Inline())
         heartbeats = Partition(cluster.heartbeats, 0)
         self._presence = Presence(log, asks, self._control, heartbeats, self._decisions.assigned, time_ms)
+        self._progress = Gathered(self._appender)
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)
         self.doing, self._spans = doing or Doing(), spans
@@ -125,6 +127,7 @@ class Worker:
             happened=publish,
             refusals=self.refusals,
             isolation=isolation,
+            progress=self._progress,
             left=left,
         )
         self._jobs: dict[str, JobView] = {}
@@ -165,6 +168,7 @@ class Worker:
                 came = True
             if (next_deadline := copy.next_deadline) < due:
                 due = next_deadline
+        self._progress.send()
         self.next_deadline = min(due, self._paced.wants(self._wanted_ms)) if self._paced.paces else due
         return came
 

@@ -41,7 +41,7 @@ class ProgressPublisher:
         commits: Callable[[], bool],
     ) -> None:
         self._commits = commits
-        self._unit, self._partition, self._appender = unit, Partition(job.topics.progress, 0), around.appender
+        self._unit, self._partition, self._published = unit, Partition(job.topics.progress, 0), around.progress
         self._cut_log, self._job = job.topics.cuts, job
         self._processing, self._checkpoints, self._outputs, self._steps = processing, checkpoints, outputs, steps
         self._last_ms = around.clock_ms()
@@ -126,4 +126,4 @@ class ProgressPublisher:
         return tuple(marker.positions) if known else ()
 
     def _append(self, progress: Progress) -> None:
-        self._appender.append(self._partition, encode(progress), key=self._unit.encode())
+        self._published.append(self._partition, encode(progress), self._unit.encode())

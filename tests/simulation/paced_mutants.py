@@ -1,0 +1,21 @@
+"""A deliberate bug of the reader that asks for a paced job's records when a batch is due: docs/decisions/0113."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+from unittest import mock
+
+from schemas.assignments import Flags
+from services.worker.sources.cutter import Cutter
+
+
+def missing_records_not_looked_for() -> AbstractContextManager[object]:
+    """Only a leader that has the records of all cuts looks: a copy that takes over, or comes back, has none of them."""
+    true = Cutter.wanted_ms
+
+    def wanted_ms(self: Cutter, flags: Flags, looked_ms: float) -> float:
+        missing = any(feed.missing(feed.batch + 1) for feed in self._users.values())
+        return true(self, flags, looked_ms) if flags.commit and not missing else math.inf
+
+    return mock.patch.object(Cutter, "wanted_ms", wanted_ms)
