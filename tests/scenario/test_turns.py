@@ -16,6 +16,7 @@ from services.worker.core.cutting import IDLE_CUT_MS
 from services.worker.host.surroundings import Subscriber
 from services.worker.process.loop import MAX_WAIT_MS
 from services.worker.process.subscriptions import SharedReader
+from services.worker.unit.publishing import PROGRESS_MS
 from services.worker.unit.running import Running
 from services.worker.unit.trimmer import OUTPUT_MS
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
@@ -129,3 +130,25 @@ def test_a_copy_that_opens_its_inputs_tells_it_where_both_readers_listen() -> No
     assert told[-3:] == ["control", "data", "event"]
     assert EVENTS in worker._data._next
     assert EVENTS in worker._control._next
+
+
+def test_what_copies_publish_of_their_progress_in_one_turn_goes_out_together() -> None:
+    """Records of one partition share a request if nothing is appended between them."""
+    cluster = MemoryCluster(FAST)
+    worker, progress = cluster.start("w1"), Partition(cluster.topics.progress, 0)
+    everywhere(cluster, worker)
+    feed(cluster, orders(60, 1))
+    turns: list[list[bool]] = []
+    true = MemoryAppender.append
+
+    def append(self: MemoryAppender, partition: Partition, value: bytes | None, **more: Any) -> None:
+        turns[-1].append(partition == progress)
+        true(self, partition, value, **more)
+
+    with mock.patch.object(MemoryAppender, "append", append):
+        for _ in range(500):
+            turns.append([])
+            cluster.turn()
+    assert all(is_progress == sorted(is_progress) for is_progress in turns)
+    assert max(map(sum, turns)) == len(cluster.units)
+    assert sum(any(is_progress) for is_progress in turns) <= 500 / PROGRESS_MS + len(cluster.units)
