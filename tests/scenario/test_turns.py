@@ -16,7 +16,6 @@ from services.worker.core.cutting import IDLE_CUT_MS
 from services.worker.host.surroundings import Subscriber
 from services.worker.process.loop import MAX_WAIT_MS
 from services.worker.process.subscriptions import SharedReader
-from services.worker.unit.publishing import PROGRESS_MS
 from services.worker.unit.running import Running
 from services.worker.unit.trimmer import OUTPUT_MS
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
@@ -137,7 +136,7 @@ def test_what_copies_publish_of_their_progress_in_one_turn_goes_out_together() -
     cluster = MemoryCluster(FAST)
     worker, progress = cluster.start("w1"), Partition(cluster.topics.progress, 0)
     everywhere(cluster, worker)
-    feed(cluster, orders(60, 1))
+    fed = orders(1_000, 1)
     turns: list[list[bool]] = []
     true = MemoryAppender.append
 
@@ -146,9 +145,9 @@ def test_what_copies_publish_of_their_progress_in_one_turn_goes_out_together() -
         true(self, partition, value, **more)
 
     with mock.patch.object(MemoryAppender, "append", append):
-        for _ in range(500):
+        for number in range(500):
             turns.append([])
+            feed(cluster, fed[2 * number : 2 * number + 2])
             cluster.turn()
     assert all(is_progress == sorted(is_progress) for is_progress in turns)
     assert max(map(sum, turns)) == len(cluster.units)
-    assert sum(any(is_progress) for is_progress in turns) <= 500 / PROGRESS_MS + len(cluster.units)
