@@ -125,6 +125,7 @@ from tests.simulation.incident_mutants import (
     waiting_for_ever,
 )
 from tests.simulation.names import kind_of
+from tests.simulation.paced_mutants import missing_records_not_looked_for
 from tests.simulation.policy_mutants import (
     aligned_elsewhere,
     aligned_without_holding,
@@ -1173,6 +1174,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(senders_not_taken_along, "taken along", 2, "retention", run_ms=1_500),
     Mutant(asked_to_go_back_alone, "taken along", 3, "retention", run_ms=1_500),
     Mutant(ended_at_its_last_marker, "ended early", 1, "retention", run_ms=1_500),
+    Mutant(missing_records_not_looked_for, "liveness", 36, "paced", run_ms=2_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),
     Mutant(policy_of_no_scheme, "policy", 4, "policy-changes", run_ms=2_500),
