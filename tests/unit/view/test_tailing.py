@@ -23,7 +23,7 @@ class Slow(MemoryLog):
             appender.append(ROWS, value)
         appender.flush(1)
 
-    def reader(self, name: str) -> Reader:  # type: ignore[override]
+    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:  # type: ignore[override]
         made = super().reader(name)
         poll = made.poll
 
