@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from bench.followed import DEADLINE_S
 from schemas.topics import Partition
@@ -31,7 +32,7 @@ class Feeder:
     ) -> None:
         self._appender, self._rate_per_s, self._record = appender, rate_per_s, record
         self._homes = [Partition(topic, n) for n in range(partitions)] if isinstance(topic, str) else list(topic)
-        self._over = threading.Event()
+        self._over, self._held = threading.Event(), threading.Event()
         self._error: Exception | None = None
         self.sent_ms: list[float] = []
         self._thread = threading.Thread(target=self._run, name=f"feeding {self._homes[0].topic}", daemon=True)
@@ -42,6 +43,15 @@ class Feeder:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Appends nothing meanwhile, and does not make up for it."""
+        self._held.set()
+        try:
+            yield
+        finally:
+            self._held.clear()
 
     def stop(self) -> None:
         """Raises what went wrong while it fed."""
@@ -62,6 +72,9 @@ class Feeder:
     def _feed(self) -> None:
         started = time.perf_counter()
         while not self._over.is_set():
+            while self._held.is_set() and not self._over.is_set():
+                time.sleep(NAP_S)
+                started = time.perf_counter() - len(self.sent_ms) / self._rate_per_s
             due = int((time.perf_counter() - started) * self._rate_per_s)
             first = len(self.sent_ms)
             for index in range(first, min(due, first + MOST_AT_ONCE)):

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from string import Template
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,10 @@ from bench.cluster import BenchCluster, folder_of_its_own, now_ms
 from bench.failover.observer import Observer
 from bench.feeder import Feeder
 from bench.followed import DEADLINE_S, Followed
+from bench.papers.reported import Reported
 from bench.papers.spending import MODULE as SPENDING
 from bench.quota import Quotas
-from schemas import commands
+from schemas import commands, heartbeats
 from schemas.commands import Command
 from schemas.topics import Partition
 from services.audit.replaying import replay
@@ -106,12 +108,25 @@ def _flow(values: Mapping[str, object]) -> str:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """Of one kill. phases_ms: detection, activation and replay of each unit. result_ms: from the kill until each unit
-    has brought a result of a record sent after it. expected_ms: R_Qi just before it.
+    has brought a result of a record sent after it. expected_ms: R_Qi just before it. backups: of the units.
     """
 
     phases_ms: Sequence[Mapping[str, float]]
     result_ms: float
     expected_ms: float
+    backups: Sequence[str]
+
+    @property
+    def replay_ms(self) -> float:
+        """R_Qi as it was: of the backups the longest time from its first unit's work until its last unit is as far as
+        it was. A backup takes its units in turns, so one's activation is another's replay.
+        """
+        found = []
+        for backup in set(self.backups):
+            own = [one for one, home in zip(self.phases_ms, self.backups, strict=True) if home == backup]
+            began_ms = min(one["activation"] for one in own)
+            found.append(max(one["activation"] + one.get("replay", 0.0) for one in own) - began_ms)
+        return max(found)
 
     @property
     def worker_ms(self) -> float:
@@ -125,8 +140,17 @@ class Recovered:
 class Crowd:
     """While the job runs. arrived: by topic, (arrived ms, time of the newest record), in order."""
 
-    def __init__(self, cluster: BenchCluster, followed: Followed, setting: Setting, topic: str) -> None:
+    def __init__(
+        self,
+        cluster: BenchCluster,
+        followed: Followed,
+        setting: Setting,
+        topic: str,
+        observer: Observer,
+        feeder: Feeder,
+    ) -> None:
         self._cluster, self._job, self._setting, self._topic = cluster, followed, setting, topic
+        self._observer, self._feeder = observer, feeder
         self.view = ClusterView(cluster.topics)
         self.arrived: dict[str, list[tuple[float, int]]] = defaultdict(list)
         self._rows = msgspec.json.Decoder(_Row).decode
@@ -138,6 +162,7 @@ class Crowd:
         self._results = cluster.log.reader("crowd-results")
         self._results.assign({Partition(f"{topic}-{n}-out", 0): 0 for n in range(len(setting.pieces))})
         self.units = [unit.name for unit in followed.plan.units]
+        self.reported = Reported(followed.plan.generation)
 
     def close(self) -> None:
         self._state.close()
@@ -154,6 +179,10 @@ class Crowd:
         for chunk in self._state.poll(0):
             for message in chunk.messages:
                 self.view.read(chunk.partition.topic, message.value())
+                if chunk.partition.topic == self._cluster.topics.heartbeats:
+                    beat = heartbeats.decode(message.value() or b"")
+                    if isinstance(beat, heartbeats.Heartbeat):
+                        self.reported.read(beat)
         self._job.read(0)
 
     def watch(self, seconds: float, look: Callable[[], object] = lambda: None) -> None:
@@ -187,9 +216,9 @@ class Crowd:
     def _lines(self) -> list[UnitLine]:
         return self.view.units(self._job.plan)
 
-    def gather(self, worker: str, settled: Callable[[], bool]) -> None:
+    def gather(self, worker: str) -> None:
         """All units on one worker. A move may be refused while that worker is only coming up: it is asked for again."""
-        self.until(settled, "not every worker answers")
+        self.until(self._settled, "not every worker answers")
         asked_s = -ASK_S
 
         def gathered() -> bool:
@@ -202,13 +231,41 @@ class Crowd:
             return not away
 
         self.until(gathered, f"not all units are on {worker}")
-        self.until(settled, "not protected")
+        self.until(self._settled, "not protected")
 
-    def protect(self, settled: Callable[[], bool]) -> None:
-        for unit in self.units:
-            self._command(Command("scheme", self._job.plan.job, unit=unit, scheme="hybrid"))
+    def protect(self) -> None:
+        self._schemes("hybrid")
         self.until(lambda: all(self.backups().values()), "not every unit has a standby")
-        self.until(settled, "not protected")
+        self.until(self._settled, "not protected")
+
+    def _settled(self) -> bool:
+        return self._observer.workers() == self._setting.workers and self._observer.protected()
+
+    def _schemes(self, scheme: str) -> None:
+        for unit in self.units:
+            self._command(Command("scheme", self._job.plan.job, unit=unit, scheme=scheme))
+
+    def again(self) -> str:
+        """After a kill: all units on one worker, which is returned, their standbys on all the others. Meanwhile nothing
+        is fed: two copies of each unit on a worker that has a share of a CPU might never catch up.
+        """
+        self.until(self._settled, "not protected after a kill")
+        if len(set(self.leaders().values())) > 1:
+            with self._feeder.paused():
+                self._schemes("none")
+                self.until(lambda: not any(self.backups().values()), "standbys do not go")
+                self.gather(FIRST)
+                self.protect()
+        return next(iter(self.leaders().values()))
+
+    def limited(self) -> Quotas:
+        """Each worker has its share of a CPU, from entering to leaving."""
+        return Quotas(self._cluster.workers, self._setting.share)
+
+    def policy(self, policy: str, interval: str, ms: int) -> None:
+        """The job's units are captured by another policy from now on. interval: which setting of it."""
+        settings: dict[str, Any] = {interval: ms}
+        self._command(Command("checkpoint", self._job.plan.job, policy=policy, **settings))
 
     def _command(self, command: Command) -> None:
         self._cluster.appender.append(Partition(self._cluster.topics.submit, 0), commands.encode(command))
@@ -218,13 +275,17 @@ class Crowd:
 
     def kill(self, worker: str) -> Recovered:
         """The worker that leads all units. Waits until each has brought a result of a record sent after the kill."""
-        expected_ms = self.expected_ms()
-        signal_ms = now_ms()
+        self.until(
+            lambda: all(self.reported.current(worker, unit) for unit in self.units), "costs are older than markers"
+        )
+        signal_ms, backups = now_ms(), self.backups()
+        expected_ms = self.reported.expected_ms(worker, backups, signal_ms)
         os.kill(self._cluster.workers()[worker], signal.SIGKILL)
         self.until(lambda: len(self._first_after(signal_ms)) == len(self.units), "no result comes")
         result_ms = max(self._first_after(signal_ms).values()) - signal_ms
         self.until(lambda: self._active_after(signal_ms) >= set(self.units), "not every unit says that it is active")
-        return Recovered([self._phases(unit, signal_ms) for unit in self.units], result_ms, expected_ms)
+        phases = [self._phases(unit, signal_ms) for unit in self.units]
+        return Recovered(phases, result_ms, expected_ms, [backups[unit] for unit in self.units])
 
     def _phases(self, unit: str, signal_ms: float) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -262,10 +323,10 @@ class Crowd:
 
 @contextmanager
 def crowd(setting: Setting, name: str, say: Callable[[str], None]) -> Iterator[Crowd]:
-    """A cluster of its own with one job on it: see `crowded`."""
+    """A cluster of its own with one job on it, each worker with its share of a CPU: see `crowded`."""
     with folder_of_its_own(say) as cluster:
         begin(cluster, setting)
-        with crowded(cluster, setting, name) as made:
+        with crowded(cluster, setting, name) as made, made.limited():
             yield made
 
 
@@ -276,7 +337,7 @@ def begin(cluster: BenchCluster, setting: Setting) -> None:
 
 @contextmanager
 def crowded(cluster: BenchCluster, setting: Setting, name: str) -> Iterator[Crowd]:
-    """A job, fed, all its units on the first worker, each with a standby; then each worker gets its share of a CPU."""
+    """A job, fed, all its units on the first worker, each with a standby. No worker is limited yet."""
     with ExitStack() as stack:
         topic = f"bench-{name}"
         topics = [f"{topic}-{number}" for number in range(len(setting.pieces))]
@@ -284,17 +345,12 @@ def crowded(cluster: BenchCluster, setting: Setting, name: str) -> Iterator[Crow
         followed = stack.enter_context(cluster.running(job(setting), topic, name=name))
         followed.await_running()
         observer = stack.enter_context(Observer(cluster.log, cluster.topics))
-        made = Crowd(cluster, followed, setting, topic)
+        feeder = stack.enter_context(_fed(cluster, topics, setting.pieces))
+        made = Crowd(cluster, followed, setting, topic, observer, feeder)
         stack.callback(made.close)
-        stack.enter_context(_fed(cluster, topics, setting.pieces))
-
-        def settled() -> bool:
-            return observer.workers() == setting.workers and observer.protected()
-
-        made.gather(FIRST, settled)
-        made.protect(settled)
-        with Quotas(cluster.workers, setting.share):
-            yield made
+        made.gather(FIRST)
+        made.protect()
+        yield made
 
 
 def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) -> Feeder:

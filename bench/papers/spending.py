@@ -31,6 +31,19 @@ class Dear(Light):
     entries = 2 * Light.entries
 
 
+class Part(PythonOperator):
+    """A batch changes the next 3,000 of 60,000 entries of its state: little load, and much for a capture to take."""
+
+    output: ClassVar = {"user": "string", "amount": "int"}
+    entries, part = 60_000, 3_000
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
+        first = ctx.batch * self.part
+        numbers = range(first, first + self.part)
+        state.table("changed").put_many((number % self.entries, ctx.batch) for number in numbers)
+        return batch.select("user", "amount", "_time")
+
+
 class Heavy(Light):
     """As much to capture, and a batch costs a hash of 160 MiB beside: a tenth of a second."""
 
@@ -39,3 +52,16 @@ class Heavy(Light):
         for _ in range(HASHED):
             spent.update(_DATA)
         return super().on_batch(batch, state, ctx)
+
+
+class Hash(PythonOperator):
+    """A batch costs a hash of 64 MiB, 40 ms, and changes nothing."""
+
+    output: ClassVar = {"user": "string", "amount": "int"}
+    hashed = 64
+
+    def on_batch(self, batch: pl.DataFrame, state: State, ctx: Context) -> pl.DataFrame:
+        spent = hashlib.sha256()
+        for _ in range(self.hashed):
+            spent.update(_DATA)
+        return batch.select("user", "amount", "_time")
