@@ -5,7 +5,7 @@ Judged by the log alone: the bytes of frames that a reader has not acknowledged,
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from unittest import mock
@@ -27,6 +27,8 @@ SMALLER = 256
 """By so much the bound of a history is smaller than that of its job file, which is a MiB at least."""
 GRACE_US = 1_000_000
 """Units publish what they retain ten times a second, and those that cut read it later when records lag."""
+KNOWN_US = 50_000
+"""A worker that cuts knows of its own copies before what they publish is in the log."""
 
 
 def small_bounds() -> AbstractContextManager[object]:
@@ -73,14 +75,17 @@ def check(
     if limit is None:
         return
     data, full_us, newest = _Topics(reading), None, 0
+    published = deque(
+        (one.time_us, progress.decode(one.value)) for one in written if one.partition.topic == topics.progress
+    )
     for one in written:
-        if one.partition in reading:
-            data.frame(one.partition, one.value)
-        elif one.partition.topic == topics.progress:
-            known = progress.decode(one.value)
+        while published and published[0][0] <= one.time_us + KNOWN_US:
+            known = published.popleft()[1]
             data.progress(known)
             if known.ended:
                 return
+        if one.partition in reading:
+            data.frame(one.partition, one.value)
         elif one.partition.topic == topics.cuts:
             try:
                 record = cuts.decode(one.value)
@@ -89,6 +94,8 @@ def check(
             if not isinstance(record, Cut) or record.batch <= newest:
                 continue
             newest = record.batch
+            if data.bytes < limit // SMALLER:
+                full_us = None
             if full_us is not None and one.time_us - full_us > GRACE_US:
                 most = limit // SMALLER
                 yield f"bound: batch {newest} begins while {data.bytes} bytes are not acknowledged, of {most} at most"
