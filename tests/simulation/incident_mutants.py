@@ -40,15 +40,10 @@ def drivers_counted_as_workers() -> AbstractContextManager[object]:
     return mock.patch.object(incident, "plan", plan)
 
 
-def slots_not_looked_at_again() -> AbstractContextManager[object]:
-    """A unit is restored in its slot, whoever has taken it since the plan."""
-    return mock.patch.object(Room, "has_slot", return_value=True)
-
-
 @contextmanager
 def _nor_again(bug: AbstractContextManager[object]) -> Iterator[None]:
-    """Who is to restore a unit would see that its slot is taken."""
-    with bug, slots_not_looked_at_again():
+    """Who is to restore a unit would see that its slot is taken: that rule has tests/unit/recovery/test_slots.py."""
+    with bug, mock.patch.object(Room, "has_slot", return_value=True):
         yield
 
 

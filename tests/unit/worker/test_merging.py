@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.kernel.protection.expected import Protected
+from services.kernel.protection.merging import merged
 from services.worker.checkpoint.policies.idle import Capture, Paste
 from services.worker.checkpoint.policies.idle_minmax import IdleMinMax, choose
 from services.worker.checkpoint.policies.policy import Kind
@@ -36,6 +37,15 @@ def story(merge_ms: float) -> list[str]:
     timeline = Timeline(four(merge_ms))
     timeline.run(150.0)
     return [name for name, _ in timeline.story]
+
+
+def test_only_units_are_merged_whose_loads_for_their_costs_differ_by_no_more_than_twice() -> None:
+    """No history shows it: ratios there are those of the moment, and differ from one look to the next."""
+    most_ms = dict.fromkeys("abc", 50.0)
+    assert merged({"a": unit("j", 0.10, 30.0), "b": unit("j", 0.20, 30.0)}, most_ms) == (("a", "b"),)
+    assert merged({"a": unit("j", 0.10, 30.0), "b": unit("j", 0.21, 30.0)}, most_ms) == (("a",), ("b",))
+    dearer = unit("j", 0.21, 30.0, capture_ms=4.0)
+    assert merged({"a": unit("j", 0.10, 30.0), "b": dearer}, most_ms) == (("a", "b"),), "load for cost, not load"
 
 
 def test_the_entry_is_weighed_as_one_capture() -> None:
