@@ -311,6 +311,14 @@ PROFILES: Mapping[str, Profile] = {
         lags=("source in", "cuts in", "cuts out", "data in", "assignments in"),
         paced=True,
     ),
+    "paced-losses": Profile(
+        {"retention": 40, "lag": 6, "stall": 2, "crash": 4, "command": 0, "resubmit": 0},
+        ("filter", "totals", "windows"),
+        ("active-replication", "active-standby", "hybrid"),
+        lags=("source in", "cuts in", "cuts out", "data in", "assignments in"),
+        continues=True,
+        paced=True,
+    ),
     "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),
     "spark-rows": Profile(
         {"strike": 12, "crash": 2, "stall": 2, "lag": 4},
