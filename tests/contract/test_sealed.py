@@ -15,6 +15,7 @@ from services.log.protocol import Log
 from services.log.seal import Keyring
 from services.log.sealed import SealedLog
 from tests.contract import test_log
+from tests.contract.test_log import reader  # noqa: F401  (a fixture)
 
 DIFFERS = {
     "test_a_record_comes_back_as_it_was_written",  # with one header more
