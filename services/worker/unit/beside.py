@@ -45,8 +45,7 @@ def restoring(
     def restore() -> Rebuilt:
         code.start()
         base = cuts_base(log, job.plan, cuts) if cuts and cuts in job.skipped else None
-        known = (acked, skipped, exists, cuts, around.cpu_ms, base, line, back, inputs)
-        return rebuild(log, partition, image, *known)
+        return rebuild(log, partition, image, acked, skipped, exists, cuts, around.cpu_ms, base, line, back, inputs)
 
     return restore
 

@@ -39,8 +39,8 @@ _DEFAULT = CorrelatedFailure()
 class _Job:
     """One that runs. lost_us: by worker, when it was heard last before it failed. read_us: of the last record.
 
-    above: by name, the units that send what a unit takes in. stranded_us: by unit, since when no copy of it can
-    continue. over: names of units that have ended.
+    above: by name, the units that send what a unit takes in; empty where these retain it. stranded_us: by unit, since
+    when no copy of it can continue. over: names of units that have ended.
     """
 
     plan: Plan
@@ -178,7 +178,7 @@ class Incidents:
     def above(self, unit: str) -> list[str]:
         """The units that go back with it: those that send what it takes in, where only sources retain that."""
         job = self._jobs.get(job_key_of(unit))
-        if job is None or job.buffering == UPSTREAM:
+        if job is None:
             return []
         return [job.key(one) for one in sorted(job.above.get(unit.rpartition("/")[2], ())) if one not in job.over]
 

@@ -42,10 +42,9 @@ class Situation:
     others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
     policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
     answered. rollback: asked for, and to where. joins: the line of an incident on which it is to begin again, though it
-    has not failed; 0: none. verdict: of the controller of adaptive units, if it wants another
-    scheme. part: in an incident; None: there is none. gathers: further units may turn out to be stranded. proofs: what
-    copies with other versions have shown. asked_accept: offset of the last command that lets the versions lead that run
-    now.
+    has not failed; 0: none. verdict: of the controller of adaptive units, if it wants another scheme. part: in an
+    incident; None: there is none. gathers: further units may turn out to be stranded. proofs: what copies with other
+    versions have shown. asked_accept: offset of the last command that lets the versions lead that run now.
     """
 
     change: Change
