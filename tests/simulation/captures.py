@@ -1,27 +1,39 @@
 """What checkpoint policies promise, seen from beside: every worker is looked at after each of its turns (MECHANISMS S4,
 C3; docs/decisions/0080).
 
-A look sees where a turn has ended. What was true throughout a turn is known where two looks agree.
+A look sees where a turn has ended. What was true throughout a turn is known where two looks agree. What a policy
+answers follows from the moment at which it is asked: `Asked` looks at the units then.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
-from schemas.assignments import CheckpointPolicy
+from schemas import heartbeats
+from schemas.assignments import CheckpointPolicy, Copy
 from services.worker.checkpoint.policies.idle_minmax import IdleMinMax
+from services.worker.checkpoint.policies.policy import Kind
+from services.worker.checkpoint.scheduler import Scheduler
 from services.worker.process.loop import Worker
 from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.running import Running
+from tests.simulation.broker import Written
+from tests.simulation.names import TOPICS
 
 IDLE = ("idle-minmax", "idle-roundrobin")
+OVERDUE_US = 100_000
 PROMISING = (*IDLE, "whole-worker", "aligned")
 """Policies that promise something: under the others there is nothing to look at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One copy after a turn. encoding: pieces of its run are yet to be written. applied: runs of other copies."""
+    """One copy after a turn. encoding: pieces of its run are yet to be written. applied: runs of other copies.
+    overdue: a capture could begin, and the last one is longer ago than the maximum interval.
+    """
 
     of: Checkpoints
     terms: CheckpointPolicy
@@ -33,13 +45,15 @@ class Seen:
     marked: int
     encoding: bool
     applied: int
+    overdue: bool
 
     @classmethod
-    def at(cls, running: Running) -> Seen:
-        own = running.checkpoints
+    def at(cls, running: Running, now_ms: float) -> Seen:
+        own, terms = running.checkpoints, running.job.checkpoint
+        ready = running.commits and own.batches > 0 and own.resting
         return cls(
             own,
-            running.job.checkpoint,
+            terms,
             running.commits,
             running.ended,
             running.batch,
@@ -48,6 +62,7 @@ class Seen:
             0 if running.marker is None else running.marker.b,
             own.checkpointer.writer.phase.value == "encoding",
             running._spent.applies + own.checkpointer.applier.waiting,
+            ready and now_ms - own.captured_ms > terms.max_interval_ms,
         )
 
     def begun(self, before: Seen) -> bool:
@@ -55,12 +70,50 @@ class Seen:
         return self.captured_batch != before.captured_batch
 
 
-class Captures:
-    """wrong: where a policy was not kept."""
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A unit was captured again, so its backup must have said before that it is as far as this marker."""
 
-    def __init__(self) -> None:
+    unit: str
+    backup: Copy
+    batch: int
+    at_us: int
+
+
+class Asked(Scheduler):
+    """The scheduler of a simulated worker: each answer of an idle policy is held against the units as they are then."""
+
+    def __init__(self, captures: Captures) -> None:
+        super().__init__()
+        self._captures = captures
+
+    def capture(self, unit: str, now_ms: float) -> Kind | None:
+        kind, units = super().capture(unit, now_ms), self._here()
+        if kind is Kind.SWEEP and units[unit].policy in IDLE:
+            of = units[unit]
+            if not of.ended and now_ms - of.captured_ms < of._job.checkpoint.max_interval_ms:
+                self._captures.chosen(unit, units)
+        return kind
+
+    def applies(self, unit: str, now_ms: float) -> bool:
+        applies, units = super().applies(unit, now_ms), self._here()
+        if applies and units[unit].policy in IDLE and not units[unit].leads:
+            self._captures.pasted(unit, units)
+        return applies
+
+    def _here(self) -> dict[str, Checkpoints]:
+        return cast(dict[str, Checkpoints], self._units)
+
+
+class Captures:
+    """wrong: where a policy was not kept. claims: what heartbeats must have said."""
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
         self.wrong: list[str] = []
+        self.claims: list[Claim] = []
+        self._now_us = now_us
         self._entries: dict[str, tuple[str, ...]] = {}
+        self._overdue: dict[str, dict[str, int]] = {}
         self._last: dict[str, dict[str, Seen]] = {}
 
     def look(self, own: str, worker: Worker) -> None:
@@ -69,13 +122,55 @@ class Captures:
             self._last.pop(own, None)
             return
         copies = worker._copies.here.items()
-        now = {unit: Seen.at(copy.running) for unit, copy in copies if copy.running is not None}
+        now_ms = worker._clock_ms()
+        now = {unit: Seen.at(copy.running, now_ms) for unit, copy in copies if copy.running is not None}
         known, self._last[own] = self._last.get(own, {}), now
         before = {unit: one for unit, one in known.items() if unit in now and now[unit].of is one.of}
         self._look_at_entry(own, now)
+        self._look_at_overdue(own, before, now)
         for unit, was in before.items():
             if was.leads and now[unit].leads:
                 self._look(unit, was, now[unit], before, now)
+
+    def chosen(self, unit: str, units: dict[str, Checkpoints]) -> None:
+        """An idle policy has the unit captured, neither because it has ended nor as the maximum interval is over."""
+        waiting = [name for name, one in units.items() if one._of.data_wait]
+        if waiting:
+            self._note(f"not idle: {unit} was captured while data waited for {', '.join(waiting)}")
+        of = units[unit]
+        backup = of._job.backup(of._name)
+        if of.marker is not None and backup is not None and of._job.followed(of._name):
+            self.claims.append(Claim(unit, backup, of.marker.b, self._now_us()))
+
+    def pasted(self, unit: str, units: dict[str, Checkpoints]) -> None:
+        """An idle policy has a message of the unit pasted."""
+        of = units[unit]
+        since_ms = of.waiting_since_ms
+        for name, one in units.items() if since_ms < math.inf else ():
+            same = not one.leads and one.policy == of.policy and one.primary == of.primary
+            if same and one.waiting_since_ms < since_ms:
+                self._note(f"paste order: a message of {unit} is pasted, and one of {name} came before it")
+
+    def unconfirmed(self, written: Iterable[Written]) -> Iterator[str]:
+        """Captures before which the backup had not said that it was as far as the last one."""
+        said: dict[tuple[str, str], int] = {}
+        claims = sorted(self.claims, key=lambda one: one.at_us, reverse=True)
+        for one in written if claims else ():
+            while claims and claims[-1].at_us < one.time_us:
+                yield from self._unheard(claims.pop(), said)
+            if one.partition.topic == TOPICS.heartbeats:
+                beat = heartbeats.decode(one.value)
+                for copy in beat.copies if isinstance(beat, heartbeats.Heartbeat) else ():
+                    key = beat.incarnation, copy.unit
+                    said[key] = max(said.get(key, -1), copy.batch)
+        while claims:
+            yield from self._unheard(claims.pop(), said)
+
+    def _unheard(self, claim: Claim, said: dict[tuple[str, str], int]) -> Iterator[str]:
+        heard = said.get((claim.backup.incarnation, claim.unit), -1)
+        if heard < claim.batch:
+            backup = claim.backup.worker
+            yield f"unconfirmed: {claim.unit} was captured again, and {backup} was at {heard} of {claim.batch}"
 
     def _look_at_entry(self, own: str, now: dict[str, Seen]) -> None:
         """What is captured as one entry has one backup."""
@@ -87,6 +182,20 @@ class Captures:
         backups = {now[unit].of.backup for unit in policy.entry if unit in now}
         if len(backups) > 1:
             self._note(f"merged: {', '.join(policy.entry)} are captured as one, with backups {sorted(backups)}")
+
+    def _look_at_overdue(self, own: str, before: dict[str, Seen], now: dict[str, Seen]) -> None:
+        """A unit may not notice at once that it need not wait any more for a capture of another one, and the clock of a
+        worker is ahead by what its turn took.
+        """
+        known = self._overdue.get(own, {})
+        free = not any(one.encoding or before.get(name, one).captured_ms < one.captured_ms for name, one in now.items())
+        both = [name for name, one in now.items() if free and one.overdue and name in before and before[name].overdue]
+        self._overdue[own] = {
+            name: known.get(name, self._now_us()) for name in both if now[name].terms == before[name].terms
+        }
+        for name, since_us in self._overdue[own].items():
+            if now[name].terms.policy in IDLE and self._now_us() - since_us > OVERDUE_US:
+                self._note(f"overdue: {name} is not captured, and the maximum interval is over")
 
     def _look(self, unit: str, was: Seen, one: Seen, before: dict[str, Seen], now: dict[str, Seen]) -> None:
         others = {name for name in before if name != unit and now[name].encoding and before[name].encoding}

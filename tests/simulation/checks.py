@@ -89,6 +89,8 @@ def check(cluster: Cluster) -> list[str]:
     generations = _generations(cluster.broker.written)
     cluster.broker.untrim()
     found: list[str] = [*cluster.images.wrong, *cluster.captures.wrong, *cluster.broker.greedy]
+    found += cluster.captures.unconfirmed(cluster.broker.written)
+    found += cluster.planned[:10]
     for checker in (
         _assignments,
         _stopped,

@@ -11,6 +11,7 @@ from schemas import commands, events
 from schemas.heartbeats import At, Exit, encode
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import OtherFormat, PositionGone, WorkerUnfit
+from services.kernel.protection.reassigning import HALF
 from tests.simulation.broker import Broker
 from tests.simulation.captures import Captures
 from tests.simulation.engine import SharedNotes
@@ -21,6 +22,7 @@ from tests.simulation.link import Link, LinkAppender
 from tests.simulation.names import TOPICS, profile_of
 from tests.simulation.processes import VERSIONS, ControllerProcess, Process, ReplicaProcess
 from tests.simulation.profiles import PROFILES
+from tests.simulation.reassigned import Planned
 from tests.simulation.timeline import Timeline
 
 NOTICE_US = (2_000, 30_000)
@@ -50,6 +52,7 @@ class Cluster:
     """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may.
 
     deadly: units whose work ends every worker, from which batch on. upgraded: with which versions workers start.
+    planned: what was wrong with plans of standbys that move.
     accepted_us: when the user let the versions lead that ran then.
     held: topics that their user is replacing, and the records that wait meanwhile. healed_us: when all faults
     had ended.
@@ -78,7 +81,8 @@ class Cluster:
         self.old = set(workers) if profile_of(seed) == "formats" else set[str]()
         """Those that read the first format alone."""
         self.healed_us: int | None = None
-        self.images, self.captures = Images(), Captures()
+        self.images, self.captures = Images(), Captures(lambda: self.timeline.now_us)
+        self.planned: list[str] = []
         self._zones, self._drivers = workers, drivers
         self.notes = SharedNotes()
         self._starts = 0
@@ -123,8 +127,9 @@ class Cluster:
             )
         elif role.startswith("recovery"):
             self.processes[role] = ReplicaProcess(
-                role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms, self._reassigns
-            )
+                role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms,
+                Planned(HALF, least_ms=0.0, wrong=self.planned) if self._reassigns else None,
+            )  # fmt: skip
         else:
             former = self.processes.get(role)
             self.processes[role] = ControllerProcess(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Protocol
+from unittest import mock
 
 from schemas import formats
 from schemas.costs import Costs
@@ -18,9 +20,10 @@ from services.hosting.watchdog import Watchdog
 from services.kernel.logs.assigned import Assigned
 from services.kernel.state.image import MemoryImage
 from services.spark.host import HOSTS, Host
+from services.worker.process import loop
 from services.worker.process.loop import Worker
 from tests.simulation.broker import Broker
-from tests.simulation.captures import Captures
+from tests.simulation.captures import Asked, Captures
 from tests.simulation.engine import FakeEngine, SharedNotes
 from tests.simulation.formats import reading
 from tests.simulation.images import Images
@@ -180,7 +183,7 @@ class WorkerProcess(HostProcess):
         super().__init__(name, own, broker, timeline, random, failed, topics, zone)
 
     def start(self) -> None:
-        with reading(self.reads):
+        with reading(self.reads), mock.patch.object(loop, "Scheduler", partial(Asked, self._captures)):
             self._start()
 
     def _start(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -13,7 +13,7 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.expected import Protected
 from services.kernel.protection.merging import merged
 from services.planning import checkpoints
-from services.worker.checkpoint.policies import aligned, idle_minmax
+from services.worker.checkpoint.policies import aligned, idle, idle_minmax
 from services.worker.checkpoint.policies.aligned import Aligned
 from services.worker.checkpoint.policies.policy import Sight
 from services.worker.checkpoint.policies.whole_worker import WholeWorker
@@ -43,6 +43,32 @@ def two_captures_at_once() -> AbstractContextManager[object]:
 def minimum_interval_ignored() -> AbstractContextManager[object]:
     """A unit is captured again as soon as its worker is idle."""
     return mock.patch.object(Checkpoints, "min_interval_ms", property(lambda self: 0))
+
+
+def captured_while_data_wait() -> AbstractContextManager[object]:
+    """A worker counts as idle whatever waits."""
+    return mock.patch.object(idle, "idle", return_value=True)
+
+
+def maximum_interval_ignored() -> AbstractContextManager[object]:
+    """A unit waits for idle time, or for its backup, for ever."""
+    return mock.patch.object(Checkpoints, "max_interval_ms", property(lambda self: 10**9))
+
+
+def confirmation_ignored() -> AbstractContextManager[object]:
+    """A unit is in the capture queue again as soon as its run is valid, whether its backup has pasted it or not."""
+    return mock.patch.object(Checkpoints, "confirmed", property(lambda self: True))
+
+
+@contextmanager
+def newest_paste_first() -> Iterator[None]:
+    """Of the messages of a sender the one that came last is pasted first."""
+
+    def newest(pastes: Mapping[str, Sight]) -> dict[str, str]:
+        return {one.primary: name for name, one in sorted(pastes.items(), key=lambda item: item[1].waiting_since_ms)}
+
+    with mock.patch.object(idle, "oldest", newest), mock.patch.object(idle_minmax, "oldest", newest):
+        yield
 
 
 def merged_across_backups() -> AbstractContextManager[object]:

@@ -17,7 +17,6 @@ from services.controller.core.controller import Controller
 from services.controller.polling import Polling
 from services.kernel.errors import OtherFormat, Retriable
 from services.kernel.logs.assigned import Assigned
-from services.kernel.protection.reassigning import HALF
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
 from services.log.jobs import feed_kept, positions, read_jobs
@@ -162,10 +161,9 @@ class ReplicaProcess(Process):
         failed: Failed,
         topics: ClusterTopics,
         calm_ms: int | None = None,
-        reassigns: bool = False,
+        reassignment: Reassignment | None = None,
     ) -> None:
-        self._topics, self._calm_ms = topics, calm_ms
-        self._reassignment = Reassignment(HALF, least_ms=0.0) if reassigns else None
+        self._topics, self._calm_ms, self._reassignment = topics, calm_ms, reassignment
         self.replica: Replica | None = None
         super().__init__(name, own, broker, timeline, random, failed)
 

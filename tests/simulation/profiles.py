@@ -299,6 +299,12 @@ PROFILES: Mapping[str, Profile] = {
         ("passive-hot", "hybrid", "passive-cold", "none"),
         policies=("idle-minmax", "idle-roundrobin"),
     ),
+    "idle-silence": Profile(
+        {"lost-heartbeats": 6, "late-heartbeats": 4, "stall": 4, "lag": 4, "crash": 0.5},
+        ("totals", "windows", "join"),
+        ("passive-hot", "hybrid"),
+        policies=("idle-minmax", "idle-roundrobin"),
+    ),
     "merged": Profile(
         {"lag": 2}, ("totals", "windows", "join"), ("passive-hot", "hybrid", "passive-cold"), policies=("idle-minmax",)
     ),

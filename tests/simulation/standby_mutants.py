@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from typing import Any
 from unittest import mock
 
-from services.recovery.core.placement import room, sharing
+from services.kernel.protection import reassigning as planning
+from services.kernel.protection.reassigning import LITERAL, reassigned
+from services.recovery.core.placement import reassignment, room, sharing
 from services.recovery.core.placement.room import Candidate, Room
 from services.recovery.core.placement.sharing import Claim, Held
 from services.recovery.core.unit import reassigning, switching, terms
@@ -52,6 +55,31 @@ def new_standby_not_waited_for() -> AbstractContextManager[object]:
 def standbys_in_any_zone() -> AbstractContextManager[object]:
     """A standby may move into the zone of its primary."""
     return mock.patch.object(reassigning, "nearer", return_value=False)
+
+
+def all_of_a_difference_moves() -> AbstractContextManager[object]:
+    """As the paper prints it, f = 1."""
+
+    def literal(units: Any, workers: Any, share: float = LITERAL, least_ms: float = 0.0) -> Any:
+        return reassigned(units, workers, LITERAL, least_ms)
+
+    return mock.patch.object(reassignment, "reassigned", literal)
+
+
+def flooded_worker_not_relieved() -> AbstractContextManager[object]:
+    """Where the worst worker has an empty group of its own, only its own standbys move, or none.
+
+    None of the histories that were tried shows it: a worker has to hold most standbys of the others. test_reassigned.py
+    does.
+    """
+    true = planning._moved
+
+    def as_printed(*asked: Any) -> Any:
+        calls = count()
+        with mock.patch.object(planning, "_moved", lambda *a: true(*a) if next(calls) == 0 else ()):
+            return reassigned(*asked)
+
+    return mock.patch.object(reassignment, "reassigned", as_printed)
 
 
 def capacity_ignored() -> AbstractContextManager[object]:

@@ -1,0 +1,33 @@
+"""Bugs of plans that histories seldom give the occasion for: a flooded worker needs many standbys of others."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import pytest
+
+from services.kernel.protection.reassigning import HALF, Backed
+from services.recovery.core.placement import reassignment
+from tests.simulation.mutants import Bug
+from tests.simulation.reassigned import broken
+from tests.simulation.standby_mutants import all_of_a_difference_moves, flooded_worker_not_relieved
+
+WORKERS = ("s1", "s2", "s3", "s4")
+FLOODED = [
+    Backed("a", "s2", "s1", 90.0, 1.0),
+    *(Backed(f"b{number}", "s4", "s2", 4.0, 1.0) for number in range(4)),
+    Backed("c", "s3", "s2", 4.0, 1.0),
+    Backed("d", "s1", "s3", 2.0, 1.0),
+]
+"""s2 takes longest, and half of its only unit is none: s4 can move its standbys away from there."""
+
+
+@pytest.mark.parametrize(
+    ("bug", "wrong"), [(None, ""), (flooded_worker_not_relieved, "flooded"), (all_of_a_difference_moves, "amount")]
+)
+def test_a_plan_moves_half_of_the_difference_and_relieves_a_flooded_worker(bug: Bug | None, wrong: str) -> None:
+    buggy: AbstractContextManager[object] = nullcontext() if bug is None else bug()
+    with buggy:
+        plan = reassignment.reassigned(FLOODED, WORKERS, HALF)
+    found = list(broken(FLOODED, WORKERS, {one.unit: one.to for one in plan}))
+    assert [one.partition(":")[0] for one in found] == ([wrong] if wrong else [])
