@@ -116,13 +116,12 @@ class Captures:
         self._overdue: dict[str, dict[str, int]] = {}
         self._last: dict[str, dict[str, Seen]] = {}
 
-    def look(self, own: str, worker: Worker) -> None:
-        """own: the worker's incarnation."""
+    def look(self, own: str, worker: Worker, now_ms: float) -> None:
+        """own: the worker's incarnation. now_ms: what its clock shows."""
         if not any(job.checkpoint.policy in PROMISING for job in worker._jobs.values()):
             self._last.pop(own, None)
             return
         copies = worker._copies.here.items()
-        now_ms = worker._clock_ms()
         now = {unit: Seen.at(copy.running, now_ms) for unit, copy in copies if copy.running is not None}
         known, self._last[own] = self._last.get(own, {}), now
         before = {unit: one for unit, one in known.items() if unit in now and now[unit].of is one.of}

@@ -212,7 +212,7 @@ class WorkerProcess(HostProcess):
             return MAX_IDLE_US
         self.worker.doing.turned()
         self._images.look(self.own, self.worker)
-        self._captures.look(self.own, self.worker)
+        self._captures.look(self.own, self.worker, self.shown_ms)
         wait_us = (self.worker.next_deadline - self.clock_ms()) * 1000
         return int(max(MIN_IDLE_US, min(wait_us, self._idle_us)))
 

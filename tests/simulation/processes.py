@@ -94,6 +94,11 @@ class Process(ABC):
     def clock_ms(self) -> float:
         return self.clock_us() / 1000
 
+    @property
+    def shown_ms(self) -> float:
+        """What its clock shows, for a check: looking takes no time."""
+        return (self.timeline.now_us + self._lag_us) / 1000
+
     def time_ms(self) -> int:
         return self.timeline.time_ms + self.clock_ahead_ms
 

@@ -31,6 +31,8 @@ SERVED_US = 2_500_000
 """A unit that is alone for so long has no place."""
 HEARD_WITHIN_US, KNOWN_US = 250_000, 1_500_000
 """A worker that was heard so lately, and has lived for so long, is one that every replica knows to live."""
+READ_WITHIN_US = 20_000
+"""A replica that decides now may not have read yet what another one has decided so lately."""
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class _Known:
 @dataclass(slots=True)
 class _Trace:
     """All that was written so far. durable: the newest valid marker of each unit of the job. needed: that as of the
-    record with which a standby began to move, by unit.
+    record with which a standby began to move, by unit. left_us: when a standby of the one worker's last left the other.
     """
 
     plan: Plan
@@ -58,6 +60,7 @@ class _Trace:
     needed: dict[str, int] = field(default_factory=dict)
     folds: dict[int, CheckpointLog] = field(default_factory=dict)
     changed_us: dict[str, int] = field(default_factory=dict)
+    left_us: dict[tuple[str, str], int] = field(default_factory=dict)
     healed_us: int | None = None
 
     def read(self, one: Written) -> Iterator[str]:
@@ -72,6 +75,7 @@ class _Trace:
             for change in self.assigned.read(assignments.decode(one.value)):
                 before, placed[change.unit] = placed.get(change.unit), change
                 self.changed_us[change.unit] = one.time_us
+                self.left_us |= dict.fromkeys(_backed(before) - _backed(change), one.time_us)
                 if before is not None and generation_of(change.unit) == self.plan.generation:
                     yield from self._changed(before, change, placed, one.time_us)
 
@@ -142,12 +146,13 @@ class _Trace:
                 held[copy.worker] = held.get(copy.worker, 0) + 1
                 if index and change.copies[0].worker == primary:
                     group[copy.worker] = group.get(copy.worker, 0) + 1
+        settled = {name for name in slots if now_us - self.left_us.get((primary, name), 0) > READ_WITHIN_US}
         for name in slots:
             most = self.workers[name].beat.standbys
             better = group[name] + 2 <= group.get(chosen, 0) and held[name] + 1 < slots[name] and most < 0
             if (
                 better
-                and name != primary
+                and name in settled - {primary}
                 and self._takes(name, now_us)
                 and self._near(primary, chosen) >= self._near(primary, name)
             ):
@@ -189,6 +194,12 @@ class _Trace:
     def _near(self, one: str, other: str) -> bool:
         zones = {name: known.beat.zone for name, known in self.workers.items()}
         return Domains(zones).of(one) == Domains(zones).of(other)
+
+
+def _backed(change: Change | None) -> set[tuple[str, str]]:
+    """Where the standbys of whose units are."""
+    copies = () if change is None else change.copies
+    return {(copies[0].worker, copy.worker) for copy in copies[1:]}
 
 
 def check(written: list[Written], plan: Plan, topics: JobTopics, healed_us: int | None) -> Iterator[str]:
