@@ -159,9 +159,10 @@ class Captures:
                 yield from self._unheard(claims.pop(), said)
             if one.partition.topic == TOPICS.heartbeats:
                 beat = heartbeats.decode(one.value)
-                for copy in beat.copies if isinstance(beat, heartbeats.Heartbeat) else ():
-                    key = beat.incarnation, copy.unit
-                    said[key] = max(said.get(key, -1), copy.batch)
+                if isinstance(beat, heartbeats.Heartbeat):
+                    for copy in beat.copies:
+                        key = beat.incarnation, copy.unit
+                        said[key] = max(said.get(key, -1), copy.batch)
         while claims:
             yield from self._unheard(claims.pop(), said)
 
