@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from services.kernel.protection.reassigning import HALF, Backed
-from services.recovery.core.placement import reassignment
 from tests.simulation.mutants import Bug
-from tests.simulation.reassigned import broken
+from tests.simulation.reassigned import Planned
 from tests.simulation.standby_mutants import all_of_a_difference_moves, flooded_worker_not_relieved
 
 WORKERS = ("s1", "s2", "s3", "s4")
@@ -27,7 +26,7 @@ FLOODED = [
 )
 def test_a_plan_moves_half_of_the_difference_and_relieves_a_flooded_worker(bug: Bug | None, wrong: str) -> None:
     buggy: AbstractContextManager[object] = nullcontext() if bug is None else bug()
+    planned = Planned(HALF, least_ms=0.0)
     with buggy:
-        plan = reassignment.reassigned(FLOODED, WORKERS, HALF)
-    found = list(broken(FLOODED, WORKERS, {one.unit: one.to for one in plan}))
-    assert [one.partition(":")[0] for one in found] == ([wrong] if wrong else [])
+        planned.look(2, 1, lambda upkeep: (FLOODED, WORKERS))
+    assert [one.partition(":")[0] for one in planned.wrong] == ([wrong] if wrong else [])
