@@ -218,6 +218,9 @@ class BlockingThreads:
                     self._ready.put(lane)
                 if self._ready.empty():
                     self._spare += 1
+            # An error, and the producer that its traceback holds, would stay until this thread has another call.
+            _call.under_way = None
+            del one, outcome
 
 
 def _outcome(call: Call) -> Any:

@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from schemas.heartbeats import Turn
 from services.hosting.doing import Doing
+from services.hosting.giving_back import GivingBack
 from services.hosting.memory import Memory
 
 LOOK_S, SELDOM_S = 0.1, 0.25
@@ -44,7 +45,7 @@ class Watchdog:
     Args:
         patience_s: a longer turn of a warm copy counts as silence.
         states: of the copies here.
-        memory: of the process; it ends where that nears its limit.
+        memory: of the process; it ends where that nears its limit. giving_back: of what is free in it.
         end: called with the cause once the loop has hung for too long; must not return.
     """
 
@@ -56,8 +57,9 @@ class Watchdog:
         end: Callable[[str], object] | None = None,
         clock_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
         memory: Memory | None = None,
+        giving_back: GivingBack | None = None,
     ) -> None:
-        self._memory = memory or Memory(0)
+        self._memory, self._giving_back = memory or Memory(0), giving_back or GivingBack()
         self._every_s = LOOK_S if self._memory.limited else SELDOM_S
         self._doing, self._patience_ms, self._states, self._clock_ms = doing, patience_s * 1000, states, clock_ms
         self._end = end or end_process
@@ -107,6 +109,7 @@ class Watchdog:
                 with suppress(Exception):  # no file to write to
                     faulthandler.dump_traceback_later(last_s, exit=True)
             self.look()
+            self._giving_back.look()
 
 
 def end_process(cause: str) -> None:

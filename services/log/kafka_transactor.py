@@ -157,8 +157,8 @@ class KafkaTransactor:
                 if error.txn_requires_abort() and not self._lost:
                     self._abort(producer, exception)
                 if self._lost or not error.retriable() or time.monotonic() > deadline:
-                    unknown = Indefinite(f"{self._id}: the last transaction may be committed or not: {error.str()}")
-                    raise self._give_up(unknown) from exception
+                    why = f"{self._id}: the last transaction may be committed or not: {error.str()}"
+                    raise self._give_up(Indefinite(why)) from exception
 
     def _abort(self, producer: Producer, cause: KafkaException) -> NoReturn:
         error = error_of(cause)
@@ -177,10 +177,13 @@ class KafkaTransactor:
         raise Retriable(f"{self._id}: the transaction was aborted: {error.str()}") from cause
 
     def _give_up(self, error: HoldfastError) -> HoldfastError:
-        """Drops the producer; `error` is what every further commit raises until start()."""
+        """Drops the producer; the like of `error` is what every further commit raises until start().
+
+        Not `error` itself, nor is it a variable anywhere here: its traceback holds the producer, with its threads.
+        """
         if isinstance(error, Indefinite):
             _log.info("rows in doubt", cause=str(error))
-        self._producer, self._over = None, error
+        self._producer, self._over = None, type(error)(*error.args)
         return error
 
 

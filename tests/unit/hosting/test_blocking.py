@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -48,6 +49,18 @@ def test_an_exception_is_an_outcome(blocking: BlockingThreads) -> None:
     blocking.run(lambda: 1 // 0, found.append)
     until(lambda: blocking.poll() and found, "the call has failed")
     assert isinstance(found[0], ZeroDivisionError)
+
+
+def test_a_thread_that_has_nothing_to_do_holds_no_outcome(blocking: BlockingThreads) -> None:
+    """A producer is in the traceback of the error that it has ended with, and has threads of its own."""
+    found = list[weakref.ref[Exception]]()
+
+    def fail() -> None:
+        raise Retriable("once")
+
+    blocking.run(fail, lambda outcome: found.append(weakref.ref(outcome)))
+    until(lambda: blocking.poll() or found, "the call has failed")
+    until(lambda: found[0]() is None, "the error is gone")
 
 
 @pytest.fixture

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,3 +94,29 @@ def test_a_commit_that_is_never_answered_is_in_doubt_once_the_broker_has_ended_i
 
 def _raise(error: Exception) -> int:
     raise error
+
+
+class Ended(Library):
+    """A producer whose commit fails; it holds no error, and no variable of it does."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self._code = code
+
+    def commit_transaction(self, timeout: float) -> None:
+        raise KafkaException(KafkaError(self._code, "no more"))
+
+
+@pytest.mark.parametrize("code", [KafkaError._FAIL, KafkaError._FENCED, KafkaError._TRANSPORT])
+def test_a_producer_that_is_not_used_again_is_gone_without_a_collection(code: int) -> None:
+    """A worker lost a broker again and again: its threads were 92, then 196, of producers that waited for one."""
+    library = Ended(code)
+    producer, transactor = weakref.ref(library), holding(library)
+    del library
+    gc.disable()
+    try:
+        with suppress(Fenced, Indefinite):
+            transactor.commit([])
+        assert producer() is None
+    finally:
+        gc.enable()
