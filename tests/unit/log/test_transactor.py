@@ -97,20 +97,24 @@ def _raise(error: Exception) -> int:
 
 
 class Ended(Library):
-    """A producer whose commit fails; it holds no error, and no variable of it does."""
+    """A producer whose commit fails, and the abort after it; no variable of it holds an error."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, abort: bool) -> None:
         super().__init__()
-        self._code = code
+        self._code, self._abort = code, abort
 
     def commit_transaction(self, timeout: float) -> None:
-        raise KafkaException(KafkaError(self._code, "no more"))
+        raise KafkaException(KafkaError(self._code, "no more", txn_requires_abort=self._abort))
+
+    def abort_transaction(self, timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
 
 
+@pytest.mark.parametrize("abort", [False, True], ids=["commit", "abort"])
 @pytest.mark.parametrize("code", [KafkaError._FAIL, KafkaError._FENCED, KafkaError._TRANSPORT])
-def test_a_producer_that_is_not_used_again_is_gone_without_a_collection(code: int) -> None:
+def test_a_producer_that_is_not_used_again_is_gone_without_a_collection(code: int, abort: bool) -> None:
     """A worker lost a broker again and again: its threads were 92, then 196, of producers that waited for one."""
-    library = Ended(code)
+    library = Ended(code, abort)
     producer, transactor = weakref.ref(library), holding(library)
     del library
     gc.disable()
