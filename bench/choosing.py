@@ -1,31 +1,147 @@
-"""Whether choosing schemes slows the data: count-1k under `adaptive`, and under the scheme that it has meanwhile."""
+"""Whether choosing schemes slows the data: count-1k while its scheme is recovery's to choose, and while it is fixed.
+
+Both sides are the same copies of one job that works through a backlog: a command `scheme` takes the choice away and
+gives it back, by turns of some seconds. A run in which the scheme or a copy changed is refused.
+"""
 
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from bench import jobs
-from bench.cluster import BenchCluster
+from bench.against.pairs import ratio
+from bench.cluster import BenchCluster, now_ms
+from bench.failover.observer import Observer
 from bench.figures import Figures
+from bench.followed import Followed, MeasureFailed, Reached
 from bench.scale import Scale
-from bench.throughput import Throughput
+from schemas import commands
+from schemas.assignments import Change, Copy
+from schemas.topics import Partition
 
 FIXED, ADAPTIVE = "active-replication", "adaptive"
 """An adaptive unit begins with the first, and keeps it for its cool-down of an hour: only the choosing differs."""
+KEYS = 1_000
+SETTLING_S, TURN_S = 1.0, 4.0
+"""After a command, and what is measured then: eight looks at the schemes, and some 40 reports of progress."""
+WAITS_S = 30.0
+LEAST_RECORDS = 2_000_000
+"""Fewer are gone before both sides had a turn."""
+LEFT = 0.05
+"""Of the backlog: a turn that ends with less is not counted, the source was about to run dry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """What must be the same on both sides."""
+
+    scheme: str
+    copies: tuple[Copy, ...]
+
+    @classmethod
+    def of(cls, change: Change) -> Stood:
+        return cls(change.scheme, change.copies)
+
+    def __str__(self) -> str:
+        return f"{self.scheme} on {', '.join(copy.worker for copy in self.copies)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """side: FIXED or ADAPTIVE. stood: the unit's scheme and copies at its begin and at its end."""
+
+    side: str
+    records_per_s: float
+    stood: tuple[Stood, Stood]
 
 
 def choosing(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """By turns, each first as often as last; medians."""
-    speeds: dict[str, list[float]] = {FIXED: [], ADAPTIVE: []}
+    """Pairs of turns, each side first as often as last, in two jobs a round that read the same records."""
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    records = max(scale.records, LEAST_RECORDS)
+    start = int(now_ms()) - records
+    cluster.preload(topic, records, KEYS, lambda index: start + index)
+    pairs: list[tuple[Turn, Turn]] = []
     for number in range(2 * scale.rounds):
-        for scheme in (FIXED, ADAPTIVE) if number % 2 == 0 else (ADAPTIVE, FIXED):
-            run = Throughput(jobs.under(jobs.COUNT, scheme), keys=1_000)
-            found = run(cluster, f"{name}-{number}-{scheme}", scale)
-            cluster.say(f"  {scheme}: {found}")
-            speeds[scheme].append(found["records_per_s"])
-    fixed, adaptive = (statistics.median(speeds[scheme]) for scheme in (FIXED, ADAPTIVE))
+        first, second = (FIXED, ADAPTIVE) if number % 2 == 0 else (ADAPTIVE, FIXED)
+        found = _one(cluster, topic, f"{name}-{number}", (first, second), records)
+        cluster.say(f"  job {number + 1}: " + ", ".join(f"{one.side} {one.records_per_s:,.0f}/s" for one in found))
+        pairs += paired(found)
+    return figures(pairs)
+
+
+def figures(pairs: Sequence[tuple[Turn, Turn]]) -> Figures:
+    """Of pairs of the fixed and the adaptive side. Raises MeasureFailed if there are none."""
+    if not pairs:
+        raise MeasureFailed("the backlog was gone before both sides had a turn: more --records are needed")
+    fixed, adaptive = ([pair[at].records_per_s for pair in pairs] for at in (0, 1))
+    found = ratio(adaptive, fixed)
     return {
-        "fixed_records_per_s": fixed,
-        "adaptive_records_per_s": adaptive,
-        "adaptive_over_fixed": round(adaptive / fixed, 3),
+        "fixed_records_per_s": round(statistics.median(fixed)),
+        "adaptive_records_per_s": round(statistics.median(adaptive)),
+        "adaptive_over_fixed": round(found.median, 3),
+        "adaptive_over_fixed_low": round(found.low, 3),
+        "adaptive_over_fixed_high": round(found.high, 3),
+        "differs_by": round(abs(found.median - 1), 3),
+        "pairs": found.pairs,
     }
+
+
+def paired(turns: Sequence[Turn]) -> list[tuple[Turn, Turn]]:
+    """Neighbours, the fixed one first. Raises MeasureFailed if what ran was not the same all the time."""
+    stood = {end for turn in turns for end in turn.stood}
+    if len(stood) > 1:
+        raise MeasureFailed(f"the two sides did not run the same: {'; '.join(sorted(map(str, stood)))}")
+    both = zip(turns[::2], turns[1::2], strict=False)
+    return [(one, other) if one.side == FIXED else (other, one) for one, other in both]
+
+
+def order(first: str, second: str) -> Iterator[str]:
+    """A B B A A B B A ...: of each two neighbours one is of each side, and each is first as often as last."""
+    while True:
+        yield from (first, second, second, first)
+
+
+def _one(cluster: BenchCluster, topic: str, name: str, sides: tuple[str, str], records: int) -> list[Turn]:
+    """The turns that fit into one job's backlog."""
+    turns: list[Turn] = []
+    with cluster.running(jobs.under(jobs.COUNT, ADAPTIVE), topic, name=name) as job:
+        unit = job.plan.units[0].name
+        with Observer(cluster.log, cluster.topics) as observer:
+            job.await_running()
+            job.until(lambda: observer.protected() and job.records > 0, "not protected", WAITS_S)
+            for side in order(*sides):
+                _ask(cluster, job, observer, unit, side)
+                begun = Stood.of(observer.change(job.plan.job, unit))
+                if begun.scheme != FIXED or len(begun.copies) != 2:
+                    raise MeasureFailed(f"{unit} is not under {FIXED} with a standby: {begun}")
+                since_ms = now_ms()
+                job.watch(TURN_S)
+                ended = Stood.of(observer.change(job.plan.job, unit))
+                if job.records > (1 - LEFT) * records:
+                    break
+                turns.append(Turn(side, speed(job.reached, since_ms), (begun, ended)))
+        job.await_records(records)
+    return turns
+
+
+def _ask(cluster: BenchCluster, job: Followed, observer: Observer, unit: str, side: str) -> None:
+    """Returns once a record of recovery says whose choice the scheme is, and the copies have settled."""
+    asked = commands.Command("scheme", job.plan.job, unit, side)
+    cluster.appender.append(Partition(cluster.topics.submit, 0), commands.encode(asked))
+    cluster.appender.flush(WAITS_S)
+    wanted = side == ADAPTIVE
+    job.until(lambda: observer.change(job.plan.job, unit).adaptive is wanted, f"not under {side}", WAITS_S)
+    job.watch(SETTLING_S)
+
+
+def speed(reached: Sequence[Reached], since_ms: float) -> float:
+    """Records a second since then. Raises MeasureFailed."""
+    some = reached[bisect_left([one.time_ms for one in reached], since_ms) :]
+    if len(some) < 2 or some[-1].time_ms <= some[0].time_ms:
+        raise MeasureFailed("the job has not reported its progress")
+    return (some[-1].records - some[0].records) / (some[-1].time_ms - some[0].time_ms) * 1000

@@ -34,15 +34,19 @@ VARIANTS: Mapping[str, Template] = {
 
 
 def cost(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """One after the other; then the CPU of each over that of the first, and the same of what the job itself adds: a
-    cluster without jobs, into which a producer writes at the same rate, takes some as well.
+    """One after the other, then the CPU of each over that of the first, and the same of what the job itself adds.
+
+    A cluster without jobs takes some as well, by itself (rest) and while a producer writes at the same rate (fed). The
+    very first run only warms up: Java compiles what Kafka does, for which the first figure had paid alone.
     """
-    found: Figures = {"fed_cores": _fed(cluster, f"{name}-fed", scale.seconds)}
-    cluster.say(f"  no job: {found}")
+    cluster.say(f"  warming up: {_one(cluster, f'{name}-warm', jobs.CHAIN, scale.seconds)}")
+    found: Figures = {}
     for variant, job in VARIANTS.items():
         figures = _one(cluster, f"{name}-{variant.replace('_', '-')}", job, scale.seconds)
         cluster.say(f"  {variant}: {figures}")
         found |= {f"{variant}_{figure}": value for figure, value in figures.items()}
+    found |= {"rest_cores": _cores(cluster, scale.seconds), "fed_cores": _fed(cluster, f"{name}-fed", scale.seconds)}
+    cluster.say(f"  no job: {found['rest_cores']} cores, and with a producer {found['fed_cores']}")
     if scale.beside:
         cluster.say(f"  Kafka Streams, a commit each {COMMIT_MS} ms ...")
         figures = streams_beside(cluster, f"{name}-peer", COMMIT_MS, RATE_PER_S, KEYS, scale.seconds)
@@ -60,10 +64,14 @@ def _fed(cluster: BenchCluster, name: str, seconds: float) -> float:
     topic = f"bench-{name}"
     cluster.create(topic)
     with Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, lambda i: jobs.record(i, KEYS, int(now_ms()))):
-        time.sleep(SETTLING_S)
-        began_s, before = time.monotonic(), Spent.of(cluster)
-        time.sleep(seconds)
-        return round((Spent.of(cluster).all - before.all) / (time.monotonic() - began_s), 3)
+        return _cores(cluster, seconds)
+
+
+def _cores(cluster: BenchCluster, seconds: float) -> float:
+    time.sleep(SETTLING_S)
+    began_s, before = time.monotonic(), Spent.of(cluster)
+    time.sleep(seconds)
+    return round((Spent.of(cluster).all - before.all) / (time.monotonic() - began_s), 3)
 
 
 def _one(cluster: BenchCluster, name: str, job: Template, seconds: float) -> Figures:
