@@ -193,7 +193,7 @@ MEASURES = (
     ),
     Measure(
         "choosing",
-        "count-1k while recovery weighs its schemes, and while its scheme is fixed: by turns in one job, same copies",
+        "count-1k while recovery weighs its schemes, and while its scheme is fixed: by turns in the same job",
         choosing,
         {"differs_by": at_most(0.03)},
         workers=2,

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from bench.choosing import ADAPTIVE, FIXED, Stood, Turn, figures, order, paired, speed
+from bench.choosing import ADAPTIVE, FIXED, Stood, Turn, Unlike, figures, order, paired, speed
 from bench.followed import MeasureFailed, Reached
 from schemas.assignments import PRIMARY, Copy
 from services.recovery.core.unit.schemes import Rung
@@ -38,7 +38,7 @@ def test_a_job_too_short_for_both_sides_is_no_measure() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Stood("passive", COPIES),
+        Stood("hybrid", COPIES),
         Stood(FIXED, COPIES[:1]),
         Stood(FIXED, (COPIES[0], Copy("w2", "1", Rung.HOT.flags))),
         Stood(FIXED, (Copy("w1", "2", PRIMARY), COPIES[1])),
@@ -47,7 +47,7 @@ def test_a_job_too_short_for_both_sides_is_no_measure() -> None:
 )
 def test_sides_that_did_not_run_the_same_are_refused(other: Stood) -> None:
     for odd in (turn(ADAPTIVE, 100, other, other), turn(ADAPTIVE, 100, SAME, other)):
-        with pytest.raises(MeasureFailed, match="did not run the same"):
+        with pytest.raises(Unlike, match="did not run the same"):
             paired([turn(FIXED, 100), odd])
 
 
