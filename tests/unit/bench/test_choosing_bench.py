@@ -16,7 +16,7 @@ SAME = Stood(FIXED, COPIES)
 
 
 def turn(side: str, records_per_s: float, begun: Stood = SAME, ended: Stood = SAME) -> Turn:
-    return Turn(side, records_per_s, (begun, ended))
+    return Turn(side, records_per_s, 0.05 if side == FIXED else 0.06, (begun, ended))
 
 
 def test_each_side_is_first_as_often_as_last() -> None:
@@ -27,7 +27,9 @@ def test_neighbours_are_a_pair_and_one_that_is_left_over_does_not_count() -> Non
     turns = [turn(FIXED, 100), turn(ADAPTIVE, 98), turn(ADAPTIVE, 110), turn(FIXED, 100), turn(FIXED, 5)]
     found = figures(paired(turns))
     assert (found["fixed_records_per_s"], found["adaptive_records_per_s"]) == (100, 104)
-    assert (found["adaptive_over_fixed"], found["pairs"]) == (1.04, 2)
+    assert (found["adaptive_over_fixed"], found["differs_by"], found["pairs"]) == (1.038, 0.038, 2)
+    assert found["low"] < 0.98 < 1.1 < found["high"]
+    assert (found["fixed_services_cores"], found["adaptive_services_cores"]) == (0.05, 0.06)
 
 
 def test_a_job_too_short_for_both_sides_is_no_measure() -> None:
