@@ -62,8 +62,8 @@ class Stood:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """side: FIXED or ADAPTIVE. services: cores of recovery, controller and supervisor. stood: at its begin and at its end,
-    the unit's scheme and copies.
+    """side: FIXED or ADAPTIVE. services: cores of recovery, controller and supervisor. stood: the unit's scheme and
+    copies at its begin and at its end.
     """
 
     side: str
