@@ -145,6 +145,19 @@ fault_tolerance: {default: {scheme: adaptive}, recovery_time_ms: $promise_ms, co
 )
 """One unit, whose scheme is recovery's to choose."""
 STEADY = Template(FAILOVER.template.replace("{default", "{hybrid: {inputs: $inputs}, default"))
+PASSING = Template(
+    _EVENTS
+    + """
+operators:
+  first: {filter: "amount >= 0", input: events}
+  second: {filter: "amount >= 0", input: first}
+  count: {aggregate: {n: "count()"}, key: [user], input: second}
+queries: {counts: {input: count, sink: {topic: $topic-out}}}
+placement: {units: [[events], [first], [second], [count, counts]]}
+fault_tolerance: {hybrid: {inputs: $inputs}, default: {scheme: $scheme}}
+"""
+)
+"""Source, two units that pass every row on, and one with state, on a worker each."""
 
 
 def key(index: int, keys: int) -> bytes:

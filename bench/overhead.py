@@ -33,8 +33,6 @@ from services.kernel.codecs.frames import FrameCodec
 from services.kernel.plans.layout import RemoteInput, unit_layouts
 
 WORKERS = 4
-RATE_PER_S = 5_000
-KEYS = 1_000
 SETTLING_S = 3.0
 LOOK_S = 0.5
 COVERED_S = 1.0
@@ -50,6 +48,16 @@ class Variant:
     receivers: int
     inputs: str = "held"
 
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """keys: of its records, in turn."""
+
+    rate_per_s: float
+    keys: int
+
+
+USUAL = Load(5_000, 1_000)
 
 VARIANTS: Mapping[str, Variant] = {
     NONE: Variant("none", 1),
@@ -105,18 +113,24 @@ def _one(cluster: BenchCluster, name: str, variant: Variant, scale: Scale, *, co
     ):
         job.await_running()
         job.until(lambda: observer.protected(), "not protected")
-        _fed(cluster, job, topic, SETTLING_S)
+        fed(cluster, job, topic, SETTLING_S)
         figures: Figures = {}
         if counted:
             figures |= _bytes(cluster, job, topic, scale.seconds)
-            figures |= _elements(cluster, job, topic, variant, scale.seconds)
+            figures |= elements(cluster, job, topic, variant, scale.seconds)
         return figures | {"records_per_s": round(_throughput(cluster, job, topic, scale))}
 
 
-def _fed(cluster: BenchCluster, job: Followed, topic: str, seconds: float, look: Look = lambda: None) -> int:
+def fed(
+    cluster: BenchCluster, job: Followed, topic: str, seconds: float, look: Look = lambda: None, load: Load = USUAL
+) -> int:
     """Feeds steadily, and waits until all of it is through and covered by checkpoints: so many records."""
     before = job.records
-    with Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, _record) as feeder:
+
+    def record(index: int) -> bytes:
+        return jobs.record(index, load.keys, int(now_ms()))
+
+    with Feeder(cluster.users_appender("feeder"), topic, load.rate_per_s, record) as feeder:
         for _ in range(int(seconds / LOOK_S)):
             job.watch(LOOK_S)
             look()
@@ -136,10 +150,10 @@ def _bytes(cluster: BenchCluster, job: Followed, topic: str, seconds: float) -> 
     assert known is not None
     assert known.kafka_pid is not None
     appended, through = files.bytes(), _through(known.kafka_pid)
-    fed = _fed(cluster, job, topic, seconds, files.bytes)
+    records = fed(cluster, job, topic, seconds, files.bytes)
     return {
-        "bytes_in": round((files.bytes() - appended) / fed, 1),
-        "bytes_in_and_out": round((_through(known.kafka_pid) - through) / fed, 1),
+        "bytes_in": round((files.bytes() - appended) / records, 1),
+        "bytes_in_and_out": round((_through(known.kafka_pid) - through) / records, 1),
     }
 
 
@@ -175,14 +189,16 @@ def _through(pid: int) -> int:
 # -- elements ---------------------------------------------------------------------------------------------------------
 
 
-def _elements(cluster: BenchCluster, job: Followed, topic: str, variant: Variant, seconds: float) -> Figures:
+def elements(
+    cluster: BenchCluster, job: Followed, topic: str, variant: Variant, seconds: float, load: Load = USUAL
+) -> Figures:
     """For one record of the source: rows appended, rows sent, entries of checkpoints."""
     topics = cluster.topics.job(job.plan.job, job.plan.generation)
     data = _codecs(job, topics)
     logs = [Partition(topics.checkpoints, unit.partition) for unit in job.plan.units]
     ends = cluster.log.offsets([*data, *logs], "end")
     with Tap(SeldomReader(cluster.bootstrap_servers, [*data, *logs])) as tap:
-        fed = _fed(cluster, job, topic, seconds)
+        records = fed(cluster, job, topic, seconds, load=load)
     values = {
         each: [one.message.value() or b"" for one in tap.kept.get(each, []) if one.message.offset() >= ends[each]]
         for each in ends
@@ -190,9 +206,9 @@ def _elements(cluster: BenchCluster, job: Followed, topic: str, variant: Variant
     rows = sum(codec.decode(_payloads(values[each])).height for each, codec in data.items())
     entries = sum(_entries(record) for each in logs for record in values[each])
     return {
-        "rows_in": round(rows / fed, 3),
-        "rows_sent": round(rows * variant.receivers / fed, 3),
-        "checkpoint_entries": round(entries / fed, 3),
+        "rows_in": round(rows / records, 3),
+        "rows_sent": round(rows * variant.receivers / records, 3),
+        "checkpoint_entries": round(entries / records, 3),
     }
 
 
@@ -225,7 +241,7 @@ def _throughput(cluster: BenchCluster, job: Followed, topic: str, scale: Scale) 
     _tell(cluster, job, "pause")
     job.until(lambda: job.state == "paused", "the job does not pause")
     start, before, first = int(now_ms()), job.records, len(job.reached)
-    cluster.preload(topic, scale.records, KEYS, lambda _: start)
+    cluster.preload(topic, scale.records, USUAL.keys, lambda _: start)
     _tell(cluster, job, "resume")
     job.await_records(before + scale.records)
     return per_second([one for one in job.reached[first:] if one.records > before])
@@ -235,7 +251,3 @@ def _tell(cluster: BenchCluster, job: Followed, command: str) -> None:
     record = commands.encode(commands.Command(command, job.plan.job))
     cluster.appender.append(Partition(cluster.topics.submit, 0), record)
     cluster.appender.flush(DEADLINE_S)
-
-
-def _record(index: int) -> bytes:
-    return jobs.record(index, KEYS, int(now_ms()))
