@@ -353,14 +353,32 @@ def crowded(cluster: BenchCluster, setting: Setting, name: str) -> Iterator[Crow
         yield made
 
 
+class Turns:
+    """To which unit each record goes, and with which key: each unit gets all of its own keys, however many units there
+    are. In each round a unit gets as many records as its rate is a multiple of the least.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.least_per_s = min(piece.rate_per_s for piece in pieces)
+        self._pieces = pieces
+        times = [max(1, round(piece.rate_per_s / self.least_per_s)) for piece in pieces]
+        self.units = [number for number, each in enumerate(times) for _ in range(each)]
+        self._places = [(place, each) for each in times for place in range(each)]
+
+    def key(self, index: int) -> int:
+        """Of the record with this number."""
+        rounds, turn = divmod(index, len(self.units))
+        place, times = self._places[turn]
+        return (rounds * times + place) * 7919 % self._pieces[self.units[turn]].keys
+
+
 def _fed(cluster: BenchCluster, topics: Sequence[str], pieces: Sequence[Piece]) -> Feeder:
-    """One thread feeds all: in each round as many records to a topic as its rate is a multiple of the least."""
-    least = min(piece.rate_per_s for piece in pieces)
-    turns = [number for number, piece in enumerate(pieces) for _ in range(max(1, round(piece.rate_per_s / least)))]
+    """One thread feeds all."""
+    turns = Turns(pieces)
 
     def record(index: int) -> bytes:
-        at, keys = int(now_ms()), pieces[turns[index % len(turns)]].keys
-        return b'{"user":"user-%d","amount":%d,"at":%d}' % (index * 7919 % keys, at, at)
+        at = int(now_ms())
+        return b'{"user":"user-%d","amount":%d,"at":%d}' % (turns.key(index), at, at)
 
-    homes = [Partition(topics[number], 0) for number in turns]
-    return Feeder(cluster.users_appender("feeder"), homes, least * len(turns), record)
+    homes = [Partition(topics[number], 0) for number in turns.units]
+    return Feeder(cluster.users_appender("feeder"), homes, turns.least_per_s * len(turns.units), record)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
+import pytest
 
 from bench.papers.c6 import THREE, _setting
-from bench.papers.crowd import Recovered, job
+from bench.papers.crowd import Piece, Recovered, Turns, job
 from bench.papers.reported import Reported
 from bench.papers.spending import MODULE
 from schemas.costs import Costs
@@ -19,6 +22,16 @@ def test_each_piece_is_a_unit_with_the_operator_that_it_spends_on() -> None:
     operators = spec.as_plain()["operators"]
     assert [operators[f"s{n}"]["python"] for n in range(len(THREE))] == [f"{MODULE}:{one.spends}" for one in THREE]
     assert spec.fault_tolerance.checkpoint.policy == "idle-minmax"
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 8])
+def test_each_unit_gets_all_of_its_keys_at_its_rate(units: int) -> None:
+    turns = Turns([Piece(100.0, 200), *[Piece(300.0, 50)] * (units - 1)])
+    records = Counter((turns.units[n % len(turns.units)], turns.key(n)) for n in range(200 * len(turns.units)))
+    assert sorted({key for unit, key in records if unit == 0}) == list(range(200))
+    for other in range(1, units):
+        assert {key: n for (unit, key), n in records.items() if unit == other} == dict.fromkeys(range(50), 12)
+    assert turns.least_per_s * len(turns.units) == 100 + 300 * (units - 1)
 
 
 def test_a_worker_is_back_with_the_last_of_its_units() -> None:
