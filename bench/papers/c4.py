@@ -129,8 +129,8 @@ C4 = Figure(
     measure=_measure,
     differs="At the first kill with each number of peers there was no marker yet, so that R held first batches, which "
     "take longer: 2,121 ms for a replay of 1,026 ms over four peers. The measure waits for a marker since then. Kills "
-    "count by how long they took: alone, those over four peers have an error of 0.38, of 0.27 without the first one. When "
-    "this was measured, the feeder gave each unit 25 of its keys.",
+    "count by how long they took: alone, those over four peers have an error of 0.38, of 0.27 without the first one. "
+    "When this was measured, the feeder gave each unit 25 of its keys.",
     plots=_plots,
     checks=_checks,
     seconds=900,
