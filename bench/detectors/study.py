@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
+from string import Template
 
 import msgspec
 
@@ -30,7 +31,9 @@ from services.recovery.core.recovery import BEAT_US
 from services.recovery.core.unit.signs import Sign
 from services.recovery.replica import ECHO_MS
 
-RATE_PER_S = 500
+RATE_PER_S = 200
+JOB = Template(f"batch_interval_ms: 200\n{jobs.FAILOVER.template}")
+"""With few batches, so that the cluster leaves most of the machine to the loads: heartbeats are what is looked at."""
 LEVELS: Mapping[str, float] = {"50%": 0.5, "80%": 0.8, "95%": 0.95, "overfull": 2.0}
 """Shares of all cores that are busy; overfull: two processes a core never rest, beside the cluster's own."""
 
@@ -41,8 +44,8 @@ DETECTORS = {
     BENCHMARK: f"20 elements that take half as long again as when idle, run above {LOAD:.0%} load (the paper's other)",
 }
 MISSES = (1, 2, 3)
-QUIET_S = 4.0
-"""Before the first load: meanwhile the benchmark gets to know the machine."""
+QUIET_S = 15.0
+"""Before the first load: processes that have just started calm down, and the benchmark gets to know the machine."""
 SETTLING_S = 3.0
 PROTECTED_S = 120.0
 BEFORE_MS, AFTER_MS = 500, 2_000
@@ -84,7 +87,7 @@ def study(cluster: BenchCluster, name: str, levels: Sequence[str], seconds: floa
     cluster.create(topic)
     files = cluster.folder / "turns.jsonl", cluster.folder / "timings.jsonl"
     with ExitStack() as stack:
-        job = stack.enter_context(cluster.running(jobs.FAILOVER, topic, name=name, scheme="hybrid"))
+        job = stack.enter_context(cluster.running(JOB, topic, name=name, scheme="hybrid"))
         job.await_running()
         arrivals = stack.enter_context(Arrivals(cluster.log, f"{topic}-out"))
         observer = stack.enter_context(Observer(cluster.log, cluster.topics))

@@ -14,7 +14,7 @@ from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series,
 from bench.papers.rules import at_most, below
 from services.cli.terminal import console
 
-SECONDS = 60.0
+SECONDS = 45.0
 DETECTORS = {HEARTBEAT: 1, FIXED: 1, BENCHMARK: 0}
 """By misses: on one miss, as hybrid."""
 NEVER_MS = 10_000.0
@@ -87,7 +87,7 @@ Z12 = Figure(
     measure=_measure,
     plots=_plots,
     checks=_checks,
-    seconds=420,
+    seconds=360,
     differs="The paper counts load spikes that were declared; here a suspicion counts as right only if the worker had "
     "really stopped answering.",
 )
