@@ -218,6 +218,6 @@ Z8 = Figure(
     plots=lambda data: _plots(data, by_heartbeat=False),
     checks=_checks_checkpoint,
     seconds=480,
-    differs="Under `hybrid` the standby is refreshed about every 100 ms whatever the interval is, so that there is little "
-    "to replay: the medians are 0.",
+    differs="Under `hybrid` the standby is refreshed about every 100 ms whatever the interval is, so that there is "
+    "little to replay: the medians are 0.",
 )
