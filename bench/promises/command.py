@@ -113,7 +113,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench promises",
         description="Takes over an adaptive unit again and again, by drills and by kills, at 2,000 records/s with "
-        f"10,000 keys, under promised recovery times from 200 ms to 20 s: {many} takeovers, five a minute or so. "
+        f"10,000 keys, under promised recovery times from 200 ms to 20 s: {many} takeovers, ten a minute or so. "
         "A promise is judged on a machine that carries its job: each has a cluster to itself, and the machine should "
         "have nothing else to do. --together puts several jobs into one cluster, and shows what a full machine breaks. "
         f"Recovery judges each. None of {KEPT_FROM_MS} ms or more may be broken; below, the share is reported. Every "
