@@ -20,9 +20,9 @@ from bench.cluster import BenchCluster, now_ms
 from bench.failover.observer import Observer
 from bench.feeder import Feeder
 from bench.figures import Figures
-from bench.followed import DEADLINE_S, Followed
+from bench.followed import DEADLINE_S, Followed, MeasureFailed
 from bench.scale import Scale
-from bench.tap import SeldomReader, Tap
+from bench.tap import Kept, PromptReader, Tap
 from bench.throughput import per_second
 from schemas import checkpoints, commands
 from schemas.checkpoints import Part
@@ -196,13 +196,12 @@ def elements(
     topics = cluster.topics.job(job.plan.job, job.plan.generation)
     data = _codecs(job, topics)
     logs = [Partition(topics.checkpoints, unit.partition) for unit in job.plan.units]
-    ends = cluster.log.offsets([*data, *logs], "end")
-    with Tap(SeldomReader(cluster.bootstrap_servers, [*data, *logs])) as tap:
+    starts = cluster.log.offsets([*data, *logs], "end")
+    with Tap(PromptReader(cluster.bootstrap_servers, starts)) as tap:
         records = fed(cluster, job, topic, seconds, load=load)
-    values = {
-        each: [one.message.value() or b"" for one in tap.kept.get(each, []) if one.message.offset() >= ends[each]]
-        for each in ends
-    }
+        ends = cluster.log.offsets(list(starts), "end")
+        job.watch(COVERED_S)  # so that all of that is read
+    values = {each: whole(tap.kept.get(each, []), start, ends[each]) for each, start in starts.items()}
     rows = sum(codec.decode(_payloads(values[each])).height for each, codec in data.items())
     entries = sum(_entries(record) for each in logs for record in values[each])
     return {
@@ -210,6 +209,14 @@ def elements(
         "rows_sent": round(rows * variant.receivers / records, 3),
         "checkpoint_entries": round(entries / records, 3),
     }
+
+
+def whole(kept: Sequence[Kept], start: int, end: int) -> list[bytes]:
+    """What lies between these positions. Raises MeasureFailed if it was trimmed before it was read."""
+    read = {one.message.offset(): one.message.value() or b"" for one in kept}
+    if missing := sum(offset not in read for offset in range(start, end)):
+        raise MeasureFailed(f"{missing} of {end - start} records were trimmed before they were counted")
+    return [read[offset] for offset in range(start, end)]
 
 
 def _payloads(frames: Sequence[bytes]) -> list[memoryview]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from confluent_kafka import TopicPartition
 
@@ -34,13 +34,20 @@ class Source(Protocol):
 
 
 class SeldomReader:
-    """Fetches large pieces, or five times a second: what is measured must not pay for being watched."""
+    """Fetches large pieces, or five times a second: what is measured must not pay for being watched.
 
-    def __init__(self, bootstrap_servers: str, partitions: Sequence[Partition]) -> None:
-        own: dict[str, str | int] = {"group.id": "bench-tap", "enable.auto.commit": "false", **SELDOM}
+    Args:
+        partitions: from their beginning, or from the positions that are given.
+    """
+
+    settings: ClassVar[Mapping[str, str | int]] = SELDOM
+
+    def __init__(self, bootstrap_servers: str, partitions: Sequence[Partition] | Mapping[Partition, int]) -> None:
+        own: dict[str, str | int] = {"group.id": "bench-tap", "enable.auto.commit": "false", **self.settings}
         own |= {"auto.offset.reset": "earliest"}  # where it was trimmed before we came
+        starts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(partitions, 0)
         self._consumer = Cluster(bootstrap_servers).consumer("bench-tap", own)
-        self._consumer.assign([TopicPartition(one.topic, one.index, 0) for one in partitions])
+        self._consumer.assign([TopicPartition(one.topic, one.index, at) for one, at in starts.items()])
 
     def poll(self, timeout_s: float) -> list[Chunk]:
         found: dict[Partition, list[Message]] = {}
@@ -52,6 +59,12 @@ class SeldomReader:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class PromptReader(SeldomReader):
+    """Fetches at once: what is to be counted may be trimmed half a second later."""
+
+    settings = {"fetch.wait.max.ms": 10}  # noqa: RUF012
 
 
 class Tap:

@@ -12,10 +12,13 @@ from bench import overhead as study
 from bench.catalogue import BY_NAME
 from bench.cluster import BenchCluster
 from bench.counting import counting
-from bench.overhead import NONE, VARIANTS, Files, Variant, over_none
+from bench.followed import MeasureFailed
+from bench.overhead import NONE, VARIANTS, Files, Variant, over_none, whole
 from bench.replicas import compared
 from bench.scale import Scale
 from bench.takeover_size import grown
+from bench.tap import Kept
+from services.log.protocol import Message
 
 
 def test_a_replica_that_dies_adds_the_difference_of_the_medians() -> None:
@@ -70,3 +73,10 @@ def test_bytes_that_were_trimmed_away_were_appended_all_the_same(tmp_path: Path)
     (tmp_path / "job.1.data-0" / "0.log").unlink()
     (tmp_path / "job.1.data-0" / "7.log").write_bytes(b"x" * 30)
     assert files.bytes() == 130
+
+
+def test_records_that_were_trimmed_before_they_were_read_are_not_counted_as_none() -> None:
+    kept = [Kept(cast(Message, SimpleNamespace(offset=lambda at=at: at, value=lambda: b"x")), 0.0) for at in (4, 5, 7)]
+    assert whole(kept, 4, 6) == [b"x", b"x"]
+    with pytest.raises(MeasureFailed, match="1 of 4"):
+        whole(kept, 4, 8)
