@@ -121,6 +121,8 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def unshown_of(self, copy: Copy) -> Unshown | None:
         """With which versions a copy runs that may not lead yet; None: it may."""
+        if not self.unshown:
+            return None
         return next((one for one in self.unshown if one.worker == copy.worker and not copy.flags.commit), None)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -94,33 +95,33 @@ def _latest() -> dict[str, str]:
     return {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.2", **kept, **marks}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClusterTopics:
-    """The topics that all jobs of a cluster share."""
+    """The topics that all jobs of a cluster share. Names are made once: loops ask for them with every record."""
 
     prefix: str = "holdfast"
 
-    @property
+    @cached_property
     def submit(self) -> str:
         return f"{self.prefix}.jobs.submit"
 
-    @property
+    @cached_property
     def plans(self) -> str:
         return f"{self.prefix}.jobs.plans"
 
-    @property
+    @cached_property
     def status(self) -> str:
         return f"{self.prefix}.jobs.status"
 
-    @property
+    @cached_property
     def assignments(self) -> str:
         return f"{self.prefix}.assignments"
 
-    @property
+    @cached_property
     def heartbeats(self) -> str:
         return f"{self.prefix}.heartbeats"
 
-    @property
+    @cached_property
     def events(self) -> str:
         return f"{self.prefix}.events"
 
@@ -164,7 +165,7 @@ class ClusterTopics:
         return _OF_A_JOB.fullmatch(topic, len(self.prefix) + 1) if topic.startswith(f"{self.prefix}.") else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobTopics:
     """The topics of one generation of one job."""
 
@@ -172,15 +173,15 @@ class JobTopics:
     job: str
     generation: str
 
-    @property
+    @cached_property
     def root(self) -> str:
         return f"{self.prefix}.{self.job}.{self.generation}"
 
-    @property
+    @cached_property
     def cuts(self) -> str:
         return f"{self.root}.cuts"
 
-    @property
+    @cached_property
     def checkpoints(self) -> str:
         return f"{self.root}.checkpoints"
 

@@ -28,20 +28,23 @@ SLACK_US = 300_000
 """A replica counts from when it reads a heartbeat."""
 
 
-@contextmanager
-def reading(newest: int) -> Iterator[None]:
-    """What is done within is done by a process that reads up to this format."""
-    before, formats.NEWEST = formats.NEWEST, newest
-    try:
-        yield
-    finally:
-        formats.NEWEST = before
+class reading:
+    """What is done within is done by a process that reads up to this format. Entered in every turn of a worker."""
+
+    def __init__(self, newest: int) -> None:
+        self._newest, self._before = newest, newest
+
+    def __enter__(self) -> None:
+        self._before, formats.NEWEST = formats.NEWEST, self._newest
+
+    def __exit__(self, *of: object) -> None:
+        formats.NEWEST = self._before
 
 
 @contextmanager
 def released(profile: str) -> Iterator[None]:
     """The release of all processes that nothing else is said of."""
-    newer = reading(SECOND) if profile == "formats" else nullcontext()
+    newer: AbstractContextManager[None] = reading(SECOND) if profile == "formats" else nullcontext()
     idle = mock.patch.object(proving, "IDLE", NEVER)
     with newer, idle, mock.patch.object(deciding, "LIVE_US", LIVE_US):
         yield

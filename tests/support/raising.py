@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -12,14 +11,17 @@ from holdfast import Context, PythonOperator, State
 _here = [""]
 
 
-@contextmanager
-def on(worker: str) -> Iterator[None]:
-    """What is done within is done on this worker."""
-    before, _here[0] = _here[0], worker
-    try:
-        yield
-    finally:
-        _here[0] = before
+class on:
+    """What is done within is done on this worker. A class: the simulation enters one in every turn of a worker."""
+
+    def __init__(self, worker: str) -> None:
+        self._worker, self._before = worker, ""
+
+    def __enter__(self) -> None:
+        self._before, _here[0] = _here[0], self._worker
+
+    def __exit__(self, *of: object) -> None:
+        _here[0] = self._before
 
 
 def strict(workers: Sequence[str]) -> bool:

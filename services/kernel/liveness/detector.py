@@ -200,7 +200,12 @@ class Detector:
 
     def gone(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
         """Whether it ended, or is silent past the fail-stop time-out."""
-        return self.ended(worker, incarnation) or self.silent_us(worker) >= fail_stop_us
+        pulse = self._pulses.get(worker)
+        if pulse is None:
+            return fail_stop_us <= 0
+        if pulse.incarnation > incarnation or (pulse.exited and pulse.incarnation == incarnation):
+            return True
+        return self._silent_us(pulse) >= fail_stop_us
 
     def answers(self, worker: str, incarnation: str, offset: int) -> bool:
         """Several heartbeats in a row say that it has read `assignments` up to the offset, and none is missing now."""

@@ -25,12 +25,14 @@ def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list
     rooms: dict[object, Room] = {}
     waits = known.incidents.waits(known.assigned)
     for unit in units:
-        situation = known.situation(unit)
-        if situation is None or unit in known.proposed:
+        situation = None if unit in known.proposed else known.situation(unit)
+        if situation is None:
             continue
         change = switching.next_change(situation, partial(room, known, situation, rooms))
+        if change is None:
+            continue
         hurried = waits or (known.limited and not all_units)
-        if change is not None and not (hurried and reasons.adds_standby(change)):
+        if not (hurried and reasons.adds_standby(change)):
             known.proposed[unit] = change
             known.reassignment.proposed(change)
             changes.append(change)

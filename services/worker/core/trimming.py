@@ -64,6 +64,7 @@ def later(a: Progress, b: Progress) -> Progress:
         return max(a, b, key=lambda one: one.line)
     acked = a if a.acked >= b.acked else b
     done = a if a.processed >= b.processed else b
+    durable = b if b.durable >= a.durable else a
     return Progress(
         unit=a.unit,
         processed=done.processed,
@@ -79,10 +80,10 @@ def later(a: Progress, b: Progress) -> Progress:
         retained=b.retained if b.processed >= a.processed else a.retained,
         line=a.line,
         marked=max(a.marked, b.marked),
-        marks=b.marks if b.durable >= a.durable else a.marks,
-        since=b.since if b.durable >= a.durable else a.since,
+        marks=durable.marks,
+        since=durable.since,
         arrived=max(a.arrived, b.arrived),
         arrived_ms=b.arrived_ms if b.arrived >= a.arrived else a.arrived_ms,
-        newest=b.newest if b.durable >= a.durable else a.newest,
-        read=b.read if b.durable >= a.durable else a.read,
+        newest=durable.newest,
+        read=durable.read,
     )

@@ -118,7 +118,8 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return math.inf
-        return min(running.turns.next_deadline, self._receiving.return_ms)
+        due_ms, return_ms = running.turns.next_deadline, self._receiving.return_ms
+        return due_ms if due_ms <= return_ms else return_ms
 
     def step(self, now_ms: float) -> bool:
         """One turn, which does nothing before something is due; True if a batch was processed."""

@@ -73,9 +73,10 @@ class Turns:
         self._seen = [(one, one.value()) for one in self._watched if one.waits()]
         self._due_ms = math.inf
         for task in self._tasks:
-            self._due_ms = min(self._due_ms, task.due_ms(now_ms))
-            if self._due_ms <= now_ms:  # a copy that has work does not ask when it will have some
-                break
+            if (due_ms := task.due_ms(now_ms)) < self._due_ms:
+                self._due_ms = due_ms
+                if due_ms <= now_ms:  # a copy that has work does not ask when it will have some
+                    break
 
     def agenda(self, now_ms: float) -> list[tuple[str, float]]:
         """Every task and when it is due, for people and tests."""

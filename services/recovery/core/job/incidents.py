@@ -99,6 +99,8 @@ class _Job:
     @property
     def together(self) -> bool:
         """So many workers have failed within one window."""
+        if len(self.lost_us) < self.most:
+            return False
         times = sorted(self.lost_us.values())
         spans = zip(times, times[self.most - 1 :], strict=False)
         return any(last - first <= self.within_us for first, last in spans)

@@ -69,6 +69,8 @@ class Sign(Enum):
     STANDBY_ELSEWHERE = "its standby is to be on another worker"
     CHOSEN = "another scheme suits the promise better"
 
+    __hash__ = object.__hash__  # that of Enum hashes the name, in Python, and every row of every unit is looked up
+
 
 def _two(s: Situation) -> bool:
     return len(s.change.copies) >= 2

@@ -72,6 +72,11 @@ class Situation:
     gathers: bool = False
     proofs: Proofs = field(default_factory=Proofs)
     asked_accept: int = -1
+    scheme: Scheme = field(init=False)
+    """Asked for by most rows of the table."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scheme", SCHEMES.get(self.change.scheme, SCHEMES["none"]))
 
     @property
     def stance(self) -> Stance:
@@ -81,10 +86,6 @@ class Situation:
     def crowded(self) -> bool:
         """It has more copies than the table has rows for: the doing of a version that knows why."""
         return len(self.change.copies) > MOST[self.stance]
-
-    @property
-    def scheme(self) -> Scheme:
-        return SCHEMES.get(self.change.scheme, SCHEMES["none"])
 
     @property
     def target(self) -> Rung:

@@ -20,6 +20,8 @@ class Stance(Enum):
     MOVING = "moving"
     REASSIGNING = "reassigning"
 
+    __hash__ = object.__hash__  # as that of Sign
+
 
 MOST: Mapping[Stance, int] = {
     Stance.UNPLACED: 0,
