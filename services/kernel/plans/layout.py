@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
 from schemas.topics import JobTopics, Partition
 from services.kernel.plans.late_counts import Counted, counted
+from services.kernel.plans.reach import reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,7 @@ def senders(layouts: Mapping[str, UnitLayout]) -> dict[Partition, dict[int, str]
 
 def below(layouts: Mapping[str, UnitLayout]) -> dict[str, frozenset[str]]:
     """By unit, all units that take in what comes of it, directly or through others."""
-    direct = _directly_below(layouts)
-    return {name: frozenset(_reached(name, direct)) for name in layouts}
+    return reach(_directly_below(layouts))
 
 
 def directly_above(layouts: Mapping[str, UnitLayout]) -> dict[str, tuple[str, ...]]:
@@ -149,15 +149,6 @@ def _directly_below(layouts: Mapping[str, UnitLayout]) -> dict[str, set[str]]:
         }
         for name, layout in layouts.items()
     }
-
-
-def _reached(name: str, direct: Mapping[str, set[str]]) -> set[str]:
-    found, left = set[str](), [name]
-    while left:
-        new = direct[left.pop()] - found
-        found |= new
-        left += new
-    return found
 
 
 def data_topics(plan: Plan) -> dict[str, int]:
