@@ -37,7 +37,7 @@ def streams_beside(
     The broker's share holds what the services of a cluster at rest ask of it, as our own figures do.
     """
     topic, out = f"bench-{name}", Partition(f"bench-{name}-streams", 0)
-    command = [*kafka_streams("Chain.java"), cluster.bootstrap_servers, topic, out.topic, str(commit_ms)]
+    command = [*kafka_streams("chain"), cluster.bootstrap_servers, topic, out.topic, str(commit_ms)]
     cluster.create(topic)
     cluster.log.create([TopicSpec(out.topic, 1)])
     folder = cluster.folder / "peers" / name

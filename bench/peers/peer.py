@@ -31,9 +31,9 @@ def _python(program: str, *requirements: str) -> Callable[[], list[str]]:
     return lambda: [str(environment_of(requirements)), str(PROGRAMS / program)]
 
 
-def kafka_streams(program: str = "RunningCount.java") -> list[str]:
+def kafka_streams(program: str = "running-count") -> list[str]:
     """Java compiles a single source file by itself, if it is a JDK. Raises ArtifactsMissing or JavaMissing."""
-    return [find_java().path, "-cp", ensure(KAFKA_STREAMS).class_path, str(PROGRAMS / program)]
+    return [find_java().path, "-cp", ensure(KAFKA_STREAMS).class_path, str(PROGRAMS / "StreamsPeer.java"), program]
 
 
 PEERS = (

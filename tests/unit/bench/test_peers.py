@@ -71,7 +71,7 @@ def test_an_environment_counts_as_there_only_when_all_is_installed(
 
 
 def test_the_program_of_each_peer_is_there() -> None:
-    for program in ("RunningCount.java", "bytewax_count.py", "quix_count.py", "faust_count.py"):
+    for program in ("StreamsPeer.java", "bytewax_count.py", "quix_count.py", "faust_count.py"):
         assert (PROGRAMS / program).exists()
     assert len(PEERS) == 4
 
