@@ -1,6 +1,6 @@
 """`Log` on a Kafka cluster, through confluent-kafka.
 
-One suite holds it and services/log/memory.py to the same contract: tests/contract/test_log.py.
+One suite holds it and services/log/memory.py to the same contract: tests/contract.
 """
 
 from __future__ import annotations

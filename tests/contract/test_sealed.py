@@ -14,8 +14,7 @@ from services.log.memory import MemoryLog
 from services.log.protocol import Log
 from services.log.seal import Keyring
 from services.log.sealed import SealedLog
-from tests.contract import test_log
-from tests.contract.test_log import reader  # noqa: F401  (a fixture)
+from tests.contract import test_appenders, test_readers, test_topics, test_transactions
 
 DIFFERS = {
     "test_a_record_comes_back_as_it_was_written",  # with one header more
@@ -24,7 +23,8 @@ DIFFERS = {
 }
 globals().update({
     name: test
-    for name, test in vars(test_log).items()
+    for module in (test_topics, test_appenders, test_readers, test_transactions)
+    for name, test in vars(module).items()
     if name.startswith("test_") and "log" in inspect.signature(test).parameters and name not in DIFFERS
 })  # fmt: skip
 
