@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "slow")])
 
 
+@cache
+def _shares(folder: Path) -> bool:
+    """Its conftest.py has a fixture that is there for more than one test."""
+    file = folder / "conftest.py"
+    return file.exists() and "fixture(scope=" in file.read_text()
+
+
 class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Tests that share a cluster or a Spark session go to one process. `--dist loadgroup` does nothing on pytest 9."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """Their folder where that has fixtures of its own, else their file."""
+        """Their folder where that has a fixture for several tests, else their file."""
         file = TESTS.parent / nodeid.partition("::")[0]
-        shared = file.parent != TESTS and (file.parent / "conftest.py").exists()
-        return str(file.parent if shared else file)
+        return str(file.parent if file.parent != TESTS and _shares(file.parent) else file)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """The test in which a process died counts as run: it would end the next process, too. What of its folders is
