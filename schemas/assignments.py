@@ -133,14 +133,18 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def arriving(self) -> Copy | None:
         """The copy to which a unit that moves is handed over; None: it does not move."""
-        begun = self.moving and self.copies and self.copies[0].flags.commit
+        if not self.moving:
+            return None
+        begun = self.copies and self.copies[0].flags.commit
         others = (copy for copy in self.copies if copy.worker == self.moving and not copy.flags.commit)
         return next(others, None) if begun else None
 
     @property
     def replacing(self) -> Copy | None:
         """The standby that is to take the place of the one before it; None: none is."""
-        begun = self.backing and len(self.copies) > 2 and self.copies[0].flags.commit
+        if not self.backing:
+            return None
+        begun = len(self.copies) > 2 and self.copies[0].flags.commit
         return next((copy for copy in self.copies[2:] if copy.worker == self.backing), None) if begun else None
 
     @property

@@ -24,7 +24,7 @@ def followed(s: Situation) -> bool:
 
 def due(s: Situation) -> bool:
     """The standby is to go to another worker, which answers and may lead, and nothing else is under way."""
-    if s.backup_to in ("", *(copy.worker for copy in s.change.copies)):
+    if not s.backup_to or s.backup_to in {copy.worker for copy in s.change.copies}:
         return False
     beat = s.host(s.backup_to)
     fits = beat is not None and not beat.leaving and not nearer(s, beat.worker) and s.fit(beat) is Fit.EQUAL
