@@ -6,10 +6,12 @@ could commit the next transaction half-way: after a disconnect the producer is n
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat
+from queue import Empty, SimpleQueue
 from typing import NoReturn
 
 import structlog
@@ -31,6 +33,8 @@ AGAIN_S = 0.5
 """A start that is refused at once, say for want of a right, is not made again sooner."""
 STEP_S = 0.25
 """How long a commit waits before it looks whether the connection was lost."""
+LIBRARY_S = COMMIT_S + 1.0
+"""So long the library tries to commit: longer than anybody waits."""
 
 _SETTINGS: Mapping[str, str | int] = {
     "transaction.timeout.ms": round(1000 * TRANSACTION_S),
@@ -53,40 +57,92 @@ _LOST = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_
 _log = structlog.get_logger()
 
 
+class _Session:
+    """A producer, from its start to the first failure of which the outcome is not known. lost: its connection was.
+
+    The library reports a second loss that reads like the first within 30 s only once, so none may be forgiven.
+    """
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        own = {**_SETTINGS, "transactional.id": transactional_id}
+        self.lost = False
+        self.producer = cluster.producer(transactional_id, own, error_cb=self._happened)
+
+    def _happened(self, error: KafkaError) -> None:
+        if error.code() in _LOST:
+            self.lost = True
+
+    def poll(self) -> None:
+        """Runs the callbacks that are due. It raises a fatal error, such as a fence, which the next call says too."""
+        with suppress(KafkaException):
+            self.producer.poll(0)
+
+    def commit(self) -> KafkaException | None:
+        """What the library says: None: committed.
+
+        It is asked once a transaction, by a thread of its own, and waited for in steps. Asked again when a call has run
+        out of time, it takes the answer to one step of the commit for that to the next one: it then reports a success
+        too early, or ends the process by an assertion when the broker answers. Source: docs/decisions/0118.
+
+        Raises:
+            TimeoutError: the connection was lost, or nothing was answered in time. The session is of no further use.
+        """
+        answers = SimpleQueue[KafkaException | None]()
+        threading.Thread(target=_ask_to_commit, args=(self.producer, answers), name="commit", daemon=True).start()
+        deadline = time.monotonic() + COMMIT_S
+        while True:
+            with suppress(Empty):
+                return answers.get(timeout=STEP_S)
+            self.poll()
+            if self.lost:
+                raise TimeoutError("the connection was lost")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"there was no answer for {COMMIT_S:g} s")
+
+
+def _ask_to_commit(producer: Producer, answers: SimpleQueue[KafkaException | None]) -> None:
+    try:
+        producer.commit_transaction(LIBRARY_S)
+    except KafkaException as exception:
+        answers.put(exception)
+    else:
+        answers.put(None)
+
+
 class KafkaTransactor:
     """Implements Transactor."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         self._cluster = cluster
         self._id = transactional_id
-        self._lost = self._connected = False
-        self._fresh: Producer | None = self._new()
-        self._producer: Producer | None = None
+        self._connected = False
+        self._fresh: _Session | None = _Session(cluster, transactional_id)
+        self._session: _Session | None = None
         self._over: HoldfastError = Fenced(f"{transactional_id} is not held: start first")
 
     def connect(self) -> None:
         """Saves the first start() two answers to wait for."""
         if self._fresh is not None:
             with suppress(KafkaException):
-                connect(self._fresh, CONNECT_S)
+                connect(self._fresh.producer, CONNECT_S)
                 self._connected = True
 
     def start(self) -> None:
         """Raises Retriable if not answered in 10 s."""
-        producer, self._producer = self._fresh or self._new(), None
+        session, self._session = self._fresh or _Session(self._cluster, self._id), None
         self._fresh = None
-        _poll(producer)
-        connected, self._connected = self._connected and not self._lost, False
+        session.poll()
+        connected, self._connected = self._connected and not session.lost, False
         begun = time.monotonic()
         try:
-            _initialise(producer, connected)
+            _initialise(session.producer, connected)
         except KafkaException as exception:
             error = error_of(exception)
             time.sleep(max(0.0, begun + AGAIN_S - time.monotonic()))
             raise self._cluster.unanswered(f"start transactions of {self._id}", error.str()) from exception
-        _poll(producer)
-        self._lost = False  # what happened before the start does no harm
-        self._producer = producer
+        session.poll()
+        session.lost = False  # what happened before the start does no harm
+        self._session = session
 
     def commit(self, rows: Sequence[Rows]) -> None:
         """Returns when the commit is decided; readers see it when the brokers have marked its end, a little later.
@@ -95,37 +151,22 @@ class KafkaTransactor:
         Raises InvalidRecord too, for a row that its topic does not take or above 16 MiB; nothing was committed, and
         the next commit may come.
         """
-        producer = self._producer
-        if producer is None:
+        session = self._session
+        if session is None:
             raise self._over
-        self._check_connection(producer)
+        session.poll()
+        if session.lost:
+            raise self._give_up(Indefinite(f"{self._id}: the connection was lost since the last commit"))
         try:
-            self._produce(producer, rows)
+            self._produce(session.producer, rows)
         except KafkaException as exception:
-            self._abort(producer, exception)
-        self._commit(producer)
+            self._abort(session.producer, exception)
+        self._commit(session)
 
     def close(self) -> None:
         """Ends without an answer to wait for: an open transaction is aborted by the next start() or the broker."""
         self._fresh = None
         self._give_up(Fenced(f"{self._id} is closed"))
-
-    def _new(self) -> Producer:
-        own = {**_SETTINGS, "transactional.id": self._id}
-        return self._cluster.producer(self._id, own, error_cb=self._happened)
-
-    def _happened(self, error: KafkaError) -> None:
-        if error.code() in _LOST:
-            self._lost = True
-
-    def _check_connection(self, producer: Producer) -> None:
-        """One disconnect, even between commits, ends the use of a producer.
-
-        The library does not report a second one that reads like the first within 30 s, so none may be forgiven.
-        """
-        _poll(producer)
-        if self._lost:
-            raise self._give_up(Indefinite(f"{self._id}: the connection was lost since the last commit"))
 
     def _produce(self, producer: Producer, rows: Sequence[Rows]) -> None:
         producer.begin_transaction()
@@ -142,23 +183,23 @@ class KafkaTransactor:
                     _wait_for_room(producer)
                     produce(one.topic, value, key, partition, headers=headers)
 
-    def _commit(self, producer: Producer) -> None:
-        """In steps, so that a lost connection is noticed before the library has given up."""
-        deadline = time.monotonic() + COMMIT_S
-        while True:
-            try:
-                producer.commit_transaction(STEP_S)
-                return
-            except KafkaException as exception:
-                error = error_of(exception)
-                _poll(producer)
-                if error.code() in _FENCING:
-                    raise self._give_up(Fenced(f"{self._id} was taken over: {error.str()}")) from exception
-                if error.txn_requires_abort() and not self._lost:
-                    self._abort(producer, exception)
-                if self._lost or not error.retriable() or time.monotonic() > deadline:
-                    why = f"{self._id}: the last transaction may be committed or not: {error.str()}"
-                    raise self._give_up(Indefinite(why)) from exception
+    def _commit(self, session: _Session) -> None:
+        try:
+            failure = session.commit()
+        except TimeoutError as late:
+            raise self._give_up(self._in_doubt(str(late))) from None
+        if failure is None:
+            return
+        error = error_of(failure)
+        session.poll()
+        if error.code() in _FENCING:
+            raise self._give_up(Fenced(f"{self._id} was taken over: {error.str()}")) from failure
+        if error.txn_requires_abort() and not session.lost:
+            self._abort(session.producer, failure)
+        raise self._give_up(self._in_doubt(error.str())) from failure
+
+    def _in_doubt(self, why: str) -> Indefinite:
+        return Indefinite(f"{self._id}: the last transaction may be committed or not: {why}")
 
     def _abort(self, producer: Producer, cause: KafkaException) -> NoReturn:
         error = error_of(cause)
@@ -183,7 +224,7 @@ class KafkaTransactor:
         """
         if isinstance(error, Indefinite):
             _log.info("rows in doubt", cause=str(error))
-        self._producer, self._over = None, type(error)(*error.args)
+        self._session, self._over = None, type(error)(*error.args)
         return error
 
 
@@ -205,12 +246,6 @@ def _initialise(producer: Producer, connected: bool) -> None:
             if not error_of(exception).retriable() or time.monotonic() > deadline:
                 raise
         patience_s = min(2 * patience_s, LAST_PATIENCE_S)
-
-
-def _poll(producer: Producer) -> None:
-    """Runs the callbacks that are due. It raises a fatal error, such as a fence, which the next call says too."""
-    with suppress(KafkaException):
-        producer.poll(0)
 
 
 def _wait_for_room(producer: Producer) -> None:

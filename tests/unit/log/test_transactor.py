@@ -1,32 +1,35 @@
-"""What a transactor makes of a library that tells of the same failure in more than one way."""
+"""What a transactor makes of a library that tells of the same failure in more than one way, or never."""
 
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from services.kernel.errors import Fenced, Indefinite
+from services.kernel.errors import Fenced, Indefinite, Retriable
 from services.log import kafka_transactor
 from services.log.kafka_client import Cluster
-from services.log.kafka_transactor import TRANSACTION_S, KafkaTransactor
+from services.log.kafka_transactor import COMMIT_S, LIBRARY_S, TRANSACTION_S, KafkaTransactor, _Session
 from services.log.protocol import Rows
 
+DEADLINE_S = 20.0
 FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", fatal=True))
-TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer yet", retriable=True))
+LOST = KafkaError(KafkaError._TRANSPORT, "disconnected")
+UNDELIVERED = KafkaException(KafkaError(KafkaError._INCONSISTENT, "1 message failed", txn_requires_abort=True))
 
 
 class Library:
-    """A producer. ends: what each further end of a transaction raises; polled: what poll raises."""
+    """A producer. ends: what the commit of a transaction raises; polled: what poll raises. commits, aborts: calls."""
 
-    def __init__(self, *ends: KafkaException | None, polled: KafkaException | None = None) -> None:
-        self._ends, self._polled = list(ends), polled
+    def __init__(self, ends: KafkaException | None = None, polled: KafkaException | None = None) -> None:
+        self._ends, self._polled = ends, polled
+        self.commits = self.aborts = 0
 
     def poll(self, timeout: float) -> int:
         if self._polled is not None:
@@ -41,13 +44,44 @@ class Library:
         pass
 
     def commit_transaction(self, timeout: float) -> None:
-        if self._ends and (error := self._ends.pop(0)) is not None:
-            raise error
+        self.commits += 1
+        if self._ends is not None:
+            raise self._ends
+
+    def abort_transaction(self, timeout: float) -> None:
+        self.aborts += 1
+
+
+class Silent(Library):
+    """Its broker does not answer before it is told to. looks: how often callbacks were asked for."""
+
+    def __init__(self, ends: KafkaException | None = None) -> None:
+        super().__init__(ends)
+        self.answers = threading.Event()
+        self.looks = 0
+
+    def poll(self, timeout: float) -> int:
+        self.looks += 1
+        return 0
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.answers.wait(DEADLINE_S)
+        super().commit_transaction(timeout)
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
+    monkeypatch.setattr(kafka_transactor, "COMMIT_S", 0.1)
+    monkeypatch.setattr(kafka_transactor, "STEP_S", 0.01)
+    library = Silent()
+    yield library
+    library.answers.set()
 
 
 def holding(library: Any) -> KafkaTransactor:
     transactor = KafkaTransactor(Cluster("127.0.0.1:1"), "t")
-    transactor._producer = library
+    transactor._session = _Session(Cluster("127.0.0.1:1"), "t")
+    transactor._session.producer = library
     return transactor
 
 
@@ -56,44 +90,87 @@ def test_a_fence_that_is_told_while_callbacks_run_is_a_fence() -> None:
         holding(Library(polled=FENCED)).commit([])
 
 
-def test_a_fence_that_is_told_between_two_looks_at_a_commit_is_a_fence() -> None:
-    library = Library(TIMED_OUT, FENCED)
-    library.poll = lambda timeout: 0 if len(library._ends) == 2 else _raise(FENCED)  # type: ignore[method-assign]
+def test_a_fence_that_ends_a_commit_is_a_fence() -> None:
     with pytest.raises(Fenced):
-        holding(library).commit([])
+        holding(Library(FENCED)).commit([])
 
 
-class Silent(Library):
-    """A producer whose broker never answers, and never ends the connection: time passes, and nothing else happens."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now_s = 0.0
-
-    def commit_transaction(self, timeout: float) -> None:
-        self.now_s += timeout
-        raise TIMED_OUT
+def test_a_commit_whose_rows_were_not_delivered_is_aborted_and_the_next_one_may_come() -> None:
+    transactor = holding(library := Library(UNDELIVERED))
+    with pytest.raises(Retriable):
+        transactor.commit([])
+    library._ends = None
+    transactor.commit([])
+    assert (library.commits, library.aborts) == (2, 1)
 
 
 @pytest.mark.parametrize("rows", [[], [Rows("t", [b"x"])]], ids=["the position alone", "rows"])
-def test_a_commit_that_is_never_answered_is_in_doubt_once_the_broker_has_ended_it_by_itself(
-    monkeypatch: pytest.MonkeyPatch, rows: Sequence[Rows]
+def test_a_commit_that_is_never_answered_is_in_doubt(silent: Silent, rows: Sequence[Rows]) -> None:
+    transactor = holding(silent)
+    with pytest.raises(Indefinite, match="no answer"):
+        transactor.commit(rows)
+    with pytest.raises(Indefinite):
+        transactor.commit(rows)
+    silent.answers.set()
+    assert silent.commits <= 1, "the producer is not used again"
+
+
+def test_a_commit_is_waited_for_until_the_broker_has_ended_its_transaction_by_itself() -> None:
+    """Not less, since the answer may come; and not longer, since nothing is delivered meanwhile. The library waits
+    longer than that, so that nobody has to ask it again.
+    """
+    assert TRANSACTION_S < COMMIT_S <= TRANSACTION_S + 2.0
+    assert COMMIT_S < LIBRARY_S
+
+
+def test_the_library_is_asked_to_commit_once_however_long_that_takes(
+    silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not before, since the answer may come; and not later, since nothing is delivered meanwhile."""
-    library = Silent()
-    monkeypatch.setattr(kafka_transactor, "time", SimpleNamespace(monotonic=lambda: library.now_s))
-    transactor = holding(library)
-    with pytest.raises(Indefinite):
-        transactor.commit(rows)
-    assert TRANSACTION_S < library.now_s <= TRANSACTION_S + 2.0
-    asked_s = library.now_s
-    with pytest.raises(Indefinite):
-        transactor.commit(rows)
-    assert library.now_s == asked_s, "the producer is not used again"
+    """Asked again it would take the answer to one step for that to the next one."""
+    monkeypatch.setattr(kafka_transactor, "COMMIT_S", DEADLINE_S)
+    looked = silent.poll
+
+    def answers_after_five_looks(timeout: float) -> int:
+        if silent.looks >= 5:
+            silent.answers.set()
+        return looked(timeout)
+
+    monkeypatch.setattr(silent, "poll", answers_after_five_looks)
+    holding(silent).commit([])
+    assert silent.commits == 1
+    assert silent.looks >= 5
 
 
-def _raise(error: Exception) -> int:
-    raise error
+def test_a_connection_that_is_lost_is_noticed_while_the_library_still_waits(
+    silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_transactor, "COMMIT_S", DEADLINE_S)
+    transactor = holding(silent)
+    session = transactor._session
+    assert session is not None
+    looked = silent.poll
+
+    def loses_it(timeout: float) -> int:
+        if silent.looks >= 2:
+            session._happened(LOST)
+        return looked(timeout)
+
+    monkeypatch.setattr(silent, "poll", loses_it)
+    with pytest.raises(Indefinite, match="the connection was lost"):
+        transactor.commit([])
+    assert not silent.answers.is_set()
+
+
+def test_what_happens_to_a_producer_that_was_given_up_does_not_concern_the_next_one(silent: Silent) -> None:
+    transactor = holding(silent)
+    former = transactor._session
+    assert former is not None
+    with pytest.raises(Indefinite):
+        transactor.commit([])
+    transactor._session = _Session(Cluster("127.0.0.1:1"), "t")
+    transactor._session.producer = Library()  # type: ignore[assignment]
+    former._happened(LOST)
+    transactor.commit([])
 
 
 class Ended(Library):
@@ -121,6 +198,9 @@ def test_a_producer_that_is_not_used_again_is_gone_without_a_collection(code: in
     try:
         with suppress(Fenced, Indefinite):
             transactor.commit([])
+        for thread in threading.enumerate():
+            if thread.name == "commit":
+                thread.join(DEADLINE_S)
         assert producer() is None
     finally:
         gc.enable()
