@@ -149,6 +149,7 @@ from tests.simulation.raises import (
 from tests.simulation.retention_mutants import (
     asked_to_go_back_alone,
     ended_at_its_last_marker,
+    read_from_its_marker_on_a_new_line,
     senders_not_taken_along,
     trimmed_to_what_was_processed,
     trimmed_whatever_has_failed,
@@ -1182,6 +1183,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(senders_not_taken_along, "taken along", 2, "retention", run_ms=1_500),
     Mutant(asked_to_go_back_alone, "taken along", 3, "retention", run_ms=1_500),
     Mutant(ended_at_its_last_marker, "ended early", 1, "retention", run_ms=1_500),
+    Mutant(read_from_its_marker_on_a_new_line, "failed copy", 27, "retention", run_ms=1_500),
     Mutant(missing_records_not_looked_for, "liveness", 36, "paced", run_ms=2_500),
     Mutant(policy_not_taken_up, "policy", 3, "policy-changes", run_ms=2_500),
     Mutant(older_policy_counts, "snapshot", 4, "policy-changes", run_ms=2_500),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 from unittest import mock
 
 from schemas.checkpoints import Marker, Position
 from services.kernel.logs.buffering import lined
 from services.recovery.core.job.incidents import Incidents, _Job
+from services.worker.checkpoint import restoring
+from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.host import job
 from services.worker.unit.holding import Holding
 from services.worker.unit.publishing import ProgressPublisher
@@ -46,3 +49,12 @@ def asked_to_go_back_alone() -> AbstractContextManager[object]:
 def ended_at_its_last_marker() -> AbstractContextManager[object]:
     """A unit has ended once its last marker is valid, though a unit below may go back to before it."""
     return mock.patch.object(Holding, "over", lambda self, marker: marker.ended)
+
+
+def read_from_its_marker_on_a_new_line() -> AbstractContextManager[object]:
+    """A copy that begins a line reads its inputs from where its marker says, also where they begin behind that."""
+
+    def rebuilt(*fields: Any) -> Rebuilt:
+        return Rebuilt(*fields[:-1])
+
+    return mock.patch.object(restoring, "Rebuilt", rebuilt)
