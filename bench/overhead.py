@@ -194,7 +194,7 @@ def elements(
 ) -> Figures:
     """For one record of the source: rows appended, rows sent, entries of checkpoints."""
     topics = cluster.topics.job(job.plan.job, job.plan.generation)
-    data = _codecs(job, topics)
+    data = codecs(job, topics)
     logs = [Partition(topics.checkpoints, unit.partition) for unit in job.plan.units]
     starts = cluster.log.offsets([*data, *logs], "end")
     with Tap(PromptReader(cluster.bootstrap_servers, starts)) as tap:
@@ -202,12 +202,12 @@ def elements(
         ends = cluster.log.offsets(list(starts), "end")
         job.watch(COVERED_S)  # so that all of that is read
     values = {each: whole(tap.kept.get(each, []), start, ends[each]) for each, start in starts.items()}
-    rows = sum(codec.decode(_payloads(values[each])).height for each, codec in data.items())
-    entries = sum(_entries(record) for each in logs for record in values[each])
+    rows = sum(codec.decode(payloads(values[each])).height for each, codec in data.items())
+    written = sum(entries(record) for each in logs for record in values[each])
     return {
         "rows_in": round(rows / records, 3),
         "rows_sent": round(rows * variant.receivers / records, 3),
-        "checkpoint_entries": round(entries / records, 3),
+        "checkpoint_entries": round(written / records, 3),
     }
 
 
@@ -219,15 +219,16 @@ def whole(kept: Sequence[Kept], start: int, end: int) -> list[bytes]:
     return [read[offset] for offset in range(start, end)]
 
 
-def _payloads(frames: Sequence[bytes]) -> list[memoryview]:
+def payloads(frames: Sequence[bytes]) -> list[memoryview]:
     """Of those that have rows."""
     return [memoryview(frame)[HEADER_BYTES:] for frame in frames if len(frame) > HEADER_BYTES]
 
 
-def _codecs(job: Followed, topics: JobTopics) -> dict[Partition, FrameCodec]:
-    """How to read the frames of each data partition."""
+def codecs(job: Followed, topics: JobTopics, unit: str | None = None) -> dict[Partition, FrameCodec]:
+    """How to read the frames of each data partition, or of those that one unit reads."""
     found = {}
-    for layout in unit_layouts(job.plan, topics).values():
+    layouts = unit_layouts(job.plan, topics)
+    for layout in layouts.values() if unit is None else [layouts[unit]]:
         for task in layout.tasks:
             for slot, each in enumerate(task.inputs):
                 if isinstance(each, RemoteInput):
@@ -235,7 +236,7 @@ def _codecs(job: Followed, topics: JobTopics) -> dict[Partition, FrameCodec]:
     return found
 
 
-def _entries(value: bytes) -> int:
+def entries(value: bytes) -> int:
     record = checkpoints.decode(value)
     return len(checkpoints.unpack(record.entries)) if isinstance(record, Part) else 0
 

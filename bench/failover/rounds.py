@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -24,6 +25,8 @@ KEYS = 10_000
 STALL_S = 5.0
 WARM_UP_S = 6.0
 """Every key was there once."""
+ACTIVE = "unit-active"
+"""The event of a copy that has begun to lead."""
 LOOK_S = 2.0
 """Silences are looked for so long before a signal and, when it is over, after it."""
 
@@ -67,6 +70,20 @@ def _checked(last: Outcome, found: Report) -> Outcome:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A worker that was frozen, by the clock in ms: since when, the first new result, its return, when it led again.
+
+    unit: of those that it leads the one that was asked for.
+    """
+
+    unit: str
+    signal_ms: float
+    first_ms: float
+    returned_ms: float
+    again_ms: float
+
+
 class Struck:
     """Makes strikes and measures what comes of them."""
 
@@ -91,7 +108,7 @@ class Struck:
         signal_ms = now_ms()
         before_ms = self._arrivals.silence(signal_ms - 1000 * LOOK_S, signal_ms)
         if strike.fault == STALL:
-            self._stall(pid)
+            self._stall(pid, STALL_S)
         else:
             os.kill(pid, signal.SIGKILL)
         over_ms = now_ms()
@@ -120,6 +137,22 @@ class Struck:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         return self.first_after(signal_ms) - signal_ms
+
+    def away(self, operator: str, seconds: float) -> Away:
+        """The worker that leads the operator's unit is frozen for so long. Raises MeasureFailed."""
+        self._await_moment()
+        unit, job = self._unit(operator), self._job.plan.job
+        worker = self._observer.leader_of(job, unit)
+        signal_ms = now_ms()
+        self._stall(self._cluster.workers()[worker], seconds)
+        returned_ms = now_ms()
+
+        def again_ms() -> float | None:
+            active = (e.time_ms for e in self._job.events if (e.kind, e.unit, e.worker) == (ACTIVE, unit, worker))
+            return next((at for at in active if at >= returned_ms), None)
+
+        self._until(lambda: again_ms() is not None, f"{worker} does not lead {unit} again")
+        return Away(unit, signal_ms, self.first_after(signal_ms), returned_ms, again_ms() or returned_ms)
 
     def first_after(self, signal_ms: float) -> float:
         """When the first result of a record sent after the signal comes. Raises MeasureFailed."""
@@ -162,10 +195,10 @@ class Struck:
                 found = event.phases_ms | found
         return found
 
-    def _stall(self, pid: int) -> None:
+    def _stall(self, pid: int, seconds: float) -> None:
         os.kill(pid, signal.SIGSTOP)
         try:
-            self._job.watch(STALL_S)
+            self._job.watch(seconds)
         finally:
             os.kill(pid, signal.SIGCONT)
 

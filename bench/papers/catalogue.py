@@ -14,7 +14,8 @@ from bench.papers.w10 import W10
 from bench.papers.z4 import Z4, Z5
 from bench.papers.z6 import Z6
 from bench.papers.z7 import Z7, Z8
+from bench.papers.z9 import Z9
 from bench.papers.z11 import Z11
 from bench.papers.z12 import Z12
 
-FIGURES: tuple[Figure, ...] = (Z4, Z5, Z6, Z7, Z8, Z11, Z12, C3, C4, C6, W7, W8, W9, W10, Q5, R7, M4, M5, M6)
+FIGURES: tuple[Figure, ...] = (Z4, Z5, Z6, Z7, Z8, Z9, Z11, Z12, C3, C4, C6, W7, W8, W9, W10, Q5, R7, M4, M5, M6)
