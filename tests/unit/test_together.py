@@ -72,7 +72,8 @@ def test_a_process_that_dies_in_its_last_test_leaves_nothing_to_others() -> None
 
 
 def test_a_folder_stays_together_where_tests_share_a_cluster_and_else_each_file_goes_by_itself() -> None:
-    split = scheduler()._split_scope
+    node: Any = Node()
+    split = scheduler(node)._split_scope
     assert split("tests/integration/local/test_a.py::t") == split("tests/integration/local/test_b.py::t")
     assert split("tests/integration/test_a.py::t") != split("tests/integration/test_b.py::t")
     assert split("tests/contract/test_a.py::t") != split("tests/contract/test_b.py::t")
