@@ -77,6 +77,10 @@ class Pulse:
     overheard: int = 0
     turn: Turn | None = None
 
+    def ended(self, incarnation: str) -> bool:
+        """That incarnation: its parent saw it exit, or a later one runs."""
+        return self.incarnation > incarnation or (self.exited and self.incarnation == incarnation)
+
 
 class Detector:
     """What one replica knows of the workers. clashes: two that have one name, the newer one first, until reported.
@@ -184,9 +188,7 @@ class Detector:
     def ended(self, worker: str, incarnation: str) -> bool:
         """Its parent saw it exit, or a later incarnation runs."""
         pulse = self._pulses.get(worker)
-        return pulse is not None and (
-            pulse.incarnation > incarnation or (pulse.incarnation == incarnation and pulse.exited)
-        )
+        return pulse is not None and pulse.ended(incarnation)
 
     def silent_us(self, worker: str) -> int:
         """For how long no incarnation of the worker was heard."""
@@ -203,9 +205,7 @@ class Detector:
         pulse = self._pulses.get(worker)
         if pulse is None:
             return fail_stop_us <= 0
-        if pulse.incarnation > incarnation or (pulse.exited and pulse.incarnation == incarnation):
-            return True
-        return self._silent_us(pulse) >= fail_stop_us
+        return pulse.ended(incarnation) or self._silent_us(pulse) >= fail_stop_us
 
     def answers(self, worker: str, incarnation: str, offset: int) -> bool:
         """Several heartbeats in a row say that it has read `assignments` up to the offset, and none is missing now."""

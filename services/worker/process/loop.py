@@ -224,16 +224,12 @@ class Worker:
     def _read(self) -> bool:
         """Waits where the next thing is expected: control or data."""
         running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
-        active = [one for one in running if one.flags.process]
+        active = [one for one in running if not one.suspended]
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         most = REST_WAIT_MS if now - self._data_ms >= REST_AFTER_MS else MAX_WAIT_MS
         wait = max(0.0, min(most, self.next_deadline - now))
-        awaits_control = self._herald.newest > self.decided
-        for one in running:  # of each copy in each turn: a generator would take twice as long
-            if awaits_control:
-                break
-            awaits_control = one.awaits_control
+        awaits_control = self._herald.newest > self.decided or any(one.awaits_control for one in running)
         if awaits_control and wait > 0.0:
             wait = FIRST_MS if quiet else min(wait, SOON_MS)
         if any(blocking.under_way for blocking in self._blocking):

@@ -118,8 +118,7 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return math.inf
-        due_ms, return_ms = running.turns.next_deadline, self._receiving.return_ms
-        return due_ms if due_ms <= return_ms else return_ms
+        return min(running.turns.next_deadline, self._receiving.return_ms)
 
     def step(self, now_ms: float) -> bool:
         """One turn, which does nothing before something is due; True if a batch was processed."""
