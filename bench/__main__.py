@@ -14,6 +14,7 @@ from bench.followed import MeasureFailed, Refused
 from bench.machine import Outside, resting
 from bench.options import Options, parse
 from bench.results import Results, listing
+from bench.saying import say
 from services.cli.terminal import console
 from services.kernel.errors import HoldfastError
 
@@ -55,7 +56,7 @@ def main() -> int:
     try:
         status = _run(options, results)
     except KeyboardInterrupt:
-        _say("stopped; the cluster is down")
+        say("stopped; the cluster is down")
         status = INTERRUPTED
     if results.runs or results.errors:
         _report(results, options)
@@ -69,7 +70,7 @@ def _run(options: Options, results: Results) -> int:
             try:
                 _run_together(measures, f"run {number + 1} of {options.runs}", options, results)
             except (MeasureFailed, HoldfastError) as error:
-                _say(f"error: {error}")
+                say(f"error: {error}")
                 return 1
     return 1 if results.errors else 0
 
@@ -77,11 +78,11 @@ def _run(options: Options, results: Results) -> int:
 def _run_together(measures: list[Measure], run: str, options: Options, results: Results) -> None:
     """In one cluster."""
     outside = Outside()
-    with folder_of_its_own(_say) as cluster:
+    with folder_of_its_own(say) as cluster:
         if workers := measures[0].workers:
             cluster.start(workers)
         for measure in measures:
-            _say(f"{run}: {measure.name} ...")
+            say(f"{run}: {measure.name} ...")
             _run_one(measure, cluster, options, results)
         roots = [pid for pid in [cluster.supervisor()] if pid is not None]
         during = {"measures": [measure.name for measure in measures], **outside.cores(roots)}
@@ -112,11 +113,7 @@ def _report(results: Results, options: Options) -> None:
     else:
         with options.file.open("a") as file:
             file.write(results.line() + "\n")
-        _say(f"JSON: {options.file}")
-
-
-def _say(text: str) -> None:
-    console(stderr=True).print(text, markup=False)
+        say(f"JSON: {options.file}")
 
 
 if __name__ == "__main__":

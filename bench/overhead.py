@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 from bench import jobs
 from bench.cluster import BenchCluster, now_ms
@@ -104,21 +106,30 @@ def over_none(found: Mapping[str, Figures]) -> Figures:
 
 def _one(cluster: BenchCluster, name: str, variant: Variant, scale: Scale, *, counted: bool) -> Figures:
     """Throughput, and if counted bytes and elements too."""
-    topic = f"bench-{name}"
-    cluster.create(topic)
-    settings = {"scheme": variant.scheme, "inputs": variant.inputs}
-    with (
-        cluster.running(jobs.STEADY, topic, name=name, **settings) as job,
-        Observer(cluster.log, cluster.topics) as observer,
-    ):
-        job.await_running()
-        job.until(lambda: observer.protected(), "not protected")
-        fed(cluster, job, topic, SETTLING_S)
+    with settled(cluster, jobs.STEADY, name, variant) as (job, topic):
         figures: Figures = {}
         if counted:
             figures |= _bytes(cluster, job, topic, scale.seconds)
             figures |= elements(cluster, job, topic, variant, scale.seconds)
         return figures | {"records_per_s": round(_throughput(cluster, job, topic, scale))}
+
+
+@contextmanager
+def settled(
+    cluster: BenchCluster, template: Template, name: str, variant: Variant, load: Load = USUAL
+) -> Iterator[tuple[Followed, str]]:
+    """The job, protected and fed for a while, and the topic that it reads."""
+    topic = f"bench-{name}"
+    cluster.create(topic)
+    settings = {"scheme": variant.scheme, "inputs": variant.inputs}
+    with (
+        cluster.running(template, topic, name=name, **settings) as job,
+        Observer(cluster.log, cluster.topics) as observer,
+    ):
+        job.await_running()
+        job.until(observer.protected, "not protected")
+        fed(cluster, job, topic, SETTLING_S, load=load)
+        yield job, topic
 
 
 def fed(

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from bench.against.pairs import ratio
 from bench.catalogue import MEASURES
+from bench.saying import say
 from services.cli.terminal import console
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,13 +81,13 @@ def main(words: Sequence[str]) -> int:
                     raise SystemExit(f"bench against: a cluster does not start: {began['error']}")
             for number in range(options.pairs + 1):
                 for measure in options.measures:
-                    _say(f"pair {number} of {options.pairs}: {measure} ..." + (" (warms up)" if not number else ""))
+                    say(f"pair {number} of {options.pairs}: {measure} ..." + (" (warms up)" if not number else ""))
                     order = (0, 1) if number % 2 else (1, 0)
                     found = {at: sides[at].measure(measure, f"{measure}-{number}") for at in order}
                     for key in found[0].keys() & found[1].keys() if number else ():
                         figures[measure, key].append((found[0][key], found[1][key]))
     except KeyboardInterrupt:
-        _say("stopped; both clusters are down")
+        say("stopped; both clusters are down")
         status = INTERRUPTED
     else:
         status = 0
@@ -141,7 +142,3 @@ def _report(figures: dict[tuple[str, str], list[tuple[float, float]]], revision:
         table.add_row(measure, figure, *medians, shown, str(found.pairs))
     console(stderr=True).print(table)
     print(json.dumps({"revision": revision, "ratios": rows}))
-
-
-def _say(text: str) -> None:
-    console(stderr=True).print(text, markup=False)

@@ -72,12 +72,8 @@ def _checked(last: Outcome, found: Report) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """A worker that was frozen, by the clock in ms: since when, the first new result, its return, when it led again.
+    """A worker that was frozen, by the clock in ms: since when, the first new result, its return, when it led again."""
 
-    unit: of those that it leads the one that was asked for.
-    """
-
-    unit: str
     signal_ms: float
     first_ms: float
     returned_ms: float
@@ -152,7 +148,7 @@ class Struck:
             return next((at for at in active if at >= returned_ms), None)
 
         self._until(lambda: again_ms() is not None, f"{worker} does not lead {unit} again")
-        return Away(unit, signal_ms, self.first_after(signal_ms), returned_ms, again_ms() or returned_ms)
+        return Away(signal_ms, self.first_after(signal_ms), returned_ms, again_ms() or returned_ms)
 
     def first_after(self, signal_ms: float) -> float:
         """When the first result of a record sent after the signal comes. Raises MeasureFailed."""

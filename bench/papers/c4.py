@@ -14,7 +14,7 @@ from bench.papers.crowd import Crowd, Piece, Setting, begin, crowded
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below, ratio_of_means
 from bench.papers.spending import Hash
-from services.cli.terminal import console
+from bench.saying import say
 
 UNITS, SHARE = 8, 0.35
 KILLS = {4: 8, 1: 8}
@@ -39,7 +39,7 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
             continue
         checkpoint = {"policy": "individual", "interval_ms": INTERVAL_MS}
         setting = Setting([PIECE] * UNITS, 1 + peers, SHARE, checkpoint, BATCH_MS)
-        with folder_of_its_own(_say) as cluster:
+        with folder_of_its_own(say) as cluster:
             begin(cluster, setting)
             with crowded(cluster, setting, f"peers-{peers}") as made:
                 made.watch(WARM_UP_S)
@@ -50,10 +50,6 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
                         keep(key, _values(made, leader))
                 if inexact := made.inexact():
                     raise MeasureFailed(f"{inexact} rows lost, duplicated or wrong")
-
-
-def _say(text: str) -> None:
-    console(stderr=True).print(text, markup=False)
 
 
 def _values(made: Crowd, leader: str) -> Values:

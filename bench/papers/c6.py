@@ -13,7 +13,7 @@ from bench.papers.crowd import Crowd, Piece, Setting, crowd
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below
 from bench.papers.spending import Dear, Heavy, Light, Part
-from services.cli.terminal import console
+from bench.saying import say
 
 SHARE, BATCH_MS = 0.58, 800
 WARM_UP_S, SECONDS = 6.0, 30.0
@@ -43,7 +43,7 @@ def _key(policy: str, number: int) -> str:
 
 def _measure_recovery(keys: Sequence[str], keep: Keep) -> None:
     """The policies take turns, on one job."""
-    with crowd(_setting(MINMAX), "three", _say) as made:
+    with crowd(_setting(MINMAX), "three", say) as made:
         for key in sorted(keys, key=lambda one: int(one.split()[1])):
             made.policy(key.split()[0], "min_interval_ms", LEAST_MS)
             made.watch(WARM_UP_S)
@@ -112,7 +112,7 @@ FOURS_ROUNDS = 2
 def _measure_waits(keys: Sequence[str], keep: Keep) -> None:
     """One job, whose policy changes while it runs."""
     setting = Setting(FOUR, 3, FOURS_SHARE, {"policy": WHOLE, "interval_ms": TICK_MS}, FOURS_BATCH_MS)
-    with crowd(setting, "four", _say) as made:
+    with crowd(setting, "four", say) as made:
         for key in sorted(keys, key=lambda one: int(one.split()[1])):
             policy = key.split()[0]
             made.policy(policy, "interval_ms" if policy == WHOLE else "min_interval_ms", TICK_MS)
@@ -168,7 +168,3 @@ C3 = Figure(
     seconds=600,
     differs="When this was measured, the feeder gave each unit 25 of its 50 keys.",
 )
-
-
-def _say(text: str) -> None:
-    console(stderr=True).print(text, markup=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bench.papers.crowd import Piece, Setting, crowd
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series
 from bench.papers.rules import linear, rises
-from services.cli.terminal import console
+from bench.saying import say
 
 UNITS = (1, 2, 4, 6, 8)
 OPERATORS = 2
@@ -21,14 +21,10 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
     for key in keys:
         checkpoint = {"policy": "sweep", "interval_ms": INTERVAL_MS}
         setting = Setting([PIECE] * int(key), 2, SHARE, checkpoint, BATCH_MS)
-        with crowd(setting, f"operators-{key}", _say) as made:
+        with crowd(setting, f"operators-{key}", say) as made:
             made.watch(SECONDS)
             led = [one for one in made.costs().copies if one.role == "primary"]
             keep(key, {"checkpoint_bytes_per_s": sum(one.checkpoint_bytes_per_s or 0.0 for one in led)})
-
-
-def _say(text: str) -> None:
-    console(stderr=True).print(text, markup=False)
 
 
 def _line(data: Data) -> Series:

@@ -12,7 +12,7 @@ from bench.detectors.evaluation import Judgement
 from bench.detectors.study import BENCHMARK, FIXED, HEARTBEAT, LEVELS, Outcome, study
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below
-from services.cli.terminal import console
+from bench.saying import say
 
 SECONDS = 45.0
 DETECTORS = {HEARTBEAT: 1, FIXED: 1, BENCHMARK: 0}
@@ -21,7 +21,7 @@ NEVER_MS = 10_000.0
 
 
 def _measure(keys: Sequence[str], keep: Keep) -> None:
-    with folder_of_its_own(lambda text: console(stderr=True).print(text, markup=False)) as cluster:
+    with folder_of_its_own(say) as cluster:
         for outcome in study(cluster, "figure-detectors", keys, SECONDS):
             keep(outcome.level, _values(outcome))
 

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from bench import jobs
 from bench.cluster import BenchCluster, folder_of_its_own
-from bench.failover.observer import Observer
-from bench.overhead import SETTLING_S, WORKERS, Load, Variant, elements, fed
+from bench.overhead import WORKERS, Load, Variant, elements, settled
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, linear, ratio_of_means, within
-from services.cli.terminal import console
+from bench.saying import say
 
 RATES_PER_S, KEYS, SECONDS = (1_000, 4_000, 10_000), 20, 5.0
 NONE, PASSIVE, HYBRID, HELD, ACTIVE = "none", "passive", "hybrid", "hybrid-held", "active"
@@ -32,7 +31,7 @@ def _key(variant: str, rate_per_s: int) -> str:
 
 
 def _measure(keys: Sequence[str], keep: Keep) -> None:
-    with folder_of_its_own(_say) as cluster:
+    with folder_of_its_own(say) as cluster:
         cluster.start(WORKERS)
         for key in keys:
             variant, rate = key.split()
@@ -41,23 +40,10 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
 
 def _sent(cluster: BenchCluster, name: str, variant: Variant, load: Load) -> Values:
     """Rows that copies send to copies, and entries of checkpoints, in a second of that rate."""
-    topic = f"bench-{name}"
-    cluster.create(topic)
-    settings = {"scheme": variant.scheme, "inputs": variant.inputs}
-    with (
-        cluster.running(jobs.PASSING, topic, name=name, **settings) as job,
-        Observer(cluster.log, cluster.topics) as observer,
-    ):
-        job.await_running()
-        job.until(observer.protected, "not protected")
-        fed(cluster, job, topic, SETTLING_S, load=load)
+    with settled(cluster, jobs.PASSING, name, variant, load) as (job, topic):
         found = elements(cluster, job, topic, variant, SECONDS, load)
     rows, entries = found["rows_sent"] * load.rate_per_s, found["checkpoint_entries"] * load.rate_per_s
     return {"rows_per_s": rows, "checkpoint_entries_per_s": entries}
-
-
-def _say(text: str) -> None:
-    console(stderr=True).print(text, markup=False)
 
 
 def _line(data: Data, variant: str) -> Series:

@@ -22,10 +22,10 @@ from bench.feeder import Feeder
 from bench.followed import DEADLINE_S, Followed
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below, linear, rises, within
+from bench.saying import say
 from schemas import commands
 from schemas.commands import Command
 from schemas.topics import Partition
-from services.cli.terminal import console
 
 HYBRID, PASSIVE = "hybrid", "passive"
 SCHEMES = (HYBRID, PASSIVE)
@@ -99,7 +99,7 @@ class _Chain:
 def _chain(point: Point) -> Iterator[_Chain]:
     """In a cluster of its own."""
     name = f"recovery-{point.key.replace(' ', '-')}"
-    with folder_of_its_own(lambda text: console(stderr=True).print(text, markup=False)) as cluster:
+    with folder_of_its_own(say) as cluster:
         variables = {"HOLDFAST_EXIT_NOTICES": "false", "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(point.heartbeat_ms)}
         cluster.start(WORKERS, variables)
         topic = f"bench-{name}"

@@ -21,9 +21,9 @@ from bench.followed import Followed
 from bench.overhead import codecs, entries, payloads
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, linear, within
+from bench.saying import say
 from bench.tap import Kept, PromptReader, Tap
 from schemas.topics import Partition
-from services.cli.terminal import console
 
 RATES_PER_S, AWAY_S, TIMES = (1_000, 4_000, 7_000), (5, 10), 2
 TARGET = next(name for name, place in OPERATORS.items() if place == BETWEEN)
@@ -37,7 +37,7 @@ def _key(rate_per_s: int, away_s: int) -> str:
 def _measure(keys: Sequence[str], keep: Keep) -> None:
     """A job for each rate."""
     wanted = {rate: [s for s in AWAY_S if _key(rate, s) in keys] for rate in RATES_PER_S}
-    with folder_of_its_own(lambda text: console(stderr=True).print(text, markup=False)) as cluster:
+    with folder_of_its_own(say) as cluster:
         cluster.start(WORKERS)
         for rate, lengths in wanted.items():
             if lengths:
@@ -64,9 +64,8 @@ def _away(cluster: BenchCluster, job: Followed, struck: Struck, seconds: int) ->
     """Once. rows: of frames that the unit was sent; entries: of checkpoints of it. Both while its worker was away."""
     topics = cluster.topics.job(job.plan.job, job.plan.generation)
     unit = next(u for u in job.plan.units for o in u.operators if o == TARGET)
-    inputs = {each: codec for each, codec in codecs(job, topics, unit.name).items()}
+    inputs = codecs(job, topics, unit.name)
     own = Partition(topics.checkpoints, unit.partition)
-    struck.settle()
     with Tap(PromptReader(cluster.bootstrap_servers, cluster.log.offsets([*inputs, own], "end"))) as tap:
         away = struck.away(TARGET, seconds)
     rows = sum(codec.decode(payloads(_while(away, tap.kept.get(each, [])))).height for each, codec in inputs.items())

@@ -46,12 +46,18 @@ def test_a_moved_partition_gives_nothing_of_its_former_position(log: Log, reader
     reader.assign({partition: 0, other: 0})
     chunk = _first_chunk(reader, partition)
     for position in [9_000, 1, 15_000, 3, 19_999, 0] * 3:
-        reader.assign({partition: position})
-        assert not reader.current(chunk)
-        chunk = _first_chunk(reader, partition)
-        assert chunk.messages[0].offset() == position
-        assert reader.current(chunk)
+        chunk = _moved(reader, chunk, position)
     reader.close()
+
+
+def _moved(reader: Reader, former: Chunk, position: int) -> Chunk:
+    """The first chunk after a move of the partition of the former one, which is not current any more."""
+    reader.assign({former.partition: position})
+    assert not reader.current(former)
+    chunk = _first_chunk(reader, former.partition)
+    assert chunk.messages[0].offset() == position
+    assert reader.current(chunk)
+    return chunk
 
 
 def _first_chunk(reader: Reader, partition: Partition) -> Chunk:
@@ -218,11 +224,7 @@ def test_a_partition_that_is_handed_to_the_other_reader_gives_nothing_of_its_for
     chunk = _first_chunk(reader, partition)
     for position in [9_000, 1, 15_000]:
         paced.append(not paced[-1])
-        reader.assign({partition: position})
-        assert not reader.current(chunk)
-        chunk = _first_chunk(reader, partition)
-        assert chunk.messages[0].offset() == position
-        assert reader.current(chunk)
+        chunk = _moved(reader, chunk, position)
     reader.close()
 
 

@@ -45,5 +45,5 @@ def test_what_is_written_before_the_freeze_or_once_the_worker_leads_again_does_n
         message: Any = SimpleNamespace(value=lambda: b"%d" % at, timestamp=lambda: (1, at))
         return Kept(message, 0.0)
 
-    away = Away("count-0", signal_ms=100.0, first_ms=250.0, returned_ms=5_100.0, again_ms=5_200.0)
+    away = Away(signal_ms=100.0, first_ms=250.0, returned_ms=5_100.0, again_ms=5_200.0)
     assert _while(away, [kept(99), kept(100), kept(5_200), kept(5_201)]) == [b"100", b"5200"]

@@ -1,0 +1,10 @@
+"""What benches say while they measure: to stderr, since their results go to stdout."""
+
+from __future__ import annotations
+
+from services.cli.terminal import console
+
+
+def say(text: str) -> None:
+    """As it is: brackets in it are no markup."""
+    console(stderr=True).print(text, markup=False)
