@@ -11,59 +11,72 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """faults: how much more often a kind comes; none named: as in the ordinary histories.
+    """What is drawn more often, and what every history has. The defaults are those of ordinary histories."""
 
-    operators, schemes, strikes, lags: those that are drawn; empty: all. led: kinds of topics whose leaders go away.
-    idle_after_s: of every source; None: drawn.
-    fresh: how often an operator reads a stream that nobody reads yet. table: every job joins one of its streams with a
-    table. spark: every job has an operator on Spark drivers; behind: it reads what another one gives. controllers: at
-    least so many. pause_ms: at least, between two faults. calm_ms: how long all is calm before a unit moves for
-    balance; None: none does. continues: records that are gone before they were cut count as lost. trims: the cut log is
-    trimmed while the job runs. patient: units wait long for their worker to come back. raises: every job has an
-    operator whose code raises. versions: in two versions, of which each worker has one; what of it leaves goes to users
-    alone. A copy may then stop and say so. reassigns: copies report their costs, so that standbys move between workers,
-    of which there are three at least. slots: of each worker. standbys: how many one takes at most; then queries have
-    priorities. policies: the job's checkpoint policy is one of these; empty: sweep. bounded: the job has
-    `retain_bytes`, and what it sends reaches that. adaptive: recovery chooses schemes by what copies measure. replicas:
-    of recovery, at least so many. odd: every job has an operator that gives other rows with odd versions of libraries.
-    short_lived: the broker ends transactions that hold more than one batch, as if their writers had died.
-    gaps: copies that take over skip what came since the newest checkpoint. incidents: jobs say how units that failed
-    together are restored; retains: with one of these values of `buffering`; empty: any. paced: jobs have a latency
-    budget, so that their topics are read when a batch is due.
-    """
-
+    # what is drawn
     faults: Mapping[str, float] = field(default_factory=dict)
+    """How much more often a kind of fault comes; none named: as in ordinary histories."""
     operators: tuple[str, ...] = ()
+    """The kinds that are drawn; like `schemes`, `strikes` and `lags`, empty means all."""
     schemes: tuple[str, ...] = ()
-    fresh: float = 0.7
     strikes: tuple[str, ...] = ()
     lags: tuple[str, ...] = ()
     led: tuple[str, ...] = ()
-    idle_after_s: float | None = None
-    table: bool = False
-    controllers: int = 1
-    pause_ms: int = 0
-    calm_ms: int | None = None
-    spark: bool = False
-    behind: bool = False
-    continues: bool = False
-    trims: bool = False
-    patient: bool = False
-    raises: bool = False
-    versions: bool = False
-    reassigns: bool = False
-    slots: int = 4
-    standbys: tuple[int, ...] = ()
+    """Kinds of topics whose leaders go away."""
     policies: tuple[str, ...] = ()
-    bounded: bool = False
-    adaptive: bool = False
-    replicas: int = 1
-    odd: bool = False
-    short_lived: bool = False
-    gaps: bool = False
-    incidents: bool = False
+    """The job's checkpoint policy is one of these; empty: sweep."""
     retains: tuple[str, ...] = ()
+    """With incidents: the values of `buffering`; empty: any."""
+    pause_ms: int = 0
+    """At least so long between two faults."""
+
+    # the cluster
+    controllers: int = 1
+    """At least so many; of recovery replicas likewise."""
+    replicas: int = 1
+    slots: int = 4
+    """Units that a worker takes."""
+    standbys: tuple[int, ...] = ()
+    """Standbys that a worker takes at most; where it is bounded, queries have priorities."""
+    calm_ms: int | None = None
+    """How long all is calm before a unit moves for balance; None: none does."""
+    reassigns: bool = False
+    """Copies report their costs, so that standbys move between workers; there are three workers at least."""
+    patient: bool = False
+    """Units wait long for their worker to come back."""
+    short_lived: bool = False
+    """The broker ends transactions that hold more than one batch, as if their writers had died."""
+    versions: bool = False
+    """Each worker has one of two versions of the code that raises. A copy may then stop and say so."""
+    odd: bool = False
+    """Every job has an operator that gives other rows with odd versions of libraries."""
+
+    # the job
+    fresh: float = 0.7
+    """How often an operator reads a stream that nobody reads yet."""
+    idle_after_s: float | None = None
+    """Of every source; None: drawn."""
+    table: bool = False
+    """Every job joins one of its streams with a table."""
+    spark: bool = False
+    """Every job has an operator on Spark drivers; behind: it reads what another one gives."""
+    behind: bool = False
+    raises: bool = False
+    """Every job has an operator whose code raises."""
+    continues: bool = False
+    """Records that are gone before they were cut count as lost."""
+    trims: bool = False
+    """The cut log is trimmed while the job runs."""
+    bounded: bool = False
+    """The job has `retain_bytes`, and what it sends reaches that."""
     paced: bool = False
+    """Jobs have a latency budget, so that their topics are read when a batch is due."""
+    adaptive: bool = False
+    """Recovery chooses schemes by what copies measure."""
+    gaps: bool = False
+    """Copies that take over skip what came since the newest checkpoint."""
+    incidents: bool = False
+    """Jobs say how units that failed together are restored."""
 
 
 _REPLICATED = ("hybrid", "active-standby", "active-replication", "passive-hot")
