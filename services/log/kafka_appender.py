@@ -42,7 +42,7 @@ class KafkaAppender:
         self._failure: KafkaError | None = None
         self._placed: dict[Partition, int] = {}
         cluster.known.opened(self._placed)
-        self._producer = cluster.producer(name, {**_SETTINGS, "linger.ms": linger_ms}, on_delivery=self._answered)
+        self._producer = cluster.producer(name, {**_SETTINGS, "linger.ms": linger_ms})
         with contextlib.suppress(KafkaException):  # no broker: then records wait for it
             connect(self._producer, CONNECT_S)
 

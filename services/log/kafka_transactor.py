@@ -57,20 +57,33 @@ _LOST = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_
 _log = structlog.get_logger()
 
 
-class _Session:
-    """A producer, from its start to the first failure of which the outcome is not known. lost: its connection was.
+class _Connection:
+    """What the library calls back. lost: the connection was.
 
-    The library reports a second loss that reads like the first within 30 s only once, so none may be forgiven.
+    It must not hold the producer, which holds it: the two would stay, with the producer's threads, until Python
+    collects what is old. The library reports a second loss that reads like the first within 30 s only once, so none may
+    be forgiven.
     """
+
+    def __init__(self) -> None:
+        self.lost = False
+
+    def happened(self, error: KafkaError) -> None:
+        if error.code() in _LOST:
+            self.lost = True
+
+
+class _Session:
+    """A producer, from its start to the first failure of which the outcome is not known."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         own = {**_SETTINGS, "transactional.id": transactional_id}
-        self.lost = False
-        self.producer = cluster.producer(transactional_id, own, error_cb=self._happened)
+        self.connection = _Connection()
+        self.producer = cluster.producer(transactional_id, own, error_cb=self.connection.happened)
 
-    def _happened(self, error: KafkaError) -> None:
-        if error.code() in _LOST:
-            self.lost = True
+    @property
+    def lost(self) -> bool:
+        return self.connection.lost
 
     def poll(self) -> None:
         """Runs the callbacks that are due. It raises a fatal error, such as a fence, which the next call says too."""
@@ -141,7 +154,7 @@ class KafkaTransactor:
             time.sleep(max(0.0, begun + AGAIN_S - time.monotonic()))
             raise self._cluster.unanswered(f"start transactions of {self._id}", error.str()) from exception
         session.poll()
-        session.lost = False  # what happened before the start does no harm
+        session.connection.lost = False  # what happened before the start does no harm
         self._session = session
 
     def commit(self, rows: Sequence[Rows]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -10,8 +12,10 @@ import pytest
 
 from schemas.topics import Partition
 from services.kernel.errors import Retriable
+from services.log import kafka_appender
 from services.log.answers import Known
 from services.log.kafka_appender import KafkaAppender
+from services.log.kafka_client import Cluster
 
 WHERE = Partition("t", 0)
 
@@ -40,7 +44,7 @@ class Library:
         self.offsets: list[int] = []
         self.known = Known()
 
-    def producer(self, name: str, own: object, on_delivery: object) -> Library:
+    def producer(self, name: str, own: object) -> Library:
         return self
 
     def unanswered(self, what: str, why: str) -> Retriable:
@@ -104,3 +108,17 @@ def test_what_was_acknowledged_is_known_until_the_appender_is_closed(appender: K
     assert library.known.appended(WHERE) == 9
     appender.close()
     assert library.known.appended(WHERE) == 0
+
+
+def test_a_producer_of_the_library_is_gone_with_its_appender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without waiting for a collection: a process that opens appenders again would gather their threads."""
+    monkeypatch.setattr(kafka_appender, "CONNECT_S", 0.1)
+    gc.disable()
+    try:
+        appender = KafkaAppender(Cluster("127.0.0.1:1"), "test")
+        former = weakref.ref(appender)
+        appender.close()
+        del appender
+        assert former() is None
+    finally:
+        gc.enable()

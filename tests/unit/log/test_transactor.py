@@ -152,7 +152,7 @@ def test_a_connection_that_is_lost_is_noticed_while_the_library_still_waits(
 
     def loses_it(timeout: float) -> int:
         if silent.looks >= 2:
-            session._happened(LOST)
+            session.connection.happened(LOST)
         return looked(timeout)
 
     monkeypatch.setattr(silent, "poll", loses_it)
@@ -169,7 +169,7 @@ def test_what_happens_to_a_producer_that_was_given_up_does_not_concern_the_next_
         transactor.commit([])
     transactor._session = _Session(Cluster("127.0.0.1:1"), "t")
     transactor._session.producer = Library()  # type: ignore[assignment]
-    former._happened(LOST)
+    former.connection.happened(LOST)
     transactor.commit([])
 
 
@@ -202,5 +202,25 @@ def test_a_producer_that_is_not_used_again_is_gone_without_a_collection(code: in
             if thread.name == "commit":
                 thread.join(DEADLINE_S)
         assert producer() is None
+    finally:
+        gc.enable()
+
+
+def test_a_producer_of_the_library_is_gone_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's client holds what it calls back: where that held the session, all starts of an outage stayed."""
+    monkeypatch.setattr(kafka_transactor, "START_S", 0.1)
+    transactor = KafkaTransactor(Cluster("127.0.0.1:1"), "t")
+    session = transactor._fresh
+    assert session is not None
+    former, error = weakref.ref(session), None
+    del session
+    gc.disable()
+    try:
+        try:
+            transactor.start()
+        except Retriable as raised:
+            error = str(raised)
+        assert error is not None
+        assert former() is None
     finally:
         gc.enable()
