@@ -110,12 +110,15 @@ class Followed:
     def await_end(self) -> None:
         self.until(lambda: self._ended, "the job does not end")
 
-    def until(self, reached: Callable[[], bool], otherwise: str, seconds: float = DEADLINE_S) -> None:
-        """Reads until it holds. Raises MeasureFailed, with `otherwise` when the time is over."""
+    def until(
+        self, reached: Callable[[], bool], otherwise: str | Callable[[], str], seconds: float = DEADLINE_S
+    ) -> None:
+        """Reads until it holds. Raises MeasureFailed, with `otherwise` as it is when the time is over."""
         deadline = time.monotonic() + seconds
         while not reached():
             if time.monotonic() > deadline:
-                raise MeasureFailed(f"{self._job}: {otherwise} after {seconds:g} s")
+                what = otherwise if isinstance(otherwise, str) else otherwise()
+                raise MeasureFailed(f"{self._job}: {what} after {seconds:g} s")
             self.read(0.02)
 
     def watch(self, seconds: float) -> None:

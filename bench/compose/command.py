@@ -47,6 +47,7 @@ TARGETS: Mapping[str, Target] = {
 VISITS, FIRST_S, SOAK_EVERY_S = 100, 120.0, 20.0
 JOB = "rolling"
 INTERRUPTED = 130
+FAILURES = (MeasureFailed, DockerFailed, HoldfastError)
 _err = console(stderr=True)
 
 
@@ -63,7 +64,7 @@ def main(words: Sequence[str]) -> int:
         try:
             with containers(Path(folder), project, _say) as cluster:
                 _measure(cluster, options, found)
-        except (MeasureFailed, DockerFailed, HoldfastError) as error:
+        except FAILURES as error:
             _say(f"error: {error}")
             return 1
         except KeyboardInterrupt:
@@ -74,10 +75,26 @@ def main(words: Sequence[str]) -> int:
 
 
 def _measure(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:
-    """Into `found`, which says what was reached where something fails. Raises MeasureFailed, DockerFailed."""
+    """Into `found`, which says what was reached where something fails. Raises MeasureFailed, DockerFailed.
+
+    Rows are compared in any case: what was delivered before a fault that does not mend must be right, too.
+    """
     _first_result(cluster, options, found)
     if options.only_start:
         return
+    failure: Exception | None = None
+    try:
+        _under_load(cluster, options, found)
+    except FAILURES as error:
+        _say(f"error: {error}")
+        failure = error
+    _say("every row is checked by replay ...")
+    found |= rows(cluster, f"bench-{JOB}")
+    if failure is not None:
+        raise failure
+
+
+def _under_load(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:
     with loaded(cluster, JOB, options.rate) as job:
         if options.soak_s:
             held, began_s = Held(cluster.project), time.monotonic()
@@ -91,8 +108,6 @@ def _measure(cluster: ContainerCluster, options: argparse.Namespace, found: Figu
             _rolling(job, options.rounds, found)
             _brokers(job, options.losses, found)
         found["fed_silence_ms"] = worst_fed(job.silences)
-    _say("every row is checked by replay ...")
-    found |= rows(cluster, f"bench-{JOB}")
 
 
 def _first_result(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:

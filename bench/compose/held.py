@@ -46,7 +46,6 @@ class Held:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._services = project.services()
         self.memory_mib: list[tuple[float, Sample]] = []
         self.topics_mib: list[tuple[float, Sample]] = []
 
@@ -54,18 +53,16 @@ class Held:
         """At whatever runs; a container that does not is left out."""
         memory: dict[str, float] = defaultdict(float)
         topics: dict[str, float] = defaultdict(float)
-        for service in self._services:
+        docker = self._project.docker
+        for service, container in self._project.running().items():
             with suppress(DockerFailed):
-                for kind, held in processes(service, self._top(service)).items():
+                for kind, held in processes(service, docker("top", container, "-eo", "pid,rss,args")).items():
                     memory[kind] = max(memory[kind], held)
                 if service.startswith("kafka"):
-                    for topic, held in by_topic(self._project.inside(service, f"du -k -d 1 {DATA}")).items():
+                    for topic, held in by_topic(docker("exec", container, "du", "-k", "-d", "1", DATA)).items():
                         topics[topic] = max(topics[topic], held)
         self.memory_mib.append((seconds, dict(memory)))
         self.topics_mib.append((seconds, dict(topics)))
-
-    def _top(self, service: str) -> str:
-        return self._project.docker("top", self._project.container(service), "-eo", "pid,rss,args")
 
     def figures(self, say: Callable[[str], None]) -> Figures:
         """Growth of memory only where there was time for it."""

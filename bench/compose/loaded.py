@@ -29,6 +29,7 @@ from services.kernel.errors import Retriable
 from services.recovery.core.unit.reasons import FAILURES
 
 STOP_S, PATIENCE_S, SAID_EVERY_S = 20, 240.0, 15.0
+SHOWN = 5
 STRUCK_S = 5.0
 """For so long whoever does not end at once is struck."""
 WHOM = {"kafka": ("container", "paused"), "controller": ("container",), "recovery": ("container", "paused")}
@@ -68,8 +69,17 @@ class Loaded:
                 return self._observer.workers() == len(self.workers) and self._observer.protected()
             return False
 
-        self._job.until(settled, "workers do not answer, or units are not protected again", PATIENCE_S)
-        self._job.until(self.project.in_sync, "replicas are not in sync again", PATIENCE_S)
+        def unsettled() -> str:
+            units = ", ".join(self._observer.unprotected()) or "none"
+            answer = f"{self._observer.workers()} of {len(self.workers)} workers answer"
+            return f"{answer}; units without protection: {units}"
+
+        self._job.until(settled, unsettled, PATIENCE_S)
+        self._job.until(lambda: not self.project.out_of_sync(), self._unsynced, PATIENCE_S)
+
+    def _unsynced(self) -> str:
+        late = self.project.out_of_sync()
+        return f"{len(late)} partitions have a replica that is not in sync: {'; '.join(late[:SHOWN])}"
 
     def restart(self, service: str) -> Silence:
         """From before it stops until all is protected again."""

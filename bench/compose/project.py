@@ -114,19 +114,30 @@ class Project:
         found = json.loads(self.docker("inspect", *containers))
         return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}
 
+    def running(self) -> dict[str, str]:
+        """The container of each service that runs, in one command: each takes a good part of a second of a core."""
+        chosen = ["--filter", f"label=com.docker.compose.project={self.name}"]
+        named = '{{.Label "com.docker.compose.service"}} {{.ID}}'
+        lines = self.docker("ps", *chosen, "--format", named).splitlines()
+        return dict(sorted(tuple(line.split(None, 1)) for line in lines))  # type: ignore[misc]
+
     def healthy(self, service: str) -> bool:
         return is_healthy(json.loads(self.docker("inspect", self.container(service)))[0])
 
-    def in_sync(self) -> bool:
-        """Every replica of every partition is in sync: another broker may be lost."""
+    def out_of_sync(self) -> list[str]:
+        """Partitions of which a replica is not in sync: none if another broker may be lost."""
         if self._admin is None:
             self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": SILENT})
         try:
             found = self._admin.list_topics(timeout=5.0)
-        except KafkaException:
-            return False
-        partitions = (one for topic in found.topics.values() for one in topic.partitions.values())
-        return all(set(one.isrs) == set(one.replicas) for one in partitions)
+        except KafkaException as error:
+            return [f"no broker says so: {error}"]
+        return [
+            f"{name}[{index}]: {sorted(one.isrs)} of {sorted(one.replicas)}"
+            for name, topic in sorted(found.topics.items())
+            for index, one in sorted(topic.partitions.items())
+            if set(one.isrs) != set(one.replicas)
+        ]
 
     def logs(self, lines: int = 60) -> str:
         """The last of each container."""
@@ -145,9 +156,12 @@ class Project:
         return self._run(["docker", *words], PATIENCE_S)
 
     def _run(self, command: list[str], seconds: float) -> str:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=seconds, env=self.environment
-        )
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=seconds, env=self.environment
+            )
+        except subprocess.TimeoutExpired as late:
+            raise DockerFailed(f"{' '.join(command)}: not done after {seconds:g} s") from late
         if done.returncode:
             raise DockerFailed(f"{' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         return done.stdout

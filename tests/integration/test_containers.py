@@ -263,7 +263,7 @@ def test_one_of_three_brokers_is_killed_and_the_job_goes_on(running: Struck, bro
     finally:
         STRIKES["container"].heal(project, broker)
     print(f"\n{broker} killed: {running.silence(at_s)}")
-    running.until(lambda: project.healthy(broker) and project.in_sync(), f"{broker} is back")
+    running.until(lambda: project.healthy(broker) and not project.out_of_sync(), f"{broker} is back")
     later = [one for one in decided if one.time_ms > 1000 * at_s and failed(one)]
     print(*(f"{one.time_ms / 1000 - at_s:.1f} s after: {one.detail}" for one in later), sep="\n")
     running.await_protection()

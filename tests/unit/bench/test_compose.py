@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from bench.compose import command
 from bench.compose.bystander import longest
 from bench.compose.command import SOAK_EVERY_S, main
 from bench.compose.held import BOUNDS_MIB, above_bounds, by_topic, growth, peaks, processes
 from bench.compose.loaded import OF_WORKERS, WHOM, Silence, clock, failed, worst, worst_fed
 from bench.compose.project import BROKERS, COMPOSE, Project
 from bench.compose.strikes import STRIKES
+from bench.figures import Figures
+from bench.followed import Followed, MeasureFailed
 from schemas.events import Event
 from schemas.topics import ClusterTopics
+from services.log.memory import MemoryLog
 
 
 @pytest.mark.parametrize("file", ["compose.yaml", "compose.small.yaml", "compose.secure.yaml"])
@@ -116,3 +120,45 @@ def test_how_long_a_soak_takes_is_said_with_its_unit(monkeypatch: pytest.MonkeyP
     with pytest.raises(SystemExit):
         main(["--soak", "30"])
     assert (clock(90.4), clock(1800.0)) == ("1:30", "30:00")
+
+
+def test_rows_are_compared_although_a_strike_does_not_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failure is what the command ends with; the rows that were delivered before it are judged."""
+
+    def does_not_mend(*_: object) -> None:
+        raise MeasureFailed("units without protection: count-0")
+
+    monkeypatch.setattr(command, "_first_result", lambda *_: None)
+    monkeypatch.setattr(command, "_under_load", does_not_mend)
+    monkeypatch.setattr(command, "rows", lambda *_: {"rows": 7, "lost": 0})
+    found: Figures = {}
+    with pytest.raises(MeasureFailed, match="count-0"):
+        command._measure(None, command._options(["--soak", "30m"]), found)  # type: ignore[arg-type]
+    assert found == {"rows": 7, "lost": 0}
+
+
+def test_a_wait_that_runs_out_says_how_things_are_then() -> None:
+    log = MemoryLog(lambda: 0)
+    log.create(ClusterTopics().specs())
+    seen: list[int] = []
+
+    def reached() -> bool:
+        seen.append(1)
+        return False
+
+    job = Followed(log, log.reader("test"), ClusterTopics(), "visits")
+    with pytest.raises(MeasureFailed, match=r"looked at [1-9][0-9]* times after 0 s"):
+        job.until(reached, lambda: f"looked at {len(seen)} times", 0.0)
+
+
+def test_running_containers_are_known_by_their_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = Project(tmp_path, "compose.yaml")
+    asked: list[tuple[str, ...]] = []
+
+    def docker(*words: str) -> str:
+        asked.append(words)
+        return "worker-1 0a1b\nkafka-1 2c3d\n"
+
+    monkeypatch.setattr(project, "docker", docker)
+    assert project.running() == {"kafka-1": "2c3d", "worker-1": "0a1b"}
+    assert f"label=com.docker.compose.project={project.name}" in asked[0], "of this project alone"
