@@ -140,7 +140,7 @@ class Followed:
     def _take(self, topic: str, message: Message) -> None:
         value = message.value() or b""
         if topic == self._topics.plans:
-            self._decided(plans.decode(value))
+            self._decided(plans.decode_any(value))
         elif topic == self._topics.status:
             self._told(plans.decode_status(value))
         elif topic == self._topics.events:
@@ -148,8 +148,9 @@ class Followed:
         else:
             self._progressed(progress.decode(value), message.timestamp()[1])
 
-    def _decided(self, decision: plans.Decision) -> None:
-        if decision.job != self._job:
+    def _decided(self, decision: plans.Record) -> None:
+        """A controller writes snapshots and the like there, too."""
+        if not isinstance(decision, Plan | Rejection | Ended) or decision.job != self._job:
             return
         if isinstance(decision, Plan) and self._plan is None:
             self._plan = decision

@@ -116,7 +116,8 @@ class Cluster:
         self.until(lambda: self.decided(job, Ended), f"{job} ends")
 
     def decisions(self) -> list[Decision]:
-        return [plans.decode(value) for value in self.values(self.topics.plans)]
+        records = [plans.decode_any(value) for value in self.values(self.topics.plans)]
+        return [one for one in records if isinstance(one, Plan | Rejection | Ended)]
 
     def decided(self, job: str, kind: type[_D]) -> _D | None:
         """The first decision of a kind on a job of that name; None before it is made."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from schemas import commands, plans, progress
-from schemas.plans import Ended, Plan
+from schemas.plans import Ended, Plan, Rejection
 from schemas.progress import Progress
 from schemas.topics import Partition, TopicSpec
 from services.audit.replaying import Report, replay
@@ -160,7 +160,9 @@ class RunningJob:
     def _decided(self, kind: type[Plan] | type[Ended]) -> Any:
         partition = Partition(self.cluster.topics.plans, 0)
         for message in self.cluster.log.scan(partition, self._plans[partition]):
-            decision = plans.decode(message.value() or b"")
+            decision = plans.decode_any(message.value() or b"")
+            if not isinstance(decision, Plan | Rejection | Ended):
+                continue  # a controller's snapshot
             if decision.job == self.name and not isinstance(decision, Plan | Ended):
                 raise NotReached(f"{self.name} was rejected: {[str(one) for one in decision.problems]}")
             if decision.job == self.name and isinstance(decision, kind):

@@ -15,9 +15,11 @@ from bench.compose.loaded import OF_WORKERS, WHOM, Silence, clock, failed, worst
 from bench.compose.project import BROKERS, COMPOSE, Project
 from bench.compose.strikes import STRIKES
 from bench.figures import Figures
-from bench.followed import Followed, MeasureFailed
+from bench.followed import Followed, MeasureFailed, Refused
+from schemas import plans
+from schemas.decided import Id
 from schemas.events import Event
-from schemas.topics import ClusterTopics
+from schemas.topics import ClusterTopics, Partition
 from services.log.memory import MemoryLog
 
 
@@ -162,3 +164,16 @@ def test_running_containers_are_known_by_their_services(tmp_path: Path, monkeypa
     monkeypatch.setattr(project, "docker", docker)
     assert project.running() == {"kafka-1": "2c3d", "worker-1": "0a1b"}
     assert f"label=com.docker.compose.project={project.name}" in asked[0], "of this project alone"
+
+
+def test_a_controllers_snapshot_among_the_decisions_ends_no_measure() -> None:
+    log = MemoryLog(lambda: 0)
+    log.create(ClusterTopics().specs())
+    job = Followed(log, log.reader("test"), ClusterTopics(), "visits")
+    appender = log.appender("test")
+    snapshot = plans.Snapshot(upto=0, submit=0, decisions=(), commands=())
+    refused = plans.Rejection("visits", "1-0a1b2c", Id("c", 1), ())
+    for record in (snapshot, refused):
+        appender.append(Partition(ClusterTopics().plans, 0), plans.encode(record))
+    with pytest.raises(Refused):
+        job.await_admission()
