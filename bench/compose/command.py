@@ -95,7 +95,7 @@ def _measure(cluster: ContainerCluster, options: argparse.Namespace, found: Figu
 
 
 def _under_load(cluster: ContainerCluster, options: argparse.Namespace, found: Figures) -> None:
-    with loaded(cluster, JOB, options.rate) as job:
+    with loaded(cluster, JOB, options.rate, options.latency_ms) as job:
         if options.soak_s:
             held, began_s = Held(cluster.project), time.monotonic()
             try:
@@ -203,6 +203,10 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "--soak", dest="soak_s", type=_duration, default=0.0, metavar="30m", help="instead: a random strike each 20 s"
     )
     parser.add_argument("--rate", type=float, default=RATE_PER_S, help=f"records/s ({RATE_PER_S})")
+    parser.add_argument(
+        "--latency", dest="latency_ms", type=int, metavar="MS",
+        help="the job's latency_ms: its batches are rarer, which takes less CPU",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the strikes (0)")
     return parser.parse_args(words)
 

@@ -158,11 +158,14 @@ class Loaded:
 
 
 @contextmanager
-def loaded(cluster: ContainerCluster, name: str, rate_per_s: float = RATE_PER_S) -> Iterator[Loaded]:
-    """Every unit is protected, and every key was there once."""
+def loaded(
+    cluster: ContainerCluster, name: str, rate_per_s: float = RATE_PER_S, latency_ms: int | None = None
+) -> Iterator[Loaded]:
+    """Every unit is protected, and every key was there once. latency_ms: of the job."""
     topic = f"bench-{name}"
     cluster.create(topic)
-    job = cluster.submit(jobs.FAILOVER, topic, name=name, scheme="hybrid")
+    text = jobs.FAILOVER if latency_ms is None else jobs.within(jobs.FAILOVER, latency_ms)
+    job = cluster.submit(text, topic, name=name, scheme="hybrid")
     try:
         job.await_running()
         observer, arrivals = Observer(cluster.log, cluster.topics), Arrivals(cluster.log, f"{topic}-out")
