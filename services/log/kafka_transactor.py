@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat
 from queue import Empty, SimpleQueue
@@ -74,7 +74,10 @@ class _Connection:
 
 
 class _Session:
-    """A producer, from its start to the first failure of which the outcome is not known."""
+    """A producer, from its start to the first failure of which the outcome is not known, and then `end`.
+
+    Nothing else keeps the producer: an error's traceback holds every variable, so none of those here is the producer.
+    """
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         own = {**_SETTINGS, "transactional.id": transactional_id}
@@ -90,7 +93,15 @@ class _Session:
         with suppress(KafkaException):
             self.producer.poll(0)
 
-    def commit(self) -> KafkaException | None:
+    def end(self) -> None:
+        """Destroys the producer, in a thread of its own: it waits for the library's threads, and one of these may look
+        for the address of a broker that is gone.
+        """
+        last = [self.producer]
+        del self.producer
+        threading.Thread(target=last.clear, name="destroy", daemon=True).start()
+
+    def commit(self) -> KafkaError | None:
         """What the library says: None: committed.
 
         It is asked once a transaction, by a thread of its own, and waited for in steps. Asked again when a call has run
@@ -100,7 +111,7 @@ class _Session:
         Raises:
             TimeoutError: the connection was lost, or nothing was answered in time. The session is of no further use.
         """
-        answers = SimpleQueue[KafkaException | None]()
+        answers = SimpleQueue[KafkaError | None]()
         threading.Thread(target=_ask_to_commit, args=(self.producer, answers), name="commit", daemon=True).start()
         deadline = time.monotonic() + COMMIT_S
         while True:
@@ -113,11 +124,11 @@ class _Session:
                 raise TimeoutError(f"there was no answer for {COMMIT_S:g} s")
 
 
-def _ask_to_commit(producer: Producer, answers: SimpleQueue[KafkaException | None]) -> None:
+def _ask_to_commit(producer: Producer, answers: SimpleQueue[KafkaError | None]) -> None:
     try:
         producer.commit_transaction(LIBRARY_S)
     except KafkaException as exception:
-        answers.put(exception)
+        answers.put(error_of(exception))
     else:
         answers.put(None)
 
@@ -142,17 +153,18 @@ class KafkaTransactor:
 
     def start(self) -> None:
         """Raises Retriable if not answered in 10 s."""
-        session, self._session = self._fresh or _Session(self._cluster, self._id), None
-        self._fresh = None
+        former, self._session = self._session, None
+        if former is not None:
+            former.end()
+        session, self._fresh = self._fresh or _Session(self._cluster, self._id), None
         session.poll()
         connected, self._connected = self._connected and not session.lost, False
         begun = time.monotonic()
-        try:
-            _initialise(session.producer, connected)
-        except KafkaException as exception:
-            error = error_of(exception)
+        error = _failure(lambda: _initialise(session.producer, connected))
+        if error is not None:
+            session.end()
             time.sleep(max(0.0, begun + AGAIN_S - time.monotonic()))
-            raise self._cluster.unanswered(f"start transactions of {self._id}", error.str()) from exception
+            raise self._cluster.unanswered(f"start transactions of {self._id}", error.str())
         session.poll()
         session.connection.lost = False  # what happened before the start does no harm
         self._session = session
@@ -170,15 +182,16 @@ class KafkaTransactor:
         session.poll()
         if session.lost:
             raise self._give_up(Indefinite(f"{self._id}: the connection was lost since the last commit"))
-        try:
-            self._produce(session.producer, rows)
-        except KafkaException as exception:
-            self._abort(session.producer, exception)
+        error = _failure(lambda: self._produce(session.producer, rows))
+        if error is not None:
+            self._abort(session, error)
         self._commit(session)
 
     def close(self) -> None:
         """Ends without an answer to wait for: an open transaction is aborted by the next start() or the broker."""
-        self._fresh = None
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None:
+            fresh.end()
         self._give_up(Fenced(f"{self._id} is closed"))
 
     def _produce(self, producer: Producer, rows: Sequence[Rows]) -> None:
@@ -198,47 +211,55 @@ class KafkaTransactor:
 
     def _commit(self, session: _Session) -> None:
         try:
-            failure = session.commit()
+            error = session.commit()
         except TimeoutError as late:
             raise self._give_up(self._in_doubt(str(late))) from None
-        if failure is None:
+        if error is None:
             return
-        error = error_of(failure)
         session.poll()
         if error.code() in _FENCING:
-            raise self._give_up(Fenced(f"{self._id} was taken over: {error.str()}")) from failure
+            raise self._give_up(self._taken_over(error))
         if error.txn_requires_abort() and not session.lost:
-            self._abort(session.producer, failure)
-        raise self._give_up(self._in_doubt(error.str())) from failure
+            self._abort(session, error)
+        raise self._give_up(self._in_doubt(error.str()))
 
     def _in_doubt(self, why: str) -> Indefinite:
         return Indefinite(f"{self._id}: the last transaction may be committed or not: {why}")
 
-    def _abort(self, producer: Producer, cause: KafkaException) -> NoReturn:
-        error = error_of(cause)
+    def _taken_over(self, error: KafkaError) -> Fenced:
+        return Fenced(f"{self._id} was taken over: {error.str()}")
+
+    def _abort(self, session: _Session, error: KafkaError) -> NoReturn:
         if error.code() in _FENCING:
-            raise self._give_up(Fenced(f"{self._id} was taken over: {error.str()}")) from cause
-        try:
-            producer.abort_transaction(ABORT_S)
-        except KafkaException as exception:
-            worse = error_of(exception)
-            if worse.code() in _FENCING:
-                raise self._give_up(Fenced(f"{self._id} was taken over: {worse.str()}")) from exception
-            raise self._give_up(Indefinite(f"{self._id}: abort not answered: {worse.str()}")) from exception
+            raise self._give_up(self._taken_over(error))
+        worse = _failure(lambda: session.producer.abort_transaction(ABORT_S))
+        if worse is not None and worse.code() in _FENCING:
+            raise self._give_up(self._taken_over(worse))
+        if worse is not None:
+            raise self._give_up(Indefinite(f"{self._id}: abort not answered: {worse.str()}"))
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             why = "a row is larger than its topic takes (max.message.bytes), or above 16 MiB"
-            raise InvalidRecord(f"{self._id}: {why}; the transaction was aborted") from cause
-        raise Retriable(f"{self._id}: the transaction was aborted: {error.str()}") from cause
+            raise InvalidRecord(f"{self._id}: {why}; the transaction was aborted")
+        raise Retriable(f"{self._id}: the transaction was aborted: {error.str()}")
 
     def _give_up(self, error: HoldfastError) -> HoldfastError:
-        """Drops the producer; the like of `error` is what every further commit raises until start().
-
-        Not `error` itself, nor is it a variable anywhere here: its traceback holds the producer, with its threads.
-        """
+        """Ends the session; the like of `error` is what every further commit raises until start()."""
         if isinstance(error, Indefinite):
             _log.info("rows in doubt", cause=str(error))
-        self._session, self._over = None, type(error)(*error.args)
+        session, self._session = self._session, None
+        if session is not None:
+            session.end()
+        self._over = type(error)(*error.args)
         return error
+
+
+def _failure(call: Callable[[], object]) -> KafkaError | None:
+    """What the library says, without the traceback."""
+    try:
+        call()
+    except KafkaException as exception:
+        return error_of(exception)
+    return None
 
 
 def _initialise(producer: Producer, connected: bool) -> None:
