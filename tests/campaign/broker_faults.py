@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from confluent_kafka import KafkaException
@@ -110,15 +110,25 @@ class BrokerFaults:
 
     def healthy(self) -> bool:
         """Every broker runs, and every partition has a leader and all of its replicas."""
+        return not self.lacking()
+
+    def lacking(self) -> str:
+        """What keeps them from being healthy."""
         if not self._brokers.run():
-            return False
-        with suppress(KafkaException):
+            return "not every broker runs"
+        try:
             found = self._admin.list_topics(timeout=2)
-            partitions = [p for topic in found.topics.values() for p in topic.partitions.values()]
-            return len(found.brokers) == len(self._brokers.nodes) and all(
-                p.leader >= 0 and len(p.isrs) == len(p.replicas) for p in partitions
-            )
-        return False
+        except KafkaException as error:
+            return f"no broker lists topics: {error}"
+        if len(found.brokers) < len(self._brokers.nodes):
+            return f"{len(found.brokers)} of {len(self._brokers.nodes)} brokers are known"
+        late = [
+            f"{name}[{index}] is led by {one.leader}, in sync {sorted(one.isrs)} of {sorted(one.replicas)}"
+            for name, topic in found.topics.items()
+            for index, one in topic.partitions.items()
+            if one.leader < 0 or len(one.isrs) < len(one.replicas)
+        ]
+        return f"{len(late)} partitions, such as {late[0]}" if late else ""
 
     def _any(self) -> int:
         return self._chance.choice(self._brokers.nodes)
@@ -152,5 +162,5 @@ class BrokerFaults:
         deadline = time.monotonic() + HEALTHY_S
         while not condition():
             if time.monotonic() > deadline:
-                raise NotReached("the brokers are not back")
+                raise NotReached(f"the brokers are not back after {HEALTHY_S:g} s: {self.lacking()}")
             meanwhile(LOOK_AGAIN_S)

@@ -128,8 +128,11 @@ class BrokerRound:
         def whole() -> bool:
             return self._cluster.all_run() and self._faults.healthy()
 
-        submitted = bool(self._topics)
-        self._job.until(whole, what, load=LOAD if submitted else 0, seconds=HEALTHY_S)
+        try:
+            self._job.until(whole, what, load=LOAD if self._topics else 0, seconds=HEALTHY_S)
+        except NotReached as late:
+            lacking = self._faults.lacking() or "the brokers are healthy"
+            raise NotReached(f"{late}; all workers run: {self._cluster.all_run()}; {lacking}") from late
 
     def _under_load(self, seconds: float) -> None:
         self._job.go_on(seconds, LOAD)

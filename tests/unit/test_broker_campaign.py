@@ -82,6 +82,41 @@ def test_each_fault_does_what_its_name_says(fault: str, monkeypatch: pytest.Monk
         assert 2.0 <= seconds <= 6.0
 
 
+def test_what_keeps_brokers_from_being_whole_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Partition:
+        def __init__(self, leader: int, isrs: list[int]) -> None:
+            self.leader, self.isrs, self.replicas = leader, isrs, [1, 2, 3]
+
+    class Admin:
+        def __init__(self, brokers: int, *partitions: Partition) -> None:
+            self.brokers = dict.fromkeys(range(brokers))
+            self.topics = {"job-in": self}
+            self.partitions = dict(enumerate(partitions))
+
+        def list_topics(self, timeout: float) -> Admin:
+            return self
+
+    brokers = Three()
+    faults = BrokerFaults(brokers, random.Random(0))  # type: ignore[arg-type]
+
+    def lacking(found: Admin) -> str:
+        monkeypatch.setattr(faults, "_admin", found)
+        return faults.lacking()
+
+    whole = Partition(1, [3, 2, 1])
+    assert lacking(Admin(3, whole)) == ""
+    assert faults.healthy()
+    assert lacking(Admin(2, whole)) == "2 of 3 brokers are known"
+    assert (
+        lacking(Admin(3, whole, Partition(2, [2, 3])))
+        == "1 partitions, such as job-in[1] is led by 2, in sync [2, 3] of [1, 2, 3]"
+    )
+    assert lacking(Admin(3, Partition(-1, [1, 2, 3]))).startswith("1 partitions, such as job-in[0] is led by -1")
+    assert not faults.healthy()
+    monkeypatch.setattr(brokers, "run", lambda: False)
+    assert lacking(Admin(3, whole)) == "not every broker runs"
+
+
 def test_what_cannot_be_done_to_processes_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_processes, "can_partition", lambda: False)
     assert set(impossible(list(FAULTS), containers=False)) == {"partition-one", "cut-tail"}
