@@ -1,5 +1,5 @@
-"""What checkpoint policies promise, seen from beside: every worker is looked at after each of its turns (MECHANISMS S4,
-C3; docs/decisions/0080).
+"""What checkpoint policies promise, seen from beside: every worker is looked at after each of its turns (MECHANISMS S1,
+S4, C3; docs/decisions/0080).
 
 A look sees where a turn has ended. What was true throughout a turn is known where two looks agree. What a policy
 answers follows from the moment at which it is asked: `Asked` looks at the units then.
@@ -22,17 +22,18 @@ from services.worker.unit.checkpoints import Checkpoints
 from services.worker.unit.running import Running
 from tests.simulation.broker import Written
 from tests.simulation.names import TOPICS
+from tests.simulation.timed import TIMED, early, late, swept_early
 
 IDLE = ("idle-minmax", "idle-roundrobin")
 OVERDUE_US = 100_000
-PROMISING = (*IDLE, "whole-worker", "aligned")
-"""Policies that promise something: under the others there is nothing to look at."""
+PROMISING = (*IDLE, *TIMED, "aligned")
+"""Policies whose promise is looked at after each turn. What `sweep` promises is looked at where it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One copy after a turn. encoding: pieces of its run are yet to be written. applied: runs of other copies.
-    overdue: a capture could begin, and the last one is longer ago than the maximum interval.
+    overdue: a capture could begin, and the last one is longer ago than its policy allows; a unit at rest is not.
     """
 
     of: Checkpoints
@@ -62,7 +63,7 @@ class Seen:
             0 if running.marker is None else running.marker.b,
             own.checkpointer.writer.phase.value == "encoding",
             running._spent.applies + own.checkpointer.applier.waiting,
-            ready and now_ms - own.captured_ms > terms.max_interval_ms,
+            ready and late(terms, own.captured_ms, now_ms) and not (own.still and terms.policy in TIMED),
         )
 
     def begun(self, before: Seen) -> bool:
@@ -89,10 +90,13 @@ class Asked(Scheduler):
 
     def capture(self, unit: str, now_ms: float) -> Kind | None:
         kind, units = super().capture(unit, now_ms), self._here()
-        if kind is Kind.SWEEP and units[unit].policy in IDLE:
-            of = units[unit]
-            if not of.ended and now_ms - of.captured_ms < of._job.checkpoint.max_interval_ms:
-                self._captures.chosen(unit, units)
+        of = units[unit]
+        if kind is not Kind.SWEEP or of.ended:
+            return kind
+        if of.policy in IDLE and now_ms - of.captured_ms < of._job.checkpoint.max_interval_ms:
+            self._captures.chosen(unit, units)
+        elif of.policy == "sweep":
+            self._captures.swept(unit, of, now_ms)
         return kind
 
     def applies(self, unit: str, now_ms: float) -> bool:
@@ -140,6 +144,11 @@ class Captures:
         backup = of._job.backup(of._name)
         if of.marker is not None and backup is not None and of._job.followed(of._name):
             self.claims.append(Claim(unit, backup, of.marker.b, self._now_us()))
+
+    def swept(self, unit: str, of: Checkpoints, now_ms: float) -> None:
+        """A sweep of the unit begins."""
+        if wrong := swept_early(of, now_ms):
+            self._note(f"{wrong}: {unit}")
 
     def pasted(self, unit: str, units: dict[str, Checkpoints]) -> None:
         """An idle policy has a message of the unit pasted."""
@@ -189,13 +198,17 @@ class Captures:
         """
         known = self._overdue.get(own, {})
         free = not any(one.encoding or before.get(name, one).captured_ms < one.captured_ms for name, one in now.items())
-        both = [name for name, one in now.items() if free and one.overdue and name in before and before[name].overdue]
+        both = [
+            name
+            for name, one in now.items()
+            if one.overdue and name in before and before[name].overdue and (free or one.terms.policy in TIMED)
+        ]
         self._overdue[own] = {
             name: known.get(name, self._now_us()) for name in both if now[name].terms == before[name].terms
         }
         for name, since_us in self._overdue[own].items():
-            if now[name].terms.policy in IDLE and self._now_us() - since_us > OVERDUE_US:
-                self._note(f"overdue: {name} is not captured, and the maximum interval is over")
+            if now[name].terms.policy in (*IDLE, *TIMED) and self._now_us() - since_us > OVERDUE_US:
+                self._note(f"overdue: {name} is not captured, and its interval is over")
 
     def _look(self, unit: str, was: Seen, one: Seen, before: dict[str, Seen], now: dict[str, Seen]) -> None:
         others = {name for name in before if name != unit and now[name].encoding and before[name].encoding}
@@ -207,6 +220,8 @@ class Captures:
                 self._note(f"captures: {unit} was captured while another capture of its worker was written")
             elif not one.ended and one.captured_ms - was.captured_ms < one.terms.min_interval_ms:
                 self._note(f"interval: {unit} was captured {one.captured_ms - was.captured_ms:.0f} ms after its last")
+        if one.begun(was) and not one.ended and (wrong := early(one.terms, was.captured_ms, one.captured_ms)):
+            self._note(f"{wrong}: {unit}")
         whole = {name for name in throughout if now[name].leads and now[name].terms.policy == "whole-worker"}
         if whole and one.terms.policy == "whole-worker" and one.batch > was.batch:
             self._note(f"whole: {unit} processed a batch during the checkpoint of its worker")

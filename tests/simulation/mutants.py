@@ -138,6 +138,10 @@ from tests.simulation.policy_mutants import (
     older_policy_counts,
     policy_not_taken_up,
     policy_of_no_scheme,
+    swept_before_trimmed,
+    ticks_of_all,
+    ticks_of_its_own,
+    two_captures_a_tick,
     two_captures_at_once,
 )
 from tests.simulation.raises import (
@@ -1162,6 +1166,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(confirmation_ignored, "unconfirmed", 9, "idle-silence", run_ms=1_500),
     Mutant(newest_paste_first, "paste order", 9, "merged", run_ms=2_500),
     Mutant(batches_during_a_whole_checkpoint, "whole", 6, "whole-worker", run_ms=3_500),
+    Mutant(ticks_of_its_own, "overdue", 2, "timed", run_ms=1_500),
+    Mutant(two_captures_a_tick, "tick", 9, "timed", run_ms=1_500),
+    Mutant(ticks_of_all, "interval", 4, "timed", run_ms=1_500),
+    Mutant(swept_before_trimmed, "sweep order", 5, run_ms=1_500),
     Mutant(acked_one_too_far, "global trim", 0, "rollbacks", run_ms=2_500),
     Mutant(runs_of_the_newest_marker_kept, "global restore", 1, "rollbacks", run_ms=2_500),
     Mutant(newest_marker_restored, "complete", 3, "rollbacks", run_ms=2_500),

@@ -13,9 +13,11 @@ from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.expected import Protected
 from services.kernel.protection.merging import merged
 from services.planning import checkpoints
-from services.worker.checkpoint.policies import aligned, idle, idle_minmax
+from services.worker.checkpoint.policies import aligned, idle, idle_minmax, sweep
 from services.worker.checkpoint.policies.aligned import Aligned
+from services.worker.checkpoint.policies.individual import Individual
 from services.worker.checkpoint.policies.policy import Sight
+from services.worker.checkpoint.policies.synchronous import Synchronous
 from services.worker.checkpoint.policies.whole_worker import WholeWorker
 from services.worker.host.job import JobView
 from services.worker.unit.checkpoints import Checkpoints
@@ -102,3 +104,23 @@ def policy_of_no_scheme() -> AbstractContextManager[object]:
 def batches_during_a_whole_checkpoint() -> AbstractContextManager[object]:
     """Units of a worker that is checkpointed as one continue while the others are captured."""
     return mock.patch.object(WholeWorker, "holds", return_value=False)
+
+
+def ticks_of_its_own() -> AbstractContextManager[object]:
+    """Under `synchronous` each unit has a timer of its own."""
+    return mock.patch.object(Synchronous, "wait_ms", Individual.wait_ms)
+
+
+def ticks_of_all() -> AbstractContextManager[object]:
+    """Under `individual` all units have one timer."""
+    return mock.patch.object(Individual, "wait_ms", Synchronous.wait_ms)
+
+
+def two_captures_a_tick() -> AbstractContextManager[object]:
+    """Under `synchronous` the timer ticks twice as often."""
+    return mock.patch.object(Checkpoints, "interval_ms", property(lambda self: self._job.checkpoint.interval_ms // 2))
+
+
+def swept_before_trimmed() -> AbstractContextManager[object]:
+    """Under `sweep` a unit does not wait for those that read its output."""
+    return mock.patch.object(sweep, "PATIENCE", 1)

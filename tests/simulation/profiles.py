@@ -338,6 +338,7 @@ PROFILES: Mapping[str, Profile] = {
         continues=True,
         paced=True,
     ),
+    "timed": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("synchronous", "individual")),
     "whole-worker": Profile({"lag": 2}, ("totals", "windows", "join"), policies=("whole-worker",)),
     "spark-rows": Profile(
         {"strike": 12, "crash": 2, "stall": 2, "lag": 4},
