@@ -11,7 +11,7 @@ import pytest
 from bench.model.cluster import Cluster, Settings
 from bench.model.failover import Failover
 from bench.model.loads import SLICE_MS, Load, added, bursty, constant
-from bench.model.machines import Machine, Spell, spells
+from bench.model.machines import SPELL_MS, TAKEN, Machine, Spell, spells
 from bench.model.streams import drawn, even, names, steady, whole
 from bench.model.units import Fixed, Unit, Windowed
 from services.worker.checkpoint.policies.idle import Capture
@@ -146,7 +146,7 @@ def failed_over(scheme: str, busy: tuple[Spell, ...], seconds: float = 6.0) -> F
     return Failover(machines, {"u": "first"}, scheme, seed=1).run(seconds)
 
 
-STARVED = (Spell(3_000.0, 5_000.0, 0.1),)
+STARVED = (Spell(3_000.0, 5_000.0, (0.1,)),)
 
 
 def test_a_unit_on_calm_machines_is_not_switched_under_any_scheme() -> None:
@@ -169,7 +169,16 @@ def test_hybrid_switches_away_from_a_starved_machine_and_back() -> None:
 
 
 def test_transient_loads_last_for_the_share_that_was_asked_for() -> None:
-    found = spells(0.4, 2_000_000.0, random.Random(2))
-    busy_ms = sum(min(one.to_ms, 2_000_000.0) - one.from_ms for one in found)
-    assert busy_ms / 2_000_000.0 == pytest.approx(0.4, abs=0.05)
+    found = spells(0.4, 200_000.0, random.Random(2))
+    assert sum(one.to_ms - one.from_ms for one in found) == pytest.approx(0.4 * 200_000.0)
+    assert fmean(one.to_ms - one.from_ms for one in found) == pytest.approx(SPELL_MS)
+    assert 0.0 < found[0].from_ms < found[-1].to_ms <= 200_000.0
     assert spells(0.0, 1_000.0, random.Random(2)) == ()
+
+
+def test_a_transient_load_takes_what_the_paper_s_takes_all_or_nothing_at_a_time() -> None:
+    free = [share for one in spells(0.9, 2_000_000.0, random.Random(3)) for share in one.free]
+    assert set(free) == {0.0, 1.0}
+    assert 1.0 - fmean(free) == pytest.approx(fmean(TAKEN), abs=0.02)
+    machine = Machine("m", "a", 1, (Spell(1_000.0, 2_000.0, (0.0, 1.0)),))
+    assert [machine.free(at) for at in (999.0, 1_000.0, 1_099.0, 1_100.0, 1_200.0, 2_000.0)] == [1, 0, 0, 1, 0, 1]
