@@ -255,18 +255,9 @@ def test_real_time_rows_are_exact_while_the_driver_is_killed_and_a_drain_takes_a
     assert found == long(range(6_000))
 
 
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        ("raises", "raised AnalysisException at heavy.py:"),
-        ("forgets", "returned nothing, not a DataFrame"),
-        ("unsupported", "not supported for streaming aggregations without watermark"),
-        ("absent", "has no function absent"),
-    ],
-)
-def test_what_is_no_operator_is_rejected_with_sparks_reason(cluster: SparkCluster, function: str, reason: str) -> None:
-    name = f"bad-{function}"
-    cluster.job(name, {"h": {"spark": f"tests.support.heavy:{function}", "input": "flights"}})
-    (problem,) = cluster.until(lambda: cluster.decided(name, Rejection), "it is rejected").problems
+def test_what_is_no_operator_is_rejected_with_sparks_reason(cluster: SparkCluster) -> None:
+    """Other reasons: test_stateful_spark.py, without a process for each."""
+    cluster.job("bad", {"h": {"spark": "tests.support.heavy:unsupported", "input": "flights"}})
+    (problem,) = cluster.until(lambda: cluster.decided("bad", Rejection), "it is rejected").problems
     assert problem.path == "operators.h.spark"
-    assert reason in problem.message
+    assert "not supported for streaming aggregations without watermark" in problem.message

@@ -111,10 +111,15 @@ def _counted(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(str(sorted(row.items())) for row in rows)
 
 
+def bare_plan(entry: str) -> SparkPlan:
+    """Of a function `module:name`, before Spark was asked."""
+    name = entry.partition(":")[2]
+    return SparkPlan(name, "u", "topic", FIELDS, {0: 0}, {}, entry=entry, source="flights", event_time="time")
+
+
 def plan_of(spark: SparkSession, function: str) -> tuple[SparkPlan, Answer]:
     """As it is admitted."""
-    entry = f"tests.support.stateful:{function}"
-    bare = SparkPlan(function, "u", "topic", FIELDS, {0: 0}, {}, entry=entry, source="flights", event_time="time")
+    bare = bare_plan(f"tests.support.stateful:{function}")
     found = answer(spark, bare, None)
     assert not found.problems, found.problems
     changes = {name: getattr(found, name) for name in ("output", "time", "timed", "holds", "closes")}
@@ -148,8 +153,8 @@ OPERATORS: dict[str, tuple[list[list[Flight]], tuple[str, ...], Callable[[], Row
     "tallied_anew": (FLIGHTS, ("origin", "n", "total"), lambda: stateful.tallies(FLIGHTS)),
 }
 """What it is given, the columns that are compared, and the same in one piece."""
-ALIKE = ("ever_distinct", "lonely")
-"""They hold their state as others of them do, and differ in what comes out."""
+ALIKE = ("ever_distinct", "lonely", "tallied_anew")
+"""They are taken over as others of them are, and differ in what comes out, or in how Spark holds it."""
 
 
 @pytest.mark.parametrize(
@@ -207,3 +212,18 @@ def test_a_rehearsal_runs_the_query_if_there_is_a_record_and_one_that_is_cut_off
     rehearsed.seen.clear()
     assert not rehearsed.run(spark, lambda: True).idle
     assert rehearsed.seen
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("raises", "raised AnalysisException at heavy.py:"),
+        ("forgets", "returned nothing, not a DataFrame"),
+        ("unsupported", "not supported for streaming aggregations without watermark"),
+        ("absent", "has no function absent"),
+    ],
+)
+def test_what_is_no_operator_has_a_reason(spark: SparkSession, function: str, reason: str) -> None:
+    (problem,) = answer(spark, bare_plan(f"tests.support.heavy:{function}"), None).problems
+    assert problem.path == "spark"
+    assert reason in problem.message

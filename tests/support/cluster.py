@@ -29,10 +29,12 @@ from services.log.protocol import Appender, Headers, Log
 from services.node.cluster_files import ClusterFiles, WorkerProcess
 from services.node.processes import tail
 from services.worker.core.trimming import later
-from tests.support.commands import DEADLINE_S, HOLDFAST, answered, run, until
+from tests.support.commands import APART, DEADLINE_S, HOLDFAST, answered, run, until
 
 LOG_LINES = 30
 """Of each process, for a test that failed."""
+NEEDS_ENVIRONMENT = {*APART, "submit"}
+"""Commands."""
 _D = TypeVar("_D", Plan, Ended, Rejection)
 _L = TypeVar("_L", bound="LocalCluster")
 
@@ -169,7 +171,7 @@ class LocalCluster(Cluster):
     """A cluster in a folder, by the commands that a person types. Nothing runs before `up`, which connects, too.
 
     Args:
-        environment: of every command, over ours.
+        environment: of every command that starts processes or imports the user's code, over ours.
     """
 
     def __init__(
@@ -199,7 +201,12 @@ class LocalCluster(Cluster):
 
     def call(self, *words: str, status: int = 0) -> str:
         """What a command prints."""
-        return run(self.folder, *words, status=status, environment=self._environment)[0]
+        return self._run(words, status)[0]
+
+    def _run(self, words: tuple[str, ...], status: int) -> tuple[str, str]:
+        """A command with an environment has a process of its own, which one that only asks Kafka can do without."""
+        environment = self._environment if words[0] in NEEDS_ENVIRONMENT else None
+        return run(self.folder, *words, status=status, environment=environment)
 
     def asked(self, *words: str) -> Any:
         """What a command that changes nothing prints as one JSON value; asked again where Kafka is too busy."""
@@ -207,7 +214,7 @@ class LocalCluster(Cluster):
 
     def told(self, *words: str, status: int = 0) -> str:
         """What a command prints, and what it says beside that."""
-        return "".join(run(self.folder, *words, status=status, environment=self._environment))
+        return "".join(self._run(words, status))
 
     def lines(self, *words: str) -> list[dict[str, Any]]:
         """What a command says in JSON lines; a text may hold what str.splitlines takes for the end of one."""
