@@ -1134,7 +1134,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(settled_at_once, "raised", 3, "unsettled", run_ms=2_500),
     Mutant(age_of_the_turn_ignored, "liveness", 2, "hangs", run_ms=1_500),
     Mutant(every_unit_counts, "stopped", 0, "unplaced", run_ms=16_000),
-    Mutant(dropped_frames_not_read_again, "liveness", 10, "unplaced"),
+    Mutant(dropped_frames_not_read_again, "liveness", 5, "unplaced"),
     Mutant(lost_records_brought, "divergence", 32, "losses"),
     Mutant(gone_records_passed_over, "replay", 4, "losses", run_ms=2_500),
     Mutant(never_in_quarantine, "liveness", 2, "deadly", run_ms=1_500),
