@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.kafka,
     pytest.mark.slow,
-    pytest.mark.alone,
     pytest.mark.long,
     pytest.mark.timeout(1800),
 ]

@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.alone,
     pytest.mark.timeout(1200),
 ]
 

@@ -30,7 +30,6 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.kafka,
     pytest.mark.slow,
-    pytest.mark.alone,
     pytest.mark.timeout(1200),
 ]
 
