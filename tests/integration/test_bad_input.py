@@ -169,7 +169,7 @@ def test_a_topic_that_does_not_exist_is_named_with_the_command_that_creates_it(
     assert "`holdfast submit --create-topics` creates it" in hints["queries.all.sink.topic"]
 
 
-@pytest.mark.parametrize("format", ["json", "arrow"])
+@pytest.mark.parametrize("format", [pytest.param("json", marks=pytest.mark.long), "arrow"])
 def test_every_value_passes_through_kafka_unchanged(site: LocalCluster, tmp_path: Path, format: str) -> None:
     ROWS.write_parquet(tmp_path / "rows.parquet")
     expected = attempt(tmp_path, format, "rows.parquet")
@@ -271,8 +271,15 @@ def test_ctrl_c_in_try_leaves_the_former_file(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "all.ndjson").read_text() == "former\n"
 
 
-@pytest.mark.parametrize("moment", ["loading", "starting"])
-@pytest.mark.parametrize("how", [[], ["--detach"]])
+@pytest.mark.parametrize(
+    ("how", "moment"),
+    [
+        ([], "loading"),
+        (["--detach"], "starting"),
+        pytest.param(["--detach"], "loading", marks=pytest.mark.long),
+        pytest.param([], "starting", marks=pytest.mark.long),
+    ],
+)
 def test_ctrl_c_in_up_leaves_nothing_running(tmp_path: Path, how: list[str], moment: str) -> None:
     local = LocalCluster(tmp_path / "home")
     loading = moment == "loading"

@@ -272,7 +272,9 @@ raise SystemExit(main())
 """
 
 
-@pytest.mark.parametrize("method", ["feed", "tick", "carry_out"])
+@pytest.mark.parametrize(
+    "method", ["feed", *(pytest.param(one, marks=pytest.mark.long) for one in ("tick", "carry_out"))]
+)
 def test_a_defect_ends_the_process_so_that_its_parent_starts_a_sound_one(site: Site, method: str) -> None:
     process = site.start_controller("-c", DEFECT.format(method=method))
     site.submit(site.job())

@@ -102,9 +102,11 @@ def standbys(struck: Struck, job: StruckJob) -> dict[str, str]:
     return {unit: struck.change(unit).copies[1].worker for unit in job.units}
 
 
+@pytest.mark.long
 def test_the_units_of_a_worker_with_eight_come_back_on_four_peers_and_every_row_is_exact(
     struck: Struck, begun: Callable[[Job, str], StruckJob], record_property: Callable[[str, object], None]
 ) -> None:
+    """In each run: unit/recovery and simulated histories hold where standbys lie; here are six workers at once."""
     job = begun(counts(totals=6, period_s=3_600), "eight")
     assert len(job.units) == 8
     protect(struck, job)

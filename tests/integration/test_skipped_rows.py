@@ -98,9 +98,11 @@ def letters(site: LocalCluster) -> Counter[int]:
     return Counter(json.loads(letter["row"])["id"] for letter in found)
 
 
+@pytest.mark.long
 def test_a_successor_with_another_version_skips_what_the_log_says(
     site: LocalCluster, plugins: Path, tmp_path: Path
 ) -> None:
+    """In each run: scenario/test_versions.py holds it on a log in memory, and so do simulated histories."""
     (plugins / "strict").touch()
     (tmp_path / "fussy.yaml").write_text(JOB)
     site.log.create([TopicSpec("fussy-in")])

@@ -31,6 +31,8 @@ CHAIN = JOB + "placement: {units: [[orders], [large], [big]]}\n"
 FAULTS = "fault_tolerance: {default: {scheme: SCHEME}, fail_stop_timeout_s: 1, checkpoint: {interval_ms: 50}}\n"
 SCHEMES = ("none", "passive", "hybrid", "active-replication")
 """Restarted where it was, placed again, switched and rolled back, both at work; the others are between these."""
+BETWEEN = ("passive", "active-replication")
+"""What differs in them is held by the other faults. Simulated histories have every fault under every scheme."""
 
 
 class Run:
@@ -77,8 +79,14 @@ def test_a_worker_is_killed(scheme: str, notice: bool) -> None:
     run.end()
 
 
-@pytest.mark.parametrize("frozen_ms", [150, 500, 2_500])
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    ("scheme", "frozen_ms"),
+    [
+        pytest.param(scheme, ms, marks=() if scheme == "hybrid" or ms == 2_500 else pytest.mark.long)
+        for scheme in SCHEMES
+        for ms in (150, 500, 2_500)
+    ],
+)
 def test_a_worker_is_frozen_and_comes_back(scheme: str, frozen_ms: int) -> None:
     """The longest one is taken for dead meanwhile: it comes back as a zombie."""
     run = Run(scheme)
@@ -88,7 +96,9 @@ def test_a_worker_is_frozen_and_comes_back(scheme: str, frozen_ms: int) -> None:
     run.end()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "scheme", [pytest.param(one, marks=pytest.mark.long if one in BETWEEN else ()) for one in SCHEMES]
+)
 def test_a_worker_that_nobody_hears(scheme: str) -> None:
     """It reads, cuts, checkpoints and commits as far as it can; only its heartbeats are lost."""
     run = Run(scheme)
@@ -109,7 +119,7 @@ def test_the_backup_is_killed_and_another_takes_its_place() -> None:
     run.end()
 
 
-@pytest.mark.parametrize("scheme", ["hybrid", "active-replication"])
+@pytest.mark.parametrize("scheme", ["hybrid", pytest.param("active-replication", marks=pytest.mark.long)])
 def test_primary_and_backup_are_killed_together(scheme: str) -> None:
     run = Run(scheme)
     both = run.pair()
@@ -133,7 +143,7 @@ def test_all_workers_are_killed_and_come_back(scheme: str) -> None:
     run.end()
 
 
-@pytest.mark.parametrize("turns", [0, 30, 60, 90])
+@pytest.mark.parametrize("turns", [30, *(pytest.param(one, marks=pytest.mark.long) for one in (0, 60, 90))])
 def test_a_replica_is_killed_and_started_late(turns: int) -> None:
     """In the middle of a switch; the one that starts late makes the next one alone."""
     run = Run(replicas=2)

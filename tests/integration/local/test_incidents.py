@@ -129,7 +129,7 @@ def needed_at(cluster: LocalCluster, name: str, unit: str, batch: int) -> dict[P
     return {Partition(at.topic, at.partition): at.offset for one in found for at in one.positions}
 
 
-@pytest.mark.parametrize("buffering", ["adaptive", "source"])
+@pytest.mark.parametrize("buffering", ["adaptive", pytest.param("source", marks=pytest.mark.long)])
 def test_what_was_trimmed_is_computed_again_from_the_sources(cluster: LocalCluster, buffering: str) -> None:
     """The worker of a unit is killed once its inputs begin behind the newest global checkpoint."""
     name = f"trimmed-{buffering}"

@@ -38,7 +38,9 @@ def assert_exact(cluster: LocalCluster, job: str, records: int) -> None:
     assert (found["lost"], found["duplicated"], found["wrong"]) == (0, 0, 0), found
 
 
+@pytest.mark.long
 def test_kafka_dies_and_kafka_stands_still_in_the_middle_of_a_job(cluster: LocalCluster) -> None:
+    """In each run: struck/test_failover.py restarts Kafka below a job; test_service_logs.py has an outage."""
     fed = orders(30_000)
     third = len(fed) // 3
     cluster.log.create([TopicSpec("outage-orders", 2), *(TopicSpec(f"outage-{name}", 1) for name in SINKS)])

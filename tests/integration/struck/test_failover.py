@@ -208,8 +208,11 @@ def test_a_recovery_replica_is_killed_during_a_takeover_and_nothing_changes(stru
         assert change.committer.worker == secondary.worker
 
 
+@pytest.mark.long
 def test_a_recovery_replica_that_starts_late_agrees_and_takes_over_alone(struck: Struck) -> None:
-    """It may know nothing of the primary when it starts, or find it silent first: the secondary leads anyway."""
+    """It may know nothing of the primary when it starts, or find it silent first: the secondary leads anyway.
+    In each run: scenario/test_failures.py holds it on a log in memory.
+    """
     with running(struck, HYBRID, "late") as job:
         struck.kill("recovery-1")
         with struck.frozen("recovery-2"):

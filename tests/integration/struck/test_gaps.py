@@ -60,6 +60,7 @@ class Counted(StruckJob):
         return counts, skipped
 
 
+@pytest.mark.long  # scenario/test_gaps.py and the profile `gaps` of simulated histories hold it in each run
 def test_what_kills_make_a_unit_skip_is_lost_and_nothing_else(struck: Struck) -> None:
     job = Counted(struck, JOB, "gap")
     try:
