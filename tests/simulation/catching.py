@@ -2,7 +2,7 @@
 
 A change of the product changes what follows from a seed, so a recorded one may no longer show its bug to the checker
 that the bug names. Then others are tried: under a profile the first ones, else those first whose histories have several
-units, standbys and many faults. `--record` writes what was found into mutants.py.
+units, standbys and many faults. `--record` writes what was found into mutants/catalogue.py.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tests.simulation import mutants
 from tests.simulation.history import Outcome, simulate
-from tests.simulation.mutants import EQUIVALENT, MUTANTS, RUN_MS, Mutant
+from tests.simulation.mutants import catalogue
+from tests.simulation.mutants.catalogue import EQUIVALENT, MUTANTS, RUN_MS, Mutant
 from tests.simulation.profiles import PROFILES
 from tests.simulation.scenario import draw
 
@@ -86,7 +86,7 @@ def _asked(name: str, changes: Mapping[str, str], always: bool) -> tuple[str, tu
 
 def record(found: Mutant) -> None:
     """Writes it in place of the mutant of its name."""
-    file = Path(str(mutants.__file__))
+    file = Path(str(catalogue.__file__))
     text, count = re.subn(rf"(?m)^    Mutant\({found.name}, .*\),$", f"    {found},", file.read_text())
     assert count == 1, f"{found.name} stands in {count} lines of {file}"
     file.write_text(text)
@@ -99,7 +99,7 @@ def main() -> None:
     )
     parser.add_argument("--profile", choices=sorted(PROFILES), help="to draw histories under; default: as recorded")
     parser.add_argument("--checker", help=f"to catch them, or `{ANY}`; default: as recorded")
-    parser.add_argument("--record", action="store_true", help="write what is found into mutants.py")
+    parser.add_argument("--record", action="store_true", help="write what is found into mutants/catalogue.py")
     parser.add_argument("--workers", type=int, default=1, help="processes at once")
     asked = parser.parse_args()
     changes = {name: getattr(asked, name) for name in ("profile", "checker") if getattr(asked, name) is not None}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.catching import ANY, catching
 from tests.simulation.history import simulate
-from tests.simulation.mutants import EQUIVALENT, MUTANTS, Mutant
+from tests.simulation.mutants.catalogue import EQUIVALENT, MUTANTS, Mutant
 from tests.simulation.scenario import draw
 
 

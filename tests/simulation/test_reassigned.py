@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from services.kernel.protection.reassigning import HALF, Backed
-from tests.simulation.mutants import Bug
+from tests.simulation.mutants.bug import Bug
+from tests.simulation.mutants.standbys import all_of_a_difference_moves, flooded_worker_not_relieved
 from tests.simulation.reassigned import Planned
-from tests.simulation.standby_mutants import all_of_a_difference_moves, flooded_worker_not_relieved
 
 WORKERS = ("s1", "s2", "s3", "s4")
 FLOODED = [
