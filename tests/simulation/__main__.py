@@ -11,7 +11,7 @@ from tests.simulation.history import simulate
 from tests.simulation.profiles import PROFILES
 from tests.simulation.scenario import draw
 from tests.simulation.shrinking import shrink
-from tests.simulation.speed import BATCH_MS, measured
+from tests.simulation.speed import BATCH_MS, calls, measured
 
 
 def main() -> int:
@@ -22,6 +22,9 @@ def main() -> int:
             f"{speed.whole:.1f} simulated seconds a second of a core, {speed.unchecked:.1f} without the checks: "
             f"{speed.units} units, a batch every {BATCH_MS} ms, no faults"
         )
+        return 0
+    if asked.calls:
+        print("calls of functions a simulated second: " + ", ".join(f"{n:,.0f} {part}" for part, n in calls().items()))
         return 0
     if asked.seed is not None:
         return _one(asked)
@@ -52,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="replay this seed and print its story")
     parser.add_argument("--profile", default="", choices=[*PROFILES, EVERY], help="what it is drawn under")
     parser.add_argument("--speed", action="store_true", help="print how fast time passes, and nothing else")
+    parser.add_argument("--calls", action="store_true", help="print how many calls that takes, and of which processes")
     parser.add_argument("--shrink", action="store_true", help="with --seed: look for the smallest history that fails")
     parser.add_argument("--seeds", type=int, default=100, help="campaign: how many seeds")
     parser.add_argument("--first", type=int, default=0, help="campaign: the first seed")

@@ -28,15 +28,17 @@ class Images:
     def __init__(self) -> None:
         self.seen: dict[tuple[str, int], State] = {}
         self.wrong: list[str] = []
-        self._last: dict[tuple[str, str], tuple[Checkpointer, int]] = {}
+        self._last: dict[str, dict[str, tuple[Checkpointer, int]]] = {}
 
     def look(self, own: str, worker: Worker) -> None:
         """own: the worker's incarnation."""
+        last = self._last.setdefault(own, {})
         for unit, copy in worker._copies.here.items():
             running = copy.running
             if running is None:
                 continue
-            checkpointer, known = running.checkpoints.checkpointer, self._last.get((own, unit))
+            checkpointer = running.checkpoints.checkpointer
+            known = last.get(unit)
             if known is None or known[0] is not checkpointer or known[1] != checkpointer.image.batch:
                 self._look(own, unit, checkpointer)
 
@@ -44,7 +46,7 @@ class Images:
         batch = checkpointer.image.batch
         if checkpointer.applier.halfway or checkpointer.writer.phase is Phase.SETTLING:
             return
-        self._last[own, unit] = checkpointer, batch
+        self._last[own][unit] = checkpointer, batch
         image = checkpointer.image.store.image
         assert isinstance(image, MemoryImage)
         state = named(image, checkpointer.image.store.names)

@@ -450,11 +450,12 @@ class LinkBlocking:
             self._next(lane)
 
     def poll(self) -> bool:
-        some = bool(self._outcomes)
+        if not self._outcomes:
+            return False
         while self._outcomes:
             done, outcome = self._outcomes.popleft()
             done(outcome)
-        return some
+        return True
 
     @property
     def under_way(self) -> bool:

@@ -5,10 +5,13 @@ Source: PROTOCOL 1. To change what users see of a phase, change STATES.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 from msgspec.structs import asdict
 
 from schemas.assignments import Change, Deadly
+from schemas.heartbeats import CopyState
 from schemas.plans import Status
 from services.controller.core.availability import Leader
 from services.controller.core.fleet import Fleet
@@ -50,14 +53,18 @@ WAITING = "waiting"
 UP = ("running", "ended")
 """States of a copy that serves its unit."""
 
+Said = Mapping[str, Sequence[tuple[str, CopyState]]]
+"""By unit, what workers that give signs of life say of their copies, with the names of the workers."""
+
 
 def status(job: Job, assigned: Assigned, fleet: Fleet, waiting: str, now_ms: int) -> Status:
     """The status of a job now. waiting: why a unit has no place."""
     stopping = job.life.phase in (_P.STOPPING, _P.FENCING, _P.DELETING, _P.ENDING)
     live = job.life.phase in (_P.PLACING, _P.RUNNING, _P.DRAINING)
-    available = sum(_up(unit, assigned, fleet) for unit in job.units) if live else 0
-    failure = _failure(job, assigned, fleet) if live else ""
-    stopped, waits = _halted(job, assigned, fleet) if live else ("", "")
+    available = sum([_up(unit, assigned, fleet) for unit in job.units]) if live else 0
+    said = {unit: list(fleet.reports(unit)) for unit in job.units} if live else {}
+    failure = _failure(job, assigned, said) if live else ""
+    stopped, waits = _halted(said, assigned)
     state = _state(job, available, failure, stopped, waits, stopping)
     return Status(
         job=job.name,
@@ -139,14 +146,10 @@ def _up(unit: str, assigned: Assigned, fleet: Fleet) -> bool:
     return False
 
 
-def _halted(job: Job, assigned: Assigned, fleet: Fleet) -> tuple[str, str]:
+def _halted(said: Said, assigned: Assigned) -> tuple[str, str]:
     """Why the job continues only when a person says so, and for what it waits that is not there."""
-    reports = [
-        copy
-        for unit in job.units
-        for _, copy in fleet.reports(unit)
-        if copy.epoch == assigned.epoch(unit) and copy.state in UP
-    ]
+    halted = [(unit, copy) for unit, copies in said.items() for _, copy in copies if copy.stopped or copy.waits]
+    reports = [copy for unit, copy in halted if copy.epoch == assigned.epoch(unit) and copy.state in UP]
     waits = "; ".join(dict.fromkeys(copy.waits for copy in reports if copy.waits))
     return next((copy.stopped for copy in reports if copy.stopped), ""), waits
 
@@ -156,15 +159,14 @@ def quarantine(unit: str, deadly: Deadly, records: str | None) -> str:
     return f"{unit} is in quarantine: {deadly}" + (f"; its records: {records}" if records else "")
 
 
-def _failure(job: Job, assigned: Assigned, fleet: Fleet) -> str:
+def _failure(job: Job, assigned: Assigned, said: Said) -> str:
     """The cause of the first unit that has failed where it is placed now, or is in quarantine."""
     for unit, name in job.units.items():
         change = assigned.of(unit)
         if change is not None and change.deadly is not None:
             return quarantine(name, change.deadly, job.records.get(unit))
-        epoch = assigned.epoch(unit)
-        for worker, copy in fleet.reports(unit):
-            if copy.state == "failed" and copy.epoch == epoch and not _shows(change, worker):
+        for worker, copy in said[unit]:
+            if copy.state == "failed" and copy.epoch == assigned.epoch(unit) and not _shows(change, worker):
                 return f"{name} on {worker}: {copy.error or 'no cause given'}"
     return ""
 

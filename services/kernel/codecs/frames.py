@@ -163,5 +163,7 @@ def _clean(column: Any) -> bool:
 
 
 def _fresh(column: Any) -> Any:
-    """`take` writes new, zeroed buffers."""
-    return pc.take(column, pa.array(range(len(column)), pa.int32()))
+    """`take` writes new, zeroed buffers. The indices are polars': to see whether what it is given is of pandas,
+    `pa.array` loads that, which takes 0.2 s and 49 MB in the first batch with a null.
+    """
+    return pc.take(column, pl.int_range(len(column), dtype=pl.Int32, eager=True).to_arrow())

@@ -90,7 +90,10 @@ class Inputs:
         return source.ready(batch)
 
     def ready(self, batch: int) -> bool:
-        return all(partition.ready(batch) for partition in self._partitions.values())
+        for partition in self._partitions.values():  # noqa: SIM110 (a generator would take twice as long)
+            if not partition.ready(batch):
+                return False
+        return True
 
     def take(self, batch: int) -> dict[tuple[str, int], Fed]:
         """Hands out a batch that is ready, by task and slot."""

@@ -50,7 +50,10 @@ class Walked(NamedTuple):
 
 def ready(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> bool:
     """Whether all that the batch needs is here."""
-    return all(source.ready(batch) for source in sources.values()) and inputs.ready(batch)
+    for source in sources.values():  # asked in every turn of a copy: a generator would take twice as long
+        if not source.ready(batch):
+            return False
+    return inputs.ready(batch)
 
 
 def pass_over(batch: int, sources: Mapping[str, Source], inputs: Inputs) -> dict[str, tuple[int, int]]:

@@ -223,6 +223,14 @@ class Detector:
         pulse = self._of(worker, incarnation)
         return pulse is not None and not pulse.exited and pulse.beat is not None and pulse.beat.leaving
 
+    def well(self, worker: str, incarnation: str, fail_stop_us: int) -> bool:
+        """It is neither gone nor about to leave, and no heartbeat is missing."""
+        pulse = self._of(worker, incarnation)
+        if pulse is None or pulse.exited or (pulse.beat is not None and pulse.beat.leaving):
+            return False
+        silent_us = self._silent_us(pulse)
+        return silent_us < fail_stop_us and (silent_us < self._beat_us or not self._misses(pulse))
+
     @property
     def calm(self) -> bool:
         """Every worker answers, or is gone for good, and none is about to leave."""

@@ -6,7 +6,7 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from schemas.assignments import Change, Standing, job_key_of
@@ -114,15 +114,15 @@ class Known:
         """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
         return all(unit == suspect or self.crashes.of(unit) is not None for unit in self.exposed())
 
-    def waits_us(self, unit: str) -> Iterable[int]:
-        """Until time alone says something else of its copies."""
-        change, known = self.assigned.of(unit), self.terms.get(unit)
-        if change is None or known is None:
-            return
-        for copy in change.copies:
-            wait_us = self.detector.wait_us(copy.worker, copy.incarnation, known.fail_stop_us)
-            if wait_us is not None:
-                yield max(wait_us, 0)
+    def waits_us(self) -> Iterator[int]:
+        """Until time alone says something else of copies: many of them are on one worker."""
+        watched: set[tuple[str, str, int]] = set()
+        for unit, change in self.assigned.units().items():
+            known = self.terms.get(unit)
+            if known is not None:
+                watched.update([(copy.worker, copy.incarnation, known.fail_stop_us) for copy in change.copies])
+        waits = (self.detector.wait_us(*one) for one in watched)
+        return (max(wait_us, 0) for wait_us in waits if wait_us is not None)
 
     # -- all of them --------------------------------------------------------------------------------------------------
 

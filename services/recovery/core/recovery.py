@@ -120,8 +120,7 @@ class Recovery:
         self._look_at_incidents()
         changes = propose(known, known.all_units(), all_units=True) + self._relieve() + self._adapt()
         self._look_whether_stable()
-        waits = [wait_us for unit in known.units() for wait_us in known.waits_us(unit)]
-        self._due_us = now_us + min(waits, default=SWEEP_US)
+        self._due_us = now_us + min(known.waits_us(), default=SWEEP_US)
         return changes
 
     def next_deadline(self) -> int:

@@ -41,12 +41,14 @@ class Scheduler:
 
     def capture(self, unit: str, now_ms: float) -> Kind | None:
         """What the unit is to capture now; None: nothing. Only asked while no run of the unit is under way."""
-        due = (policy.kind for policy in self._of(unit) if policy.wait_ms(unit, self._units, now_ms) == 0.0)
-        return next(due, None)
+        for policy in self._of(unit):
+            if policy.wait_ms(unit, self._units, now_ms) == 0.0:
+                return policy.kind
+        return None
 
     def wait_ms(self, unit: str, now_ms: float) -> float:
         """How long until time alone makes the unit capture."""
-        return min(policy.wait_ms(unit, self._units, now_ms) for policy in self._of(unit))
+        return min([policy.wait_ms(unit, self._units, now_ms) for policy in self._of(unit)])
 
     def applies(self, unit: str, now_ms: float) -> bool:
         """Whether the unit may apply a piece of another copy's run now."""

@@ -21,6 +21,8 @@ class Gathered:
         self._records.append((partition, value, key))
 
     def send(self) -> None:
+        if not self._records:
+            return
         records, self._records = self._records, []
         for partition, value, key in records:
             self._appender.append(partition, value, key=key)

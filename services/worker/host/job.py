@@ -199,10 +199,13 @@ class JobView:
 
     def processed(self, unit: str) -> int:
         """The newest batch that any copy of the unit is known to have processed, on its latest line."""
-        known, (line, batch) = self.progress.get(unit), self._here.get(unit, (0, 0))
-        if known is None or line > known.line:
+        line, batch = self._here.get(unit, (0, 0))
+        if unit not in self.progress:  # asked for every unit whenever a cut may be due
             return batch
-        return max(batch, known.processed) if line == known.line else known.processed
+        known = self.progress[unit]
+        if line > known.line or (line == known.line and batch > known.processed):
+            return batch
+        return known.processed
 
     def forget_progress(self) -> None:
         """All of it is read again."""

@@ -43,6 +43,8 @@ class IsolatedCode:
         rules: None: no task gets a process.
         cold: the unit at hand has not done a batch in this worker yet.
         records: of the users' topics that make up a batch, for people; blocks.
+
+    any: a task asks for a process.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class IsolatedCode:
             task.name: CodeProcess(Open(task.operator, dict(task.input_fields[0]), task.name, allow), rules)
             for task in tasks
         }
+        self.any = bool(tasks)
         self._at, self._count, self._last = ("", 0), 0, ""
         self._look_ms = -math.inf
 

@@ -101,6 +101,8 @@ class SharedReader:
         except PositionGone as gone:
             self._break(gone)
             return True
+        if not chunks:
+            return False
         for chunk in chunks:
             if not self._reader.current(chunk):
                 continue

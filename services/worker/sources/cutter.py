@@ -157,9 +157,9 @@ class Cutter:
 
     def arrived(self) -> tuple[int, int]:
         """See schemas/progress.py."""
-        waiting = ((name, self.log.task(name).batch + 1, feed) for name, feed in self.feeds.items() if feed.records)
-        for name, batch, feed in () if self._deciding else waiting:
-            self.arrivals.waits(name, batch, feed.oldest_ms)
+        for name, feed in () if self._deciding else self.feeds.items():
+            if feed.records:
+                self.arrivals.waits(name, self.log.task(name).batch + 1, feed.oldest_ms)
         return self.arrivals.slowest
 
     def skip(self, batch: int) -> None:
@@ -230,12 +230,13 @@ class Cutter:
 
     def _sight(self, feed: Feed, now_ms: float) -> Sight:
         state, ends, held = self.log.task(feed.task.name), self._ends(feed), self._held(feed.task.name)
-        slowest = self._job.slowest(self._unit, self.log.newest_batch, now_ms, self._around.presence)
+        newest, records = self.log.newest_batch, feed.records
+        slowest = self._job.slowest(self._unit, newest, now_ms, self._around.presence)
         return Sight(
             batch=state.batch,
-            newest=self.log.newest_batch,
+            newest=newest,
             slowest=slowest,
-            records=0 if held else feed.records,
+            records=0 if held else records,
             bytes=0 if held else feed.bytes,
             last_ms=feed.last_cut_ms,
             now_ms=now_ms,

@@ -131,7 +131,7 @@ class Checkpoints:
     @property
     def finished(self) -> bool:
         """The last marker is that of the end, and the unit goes back to no earlier one."""
-        return self.marker is not None and self.holding.over(self.marker)
+        return self.marker is not None and self.marker.ended and self.holding.over(self.marker)
 
     # -- what the policies see ----------------------------------------------------------------------------------------
 
@@ -304,7 +304,9 @@ class Checkpoints:
 
     def apply_due_ms(self, now_ms: float) -> float:
         """When there is a piece of another copy's run to apply."""
-        if self._of.undecided or not self.checkpointer.applies(self._of.batch, suspended=self._of.suspended):
+        if not self.checkpointer.applier.waiting or self._of.undecided:
+            return math.inf
+        if not self.checkpointer.applies(self._of.batch, suspended=self._of.suspended):
             return math.inf
         return now_ms if self._scheduler.applies(self._key, now_ms) else now_ms + AGAIN_MS
 

@@ -118,19 +118,21 @@ class UnitCopy:
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return math.inf
-        return min(running.turns.next_deadline, self._receiving.return_ms)
+        turn_ms, return_ms = running.turns.next_deadline, self._receiving.return_ms
+        return turn_ms if turn_ms < return_ms else return_ms
 
     def step(self, now_ms: float) -> bool:
         """One turn, which does nothing before something is due; True if a batch was processed."""
         running = self.running
         if running is None or self.core.state not in _STEPS:
             return False
-        if ended := self._code.ended(now_ms):
+        if self._code.any and (ended := self._code.ended(now_ms)):
             self._failed(ended)
             return False
         if now_ms >= self._receiving.return_ms:
             self._receiving.look_back(running, now_ms)
-        due = running.turns.due(now_ms)
+        turns = running.turns  # nearly always nothing is due, of each copy in each turn of the loop
+        due = now_ms >= turns.next_deadline or (bool(turns.awaited) and turns.due(now_ms))
         if not due and self._takeover is None:
             return False
         with self._around.doing.of(self.key):

@@ -5,7 +5,7 @@ Source: PROTOCOL 3, 4 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from schemas.checkpoints import Marker
 from schemas.topics import Partition
@@ -23,6 +23,7 @@ from services.worker.sources.user_topic import SourceFeed
 
 MAX_INPUT_BYTES, MAX_INPUT_BATCHES = 64 * 1024 * 1024, 2_048
 SUSPENDED_INPUT_BYTES = 1024 * 1024
+_NOTHING: Set[Partition] = frozenset()
 
 
 class Intake:
@@ -71,14 +72,14 @@ class Intake:
             positions[partition] = min(feed.positions()[partition.index] for feed in feeds)
         return positions
 
-    def rewired(self) -> tuple[set[Partition], dict[Partition, int]]:
+    def rewired(self) -> tuple[Set[Partition], dict[Partition, int]]:
         """The users' partitions that are no longer to be read, and those that are, from where, since the last call.
 
         And those of other units that are to be read again from an earlier place.
         """
         again = self.inputs.rewind()
         if not self.cutter.rewired:
-            return set(), again
+            return _NOTHING, again
         self.cutter.rewired = False
         self._stale.clear()
         positions, before, self._feeding = self.positions(), self._feeding, _lives(self._fed)
@@ -230,11 +231,12 @@ class Intake:
                 backlog = feed.backlog(partition.index)
                 self._hold_one(partition, backlog > limit, backlog < limit // 2)
         for partition, kept in self.inputs.kept_bytes():
-            waited_for = self.inputs.waits_for(partition, batch)
             ahead = self.inputs.ahead(partition)
-            full = (kept > MAX_INPUT_BYTES or ahead > MAX_INPUT_BATCHES) and not waited_for
-            few = kept < MAX_INPUT_BYTES // 2 and ahead < MAX_INPUT_BATCHES // 2
-            self._hold_one(partition, full, few or waited_for)
+            much = kept > MAX_INPUT_BYTES or ahead > MAX_INPUT_BATCHES
+            if much or partition in self._held:
+                waited_for = self.inputs.waits_for(partition, batch)
+                few = kept < MAX_INPUT_BYTES // 2 and ahead < MAX_INPUT_BATCHES // 2
+                self._hold_one(partition, much and not waited_for, few or waited_for)
 
     def overfed(self) -> set[Partition]:
         """What a suspended copy beside a busy input need not be offered any more.

@@ -25,7 +25,7 @@ class Kept:
 
     @property
     def full(self) -> bool:
-        return max(len(self.sent), len(self.rows)) >= MAX_KEPT_BATCHES
+        return len(self.sent) >= MAX_KEPT_BATCHES or len(self.rows) >= MAX_KEPT_BATCHES
 
     def forget(self, batch: int) -> None:
         """A valid marker for `batch` says that all up to it is out."""

@@ -19,7 +19,8 @@ from services.worker.core.spent import Spent
 
 
 class Outbox:
-    """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy.
+    """Sends the frames of one copy. epoch: goes with them. error: the first delivery that failed; it ends the copy, and
+    is no record: `failed` is called.
     retained: counts them; None: the job has no bound. format: in which they are written.
 
     done: how many batches were acknowledged as a whole so far. activating: the next frame is the first since `send` is
@@ -46,6 +47,7 @@ class Outbox:
         self._unacknowledged: OrderedDict[int, int] = OrderedDict()
         self.done = 0
         self.error: Exception | None = None
+        self.failed: Callable[[], None] = lambda: None
 
     def send(self, batch: int, sent: Sequence[Sent]) -> None:
         """Appends every frame of a batch: one, or several parts, to each target partition."""
@@ -82,6 +84,7 @@ class Outbox:
     def _acknowledge(self, batch: int, error: Exception | None) -> None:
         if error is not None:
             self.error = self.error or error
+            self.failed()
             return
         left = self._unacknowledged.get(batch, 0) - 1
         if left > 0:

@@ -60,6 +60,10 @@ class Outputs:
         self._opened: tuple[Delivery, int] | None = None
         self.sent = 0
 
+    def on_failure(self, failed: Callable[[], None]) -> None:
+        """Called when a frame could not be delivered."""
+        self._outbox.failed = failed
+
     def epoch(self, epoch: int) -> None:
         """Goes with frames from now on."""
         self._outbox.epoch = epoch

@@ -56,11 +56,15 @@ class ProgressPublisher:
             return math.inf
         published = self._batch >= self._processing.batch and self._kept == self._outputs.retained
         published &= self._arrival[0] >= self._cutter.arrived()[0]
-        return math.inf if published else (self._last_ms // PROGRESS_MS + 1) * PROGRESS_MS
+        return math.inf if published else self._next_ms
+
+    @property
+    def _next_ms(self) -> float:
+        return (self._last_ms // PROGRESS_MS + 1) * PROGRESS_MS
 
     def look(self, now_ms: float) -> None:
         """Publishes if that is due."""
-        if now_ms >= self.due_ms(now_ms):
+        if now_ms >= self._next_ms and now_ms >= self.due_ms(now_ms):
             self.publish(now_ms)
 
     def publish(self, now_ms: float) -> None:

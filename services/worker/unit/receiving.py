@@ -66,7 +66,8 @@ class Receiving:
         """After a turn: partitions may have joined, be of another topic, or be too busy."""
         if self._on:
             self._rewire(running)
-            self._leave(running.overfed(), now_ms)
+            if running.suspended and (overfed := running.overfed()):
+                self._leave(overfed, now_ms)
 
     def look_back(self, running: Running, now_ms: float) -> None:
         """At `return_ms`: returns, unless it still holds what it left with. Then no checkpoint has come since."""

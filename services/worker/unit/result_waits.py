@@ -47,6 +47,7 @@ class ResultWaits:
         out = self._outputs.committed(batch)
         just_now = self._latency.processed(batch) and out == batch
         ago_ms = 0.0 if just_now else max(0.0, self._around.clock_ms() - self._outputs.committed_ms)
-        known = (self._job.progress.get(unit) for unit in self._sources)
-        arrivals = [(one.unit, one.arrived, one.arrived_ms) for one in known if one is not None and one.arrived_ms]
+        known = self._job.progress
+        sources = [known[unit] for unit in self._sources if unit in known]
+        arrivals = [(one.unit, one.arrived, one.arrived_ms) for one in sources if one.arrived_ms]
         self._latency.look(out, int(self._around.time_ms() - ago_ms), arrivals)

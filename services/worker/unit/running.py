@@ -71,6 +71,7 @@ class Running:
         self.raising = Raising(self, job, layout, rebuilt.marker, self.intake.cutter, done, self.outputs, around)
         self._skipping = Skipping(self, job, unit, rebuilt.marker, done, around, took_over)
         self.turns = Turns(self._tasks(), self._watched())
+        self.outputs.on_failure(self.turns.stir)
         self.raising.place(epoch, flags)
 
     # -- its turns ----------------------------------------------------------------------------------------------------
@@ -100,7 +101,6 @@ class Running:
         """What Kafka answers comes between two turns, and is no record."""
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
-            Watched("a frame refused", lambda: True, lambda: self.outputs.error),
             Watched("acks of readers", lambda: self.outputs.bounded and self.commits, lambda: self.outputs.retained),
             Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
         )
@@ -305,7 +305,8 @@ class Running:
         with self._steps.step():
             self.checkpoints.begin(now_ms)
             writer.work()
-            writer.flushed(self.outputs.acknowledged(self.batch))
+            if writer.flushing:
+                writer.flushed(self.outputs.acknowledged(self.batch))
 
     def moment(self) -> Moment:
         """What a marker says of it as of its batch."""

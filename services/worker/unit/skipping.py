@@ -111,6 +111,8 @@ class Skipping:
 
     def due_ms(self, now_ms: float) -> float:
         """When there is something to do."""
+        if self._phase is Phase.DONE and self._unnoted is None and not self._lost:
+            return math.inf
         if self._lost or self._beaten or (self._unnoted is not None and self._of.commits):
             return now_ms
         able = self._of.commits and self._intake.cutter.caught_up and self._checkpointer.resting

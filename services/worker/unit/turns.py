@@ -38,45 +38,50 @@ class Turns:
     Args:
         tasks: in the order in which a turn does them.
         watched: what makes a turn due when it changes from one turn to the next.
+
+    next_deadline: when time alone makes a turn due, in milliseconds of the clock. awaited: what the copy waits for now,
+    with the values that it knows.
     """
 
     def __init__(self, tasks: Sequence[Task], watched: Sequence[Watched] = ()) -> None:
         self._tasks, self._watched = tuple(tasks), tuple(watched)
-        self._news = True
-        self._due_ms = -math.inf
-        self._seen: list[tuple[Watched, object]] = []
+        self._do = [task.do for task in tasks]
+        self._dues = [task.due_ms for task in tasks if task.due_ms is not never]
+        self.next_deadline = -math.inf
+        self.awaited: list[tuple[Callable[[], object], object]] = []
 
     def stir(self) -> None:
         """There is news: a turn is due at once."""
-        self._news = True
+        self.next_deadline = -math.inf
 
     def due(self, now_ms: float) -> bool:
         """Whether a turn would find anything to do."""
-        if self._news or now_ms >= self._due_ms:
-            return True
-        # of each copy in each turn of the loop: a generator would take twice as long
-        for one, value in self._seen:  # noqa: SIM110
-            if one.value() != value:
+        return now_ms >= self.next_deadline or (bool(self.awaited) and self._has_changed())
+
+    def _has_changed(self) -> bool:
+        for value, seen in self.awaited:  # noqa: SIM110 (in each turn of the loop: a generator would take twice as long)
+            if value() != seen:
                 return True
         return False
 
-    @property
-    def next_deadline(self) -> float:
-        """When time alone makes a turn due, in milliseconds of the clock."""
-        return -math.inf if self._news else self._due_ms
-
     def take(self, now_ms: float) -> None:
         """One turn: every task in its order. Whatever a task raises ends the turn."""
-        self._news = False
-        for task in self._tasks:
-            task.do(now_ms)
-        self._seen = [(one, one.value()) for one in self._watched if one.waits()]
-        self._due_ms = math.inf
-        for task in self._tasks:
-            if (due_ms := task.due_ms(now_ms)) < self._due_ms:
-                self._due_ms = due_ms
+        self.next_deadline = math.inf
+        for do in self._do:
+            do(now_ms)
+        self.awaited = [(one.value, one.value()) for one in self._watched if one.waits()]
+        first_ms = self._first_due_ms(now_ms)
+        if self.next_deadline == math.inf:  # nothing has stirred it meanwhile
+            self.next_deadline = first_ms
+
+    def _first_due_ms(self, now_ms: float) -> float:
+        first_ms = math.inf
+        for due in self._dues:
+            if (due_ms := due(now_ms)) < first_ms:
+                first_ms = due_ms
                 if due_ms <= now_ms:  # a copy that has work does not ask when it will have some
                     break
+        return first_ms
 
     def agenda(self, now_ms: float) -> list[tuple[str, float]]:
         """Every task and when it is due, for people and tests."""

@@ -109,11 +109,23 @@ ROWS: Mapping[Stance, tuple[Sign, ...]] = {
     each: tuple(sign for sign in Sign if (each, sign) in TRANSITIONS) for each in Stance
 }
 
+UNWELL = frozenset({
+    _S.BOTH_GONE, _S.PRIMARY_GONE, _S.NO_HEIR, _S.SECONDARY_GONE, _S.ARRIVING_GONE, _S.STANDBY_LOST, _S.PRIMARY_SILENT,
+    _S.PRIMARY_GIVEN_UP, _S.SECONDARY_SILENT, _S.PRIMARY_LEAVING,
+})  # fmt: skip
+"""Signs of a copy that is not well."""
+
+WELL: Mapping[Stance, tuple[Sign, ...]] = {
+    each: tuple(sign for sign in signs if sign not in UNWELL) for each, signs in ROWS.items()
+}
+
 
 def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     """The record that is due for the unit, or None; what has ended, and what no row explains, is only taken down."""
     before = situation.stance
-    rows = (Sign.UNWANTED,) if situation.over or situation.crowded else ROWS[before]
+    rows = WELL[before] if situation.well else ROWS[before]
+    if situation.over or situation.crowded:
+        rows = (Sign.UNWANTED,)
     for sign in rows:
         if SIGNS[sign](situation):
             break
