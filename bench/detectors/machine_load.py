@@ -1,10 +1,12 @@
 """Loads the machine to a share of its cores, whatever else runs on it, or beyond, until it is ended.
 
-`python -m bench.detectors.machine_load SHARE`, one for each core; a share above 1 means without a pause.
+`python -m bench.detectors.machine_load SHARE [ON_S OFF_S]`, one for each core; a share above 1 means without a pause.
+With times the load comes and goes: all burners go by the clock of the machine.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -35,16 +37,27 @@ def _ticks() -> tuple[int, int]:
     return sum(ticks) - idle, sum(ticks)
 
 
-def main(share: float) -> None:
+def main(share: float, on_s: float = math.inf, off_s: float = 0.0) -> None:
     meter, duty, looked = LoadMeter(), min(share, 1.0), time.monotonic()
     while True:
         started = time.monotonic()
+        if (wait_s := off(started, on_s, off_s)) > 0.0:
+            time.sleep(wait_s)
+            meter.share()
+            looked = time.monotonic()
+            continue
         if share <= 1 and started - looked > LOOK_S:
             duty, looked = corrected(duty, share, meter.share()), started
         while time.monotonic() - started < duty * SLICE_S:
             pass
         if duty < 1:
             time.sleep((1 - duty) * SLICE_S)
+
+
+def off(now_s: float, on_s: float, off_s: float) -> float:
+    """How long the load stays away from now on; 0: it is there. It comes first in each period since time 0."""
+    at_s = now_s % (on_s + off_s)
+    return on_s + off_s - at_s if at_s >= on_s else 0.0
 
 
 def corrected(duty: float, wanted: float, found: float) -> float:
@@ -57,4 +70,4 @@ def burners(share: float) -> int:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(*map(float, sys.argv[1:]))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from string import Template
@@ -80,33 +81,67 @@ class Outcome(msgspec.Struct, frozen=True):
     judged: tuple[Judged, ...]
 
 
-def study(cluster: BenchCluster, name: str, levels: Sequence[str], seconds: float) -> Iterator[Outcome]:
-    """One outcome a level, as it is over. Raises MeasureFailed."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A job under way, of whose cluster all is recorded that detectors go by. files: turns, timings. log: of what runs
+    beside it.
+    """
+
+    cluster: BenchCluster
+    job: Followed
+    arrivals: Arrivals
+    observer: Observer
+    files: tuple[Path, Path]
+    log: Path
+
+    @contextmanager
+    def loaded(self, share: float, *words: str) -> Iterator[None]:
+        """The machine, to this share of it; words: more of them for each burner."""
+        with ExitStack() as load:
+            for _ in range(burners(share)):
+                load.enter_context(_running(self.log, "machine_load", str(share), *words))
+            self.job.watch(SETTLING_S)
+            yield
+
+    def protected(self) -> None:
+        self.job.until(lambda: self.observer.protected(), "not protected", PROTECTED_S)
+
+    def inexact(self) -> int:
+        """Rows lost, duplicated or wrong so far."""
+        rows = replay(self.cluster.log, self.cluster.topics, self.job.plan.job).rows
+        return rows.lost + rows.duplicated + rows.wrong
+
+
+@contextmanager
+def recorded(cluster: BenchCluster, name: str, template: Template = JOB) -> Iterator[Recorded]:
+    """A cluster that is up, with a hybrid job, fed. Raises MeasureFailed."""
     cluster.start(WORKERS)
     topic = f"bench-{name}"
     cluster.create(topic)
     files = cluster.folder / "turns.jsonl", cluster.folder / "timings.jsonl"
     with ExitStack() as stack:
-        job = stack.enter_context(cluster.running(JOB, topic, name=name, scheme="hybrid"))
+        job = stack.enter_context(cluster.running(template, topic, name=name, scheme="hybrid"))
         job.await_running()
         arrivals = stack.enter_context(Arrivals(cluster.log, f"{topic}-out"))
         observer = stack.enter_context(Observer(cluster.log, cluster.topics))
         stack.enter_context(Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record))
-        job.until(lambda: observer.protected(), "not protected", PROTECTED_S)
-        log = cluster.folder / "study.log"
-        stack.enter_context(_running(log, "recorder", cluster.bootstrap_servers, str(files[0])))
-        stack.enter_context(_running(log, "elements", str(files[1])))
+        found = Recorded(cluster, job, arrivals, observer, files, cluster.folder / "study.log")
+        found.protected()
+        stack.enter_context(_running(found.log, "recorder", cluster.bootstrap_servers, str(files[0])))
+        stack.enter_context(_running(found.log, "elements", str(files[1])))
         job.watch(QUIET_S)
+        yield found
+
+
+def study(cluster: BenchCluster, name: str, levels: Sequence[str], seconds: float) -> Iterator[Outcome]:
+    """One outcome a level, as it is over. Raises MeasureFailed."""
+    with recorded(cluster, name) as made:
         for level in levels:
             cluster.say(f"  {level} load for {seconds:g} s ...")
-            with ExitStack() as load:
-                for _ in range(burners(LEVELS[level])):
-                    load.enter_context(_running(log, "machine_load", str(LEVELS[level])))
-                job.watch(SETTLING_S)
-                part = _part(job, arrivals, seconds)
-            job.until(lambda: observer.protected(), "not protected", PROTECTED_S)
-            rows = replay(cluster.log, cluster.topics, job.plan.job).rows
-            yield part(level, files, rows.lost + rows.duplicated + rows.wrong)
+            with made.loaded(LEVELS[level]):
+                part = _part(made.job, made.arrivals, seconds)
+            made.protected()
+            yield part(level, made.files, made.inexact())
 
 
 @contextmanager

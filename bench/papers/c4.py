@@ -1,5 +1,8 @@
 """C4 and C5 on real workers: how long the eight units of a killed worker take to come back, over four peers and over
 one, and how well the expected recovery time foretells it.
+
+What is expected is said before the kill: by the heartbeats that had come, for each backup group. What it is compared
+with is each backup's replay, by the phases that its copies report.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ from collections.abc import Sequence
 from bench.cluster import folder_of_its_own
 from bench.figures import percentile
 from bench.followed import MeasureFailed
-from bench.papers.crowd import Crowd, Piece, Setting, begin, crowded
+from bench.papers.crowd import Crowd, Piece, Recovered, Setting, begin, crowded
 from bench.papers.figure import Check, Data, Figure, Ground, Keep, Plot, Series, Values
 from bench.papers.rules import at_most, below, ratio_of_means
 from bench.papers.spending import Hash
 from bench.saying import say
 
 UNITS, SHARE = 8, 0.35
-KILLS = {4: 8, 1: 8}
+KILLS = {4: 25, 1: 25}
 """By peers. After a kill with one peer all units are on one worker again; with four they are first gathered there."""
+AT_ONCE = 5
+"""Kills whose rows are looked at together before they are kept: all that the job delivered so far is made again."""
+WITHIN = 0.3
+"""The mean error of what was expected, by the mean of what it took."""
 INTERVAL_MS, BATCH_MS = 8_000, 2_000
 PIECE = Piece(20, 200, Hash.__name__)
 WARM_UP_S = INTERVAL_MS / 1000 + 1.0
@@ -43,23 +50,33 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
             begin(cluster, setting)
             with crowded(cluster, setting, f"peers-{peers}") as made:
                 made.watch(WARM_UP_S)
-                for key in wanted:
-                    leader = made.again()
-                    with made.limited():
-                        made.watch(LEAST_S + random.Random(key).uniform(0, INTERVAL_MS / 1000))
-                        keep(key, _values(made, leader))
-                if inexact := made.inexact():
-                    raise MeasureFailed(f"{inexact} rows lost, duplicated or wrong")
+                for some in (wanted[first : first + AT_ONCE] for first in range(0, len(wanted), AT_ONCE)):
+                    found = {key: _killed(made, key) for key in some}
+                    if inexact := made.inexact():
+                        raise MeasureFailed(f"{inexact} rows lost, duplicated or wrong")
+                    for key, recovered in found.items():
+                        keep(key, values(recovered))
 
 
-def _values(made: Crowd, leader: str) -> Values:
-    found = made.kill(leader)
+def _killed(made: Crowd, key: str) -> Recovered:
+    leader = made.again()
+    with made.limited():
+        made.watch(LEAST_S + random.Random(key).uniform(0, INTERVAL_MS / 1000))
+        return made.kill(leader)
+
+
+def values(found: Recovered) -> Values:
+    """Backups by number: what was expected of each, and what it took."""
+    groups = enumerate(found.replays_ms.items())
     return {
         "worker_ms": found.worker_ms,
         "result_ms": found.result_ms,
-        "expected_ms": found.expected_ms,
-        "replay_ms": found.replay_ms,
         **{f"{phase}_ms": found.longest_ms(phase) for phase in ("detection", "activation")},
+        **{
+            f"{what}_{n}_ms": ms
+            for n, (backup, replay_ms) in groups
+            for what, ms in (("expected", found.expected_ms[backup]), ("replay", replay_ms))
+        },
     }
 
 
@@ -73,9 +90,24 @@ def _sorted(data: Data, peers: int) -> Series:
     return Series(f"over {peers} peer{'s' * (peers > 1)}", points)
 
 
+def groups(one: Values) -> list[tuple[float, float]]:
+    """Of one kill, by backup: R_Qij just before it, and how long its units then took to apply and to repeat."""
+    numbers = range(sum(name.startswith("replay_") for name in one))
+    return [(one[f"expected_{n}_ms"], one[f"replay_{n}_ms"]) for n in numbers]
+
+
 def foretold(data: Data, peers: int) -> list[tuple[float, float]]:
-    """By kill: R_Qi just before it, and how long the units then had to apply and to repeat."""
-    return list(zip(_of(data, peers, "expected_ms"), _of(data, peers, "replay_ms"), strict=True))
+    """By kill: R_Qi just before it, and how long the last backup took. Both are the longest of its backups."""
+    return [(max(r for r, _ in some), max(ms for _, ms in some)) for some in _groups(data, peers)]
+
+
+def _groups(data: Data, peers: int) -> list[list[tuple[float, float]]]:
+    return [groups(data[_key(peers, kill)]) for kill in range(KILLS[peers])]
+
+
+def error(both: Sequence[tuple[float, float]]) -> float:
+    """Mean error by the mean of what it took: that of a kill that foretold and took little says little."""
+    return sum(abs(model - ms) for model, ms in both) / sum(ms for _, ms in both)
 
 
 def _plots(data: Data) -> list[Plot]:
@@ -96,16 +128,19 @@ def _plots(data: Data) -> list[Plot]:
 
 
 def _checks(data: Data) -> list[Check]:
-    """The error of a kill that foretold and took little says little: kills count by the time that they took."""
-    both = [one for peers in KILLS for one in foretold(data, peers)]
-    error = sum(abs(model - ms) for model, ms in both) / sum(ms for _, ms in both)
+    """The model is judged for each number of peers by itself: replays over one take most of the time of all."""
     ratio = ratio_of_means(_of(data, 4, "worker_ms"), _of(data, 1, "worker_ms"))
-    replays = ratio_of_means(_of(data, 4, "replay_ms"), _of(data, 1, "replay_ms"))
+    kills = {peers: foretold(data, peers) for peers in KILLS}
+    replays = ratio_of_means(*([ms for _, ms in kills[peers]] for peers in (4, 1)))
+    parts = [one for some in _groups(data, 4) for one in some]
     return [
         below(_sorted(data, 4), _sorted(data, 1), 0.9),
         at_most("mean recovery: over 4 peers by over 1 peer", ratio, 0.4),
         at_most("mean replay: over 4 peers by over 1 peer", replays, 0.4),
-        at_most("mean error of the model by the mean replay", error, 0.3),
+        at_most("over 4 peers: mean error of R_Qi by the mean replay", error(kills[4]), WITHIN),
+        at_most("over 4 peers: mean error of R_Qij by the mean replay of a backup", error(parts), WITHIN),
+        at_most("over 1 peer: mean error of R_Qi by the mean replay", error(kills[1]), WITHIN),
+        at_most("all kills: mean error of R_Qi by the mean replay", error([*kills[4], *kills[1]]), WITHIN),
     ]
 
 
@@ -123,11 +158,12 @@ C4 = Figure(
     ground=Ground.CLUSTER,
     keys=tuple(_key(peers, kill) for peers, kills in KILLS.items() for kill in range(kills)),
     measure=_measure,
-    differs="At the first kill with each number of peers there was no marker yet, so that R held first batches, which "
-    "take longer: 2,121 ms for a replay of 1,026 ms over four peers. The measure waits for a marker since then. Kills "
-    "count by how long they took: alone, those over four peers have an error of 0.38, of 0.27 without the first one. "
-    "When this was measured, the feeder gave each unit 25 of its keys.",
+    differs="What is expected, R_Qij, is said before the kill, by the heartbeats that had come, for each backup. What "
+    "it took is its replay: from its first unit's work until its last unit is as far as the killed worker was. "
+    "Detection and the first activation are in neither. The paper shows what its model expects, no failures beside it. "
+    "Costs come once a second, so at a kill just after a capture R can still be that from before it. Two cores carry "
+    "the broker and four backups that replay at once.",
     plots=_plots,
     checks=_checks,
-    seconds=900,
+    seconds=1200,
 )

@@ -25,6 +25,7 @@ from bench.feeder import Feeder
 from bench.followed import DEADLINE_S, Followed
 from bench.papers.reported import Reported
 from bench.papers.spending import MODULE as SPENDING
+from bench.papers.spending import spared
 from bench.quota import Quotas
 from schemas import commands, heartbeats
 from schemas.commands import Command
@@ -108,25 +109,25 @@ def _flow(values: Mapping[str, object]) -> str:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """Of one kill. phases_ms: detection, activation and replay of each unit. result_ms: from the kill until each unit
-    has brought a result of a record sent after it. expected_ms: R_Qi just before it. backups: of the units.
+    has brought a result of a record sent after it. expected_ms: R_Qij just before it, by backup. backups: of the units.
     """
 
     phases_ms: Sequence[Mapping[str, float]]
     result_ms: float
-    expected_ms: float
+    expected_ms: Mapping[str, float]
     backups: Sequence[str]
 
     @property
-    def replay_ms(self) -> float:
-        """R_Qi as it was: of the backups the longest time from its first unit's work until its last unit is as far as
-        it was. A backup takes its units in turns, so one's activation is another's replay.
+    def replays_ms(self) -> dict[str, float]:
+        """R_Qij as it was, by backup: from its first unit's work until its last unit is as far as it was. A backup
+        takes its units in turns, so one's activation is another's replay.
         """
-        found = []
-        for backup in set(self.backups):
+        found = {}
+        for backup in sorted(set(self.backups)):
             own = [one for one, home in zip(self.phases_ms, self.backups, strict=True) if home == backup]
             began_ms = min(one["activation"] for one in own)
-            found.append(max(one["activation"] + one.get("replay", 0.0) for one in own) - began_ms)
-        return max(found)
+            found[backup] = max(one["activation"] + one.get("replay", 0.0) for one in own) - began_ms
+        return found
 
     @property
     def worker_ms(self) -> float:
@@ -317,7 +318,8 @@ class Crowd:
 
     def inexact(self) -> int:
         """Rows lost, duplicated or wrong so far."""
-        rows = replay(self._cluster.log, self._cluster.topics, self._job.plan.job).rows
+        with spared():
+            rows = replay(self._cluster.log, self._cluster.topics, self._job.plan.job).rows
         return rows.lost + rows.duplicated + rows.wrong
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schemas.assignments import split_unit_key
 from schemas.costs import Costs
 from schemas.heartbeats import Heartbeat
-from services.kernel.protection.expected import Protected, of_groups, of_workers
+from services.kernel.protection.expected import Protected, of_groups
 
 RATE_MS = 4_000
 
@@ -56,12 +56,12 @@ class Reported:
         said = self._said.get((worker, unit), [])
         return bool(said) and said[-1].durable == self._durable[worker, unit]
 
-    def expected_ms(self, worker: str, backups: Mapping[str, str], at_ms: float) -> float:
-        """R_Qi of the worker at a time; backups: of the units that it leads. Since its last word a leader has gone on
-        at the rate of the last RATE_MS.
+    def expected_ms(self, worker: str, backups: Mapping[str, str], at_ms: float) -> dict[str, float]:
+        """R_Qij of the worker at a time, by backup; backups: of the units that it leads. Since its last word a leader
+        has gone on at the rate of the last RATE_MS.
         """
         units = [self._protected(worker, unit, backup, at_ms) for unit, backup in backups.items()]
-        return of_workers(of_groups(units))[worker]
+        return {backup: group_ms for (_, backup), group_ms in of_groups(units).items()}
 
     def _protected(self, worker: str, unit: str, backup: str, at_ms: float) -> Protected:
         said, images = self._said[worker, unit], self._said.get((backup, unit), [])

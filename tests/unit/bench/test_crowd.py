@@ -38,10 +38,10 @@ def test_a_worker_is_back_with_the_last_of_its_units() -> None:
     """Parts of different units are not added up."""
     early = {"detection": 20.0, "activation": 5.0, "replay": 300.0}
     late = {"detection": 90.0, "activation": 15.0, "replay": 250.0, "first_output": 900.0}
-    found = Recovered([early, late], result_ms=1_400.0, expected_ms=200.0, backups=["w2", "w3"])
+    found = Recovered([early, late], result_ms=1_400.0, expected_ms={}, backups=["w2", "w3"])
     assert found.worker_ms == 355.0
     assert found.longest_ms("detection") == 90.0
-    assert found.replay_ms == 300.0, "two backups work beside each other"
+    assert found.replays_ms == {"w2": 300.0, "w3": 250.0}, "two backups work beside each other"
 
 
 def test_a_backup_replays_from_its_first_unit_s_work_until_its_last_unit_is_done() -> None:
@@ -49,8 +49,8 @@ def test_a_backup_replays_from_its_first_unit_s_work_until_its_last_unit_is_done
     first = {"activation": 10.0, "replay": 40.0}
     second = {"activation": 45.0, "replay": 60.0}
     elsewhere = {"activation": 500.0, "replay": 90.0}
-    found = Recovered([first, second, elsewhere], 0.0, 0.0, ["w2", "w2", "w3"])
-    assert found.replay_ms == 95.0
+    found = Recovered([first, second, elsewhere], 0.0, {}, ["w2", "w2", "w3"])
+    assert found.replays_ms == {"w2": 95.0, "w3": 90.0}
 
 
 def _beat(worker: str, time_ms: int, durable: int, *costs: Costs) -> Heartbeat:
@@ -59,13 +59,13 @@ def _beat(worker: str, time_ms: int, durable: int, *costs: Costs) -> Heartbeat:
 
 
 def test_what_is_expected_at_a_kill_goes_on_from_what_leaders_said_last() -> None:
-    """R_Qi: the units of one backup one after the other, the backups beside each other."""
+    """R_Qij: the units of one backup one after the other."""
     reported = Reported("g")
     reported.read(_beat("w1", 1_000, 3, Costs("j@g/a", process_ms=100, recovery_ms=50), Costs("j@g/b")))
     reported.read(_beat("w1", 2_000, 3, Costs("j@g/a", process_ms=300, recovery_ms=250), Costs("j@g/b")))
     reported.read(_beat("w2", 2_000, 3, Costs("j@g/a", recovery_ms=7), Costs("j@g/b", recovery_ms=5)))
-    assert reported.expected_ms("w1", {"a": "w2", "b": "w2"}, 2_500) == 250 + 100 + 7 + 5
-    assert reported.expected_ms("w1", {"a": "w2", "b": "w3"}, 2_000) == 257
+    assert reported.expected_ms("w1", {"a": "w2", "b": "w2"}, 2_500) == {"w2": 250 + 100 + 7 + 5}
+    assert reported.expected_ms("w1", {"a": "w2", "b": "w3"}, 2_000) == {"w2": 257, "w3": 0}
 
 
 def test_costs_from_before_the_newest_marker_are_not_current() -> None:

@@ -117,6 +117,15 @@ def test_the_oldest_message_of_a_peer_is_pasted_if_that_peer_is_worse_off() -> N
     assert choose(led, led, {"m": just}, {"k": "m"}) == Capture("a")
 
 
+def test_uncredited_what_there_is_at_the_end_of_a_task_counts_and_not_what_it_leaves() -> None:
+    """A worker that is as badly off as its peers continues to capture."""
+    led, images = {"a": unit("j", 0.1, 100.0)}, {"m": image("k", 30.0, waiting=1)}
+    assert choose(led, led, images, {"k": "m"}, credited=False) == Capture("a")
+    worse = {"m": image("k", 120.0, waiting=1)}
+    assert choose(led, led, worse, {"k": "m"}, credited=False) == Paste("k")
+    assert IdleMinMax(credited=False).name == IdleMinMax.name
+
+
 def test_of_several_peers_the_worst_off_comes_first_and_without_captures_any() -> None:
     images = {"m": image("k", 30.0, waiting=1), "n": image("l", 40.0, waiting=1), "o": image("l", 40.0, waiting=0)}
     assert choose({}, [], images, {"k": "m", "l": "n"}) == Paste("l")

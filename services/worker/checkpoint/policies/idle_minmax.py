@@ -21,11 +21,15 @@ class IdleMinMax(Idle):
 
     entry: the units that are captured as one, or were last. under_way: those of them that are yet to be
     captured.
+
+    Args:
+        credited: see `choose`.
     """
 
     name = "idle-minmax"
 
-    def __init__(self) -> None:
+    def __init__(self, *, credited: bool = True) -> None:
+        self._credited = credited
         self._chosen: tuple[str, ...] = ()
         self.entry: tuple[str, ...] = ()
         self.under_way: tuple[str, ...] = ()
@@ -39,7 +43,7 @@ class IdleMinMax(Idle):
         led = {name: _protected(one) for name, one in self._own(units) if one.leads}
         images = {name: _protected(one) for name, one in self._own(units) if not one.leads}
         entries = merged(led, {name: units[name].merge_ms for name in led})
-        chosen = choose(led, queue, images, oldest(self.pastes(units)), entries)
+        chosen = choose(led, queue, images, oldest(self.pastes(units)), entries, credited=self._credited)
         named = chosen.unit if isinstance(chosen, Capture) else ""
         self._chosen = next((_queued_of(entry, queue) for entry in entries if named in entry), ())
         return chosen
@@ -60,6 +64,8 @@ def choose(
     images: Mapping[str, Protected],
     pending: Mapping[str, str],
     entries: Collection[tuple[str, ...]] | None = None,
+    *,
+    credited: bool = True,
 ) -> Capture | Paste | None:
     """What worker i does when it is idle.
 
@@ -67,14 +73,16 @@ def choose(
         led: the units that run on i. queue: those of them in c-q.
         images: the units of others whose images i holds. pending: by sender, the unit of its oldest message.
         entries: of c-q, units that are captured as one (MECHANISMS C8); None: each unit is one.
+        credited: a capture and a paste are compared by what they leave; else by what there is when they end, the other
+            way to read the paper. For comparison only.
     """
     chosen: Capture | Paste | None = None
     worst_ms = 0.0
     best = _best_capture(led, queue, [(name,) for name in led] if entries is None else entries)
     if best:
-        chosen, worst_ms = Capture(best[0]), _after_capture(led, best)
+        chosen, worst_ms = Capture(best[0]), _after_capture(led, best, credited=credited)
     for sender, name in sorted(pending.items()):
-        after_ms = _after_paste(images, images[name])
+        after_ms = _after_paste(images, images[name], credited=credited)
         if chosen is None or after_ms > worst_ms:
             chosen, worst_ms = Paste(sender), after_ms
     return chosen
@@ -100,11 +108,11 @@ def _best_capture(
     return max(candidates, key=lambda names: _reduced(led, names) / _cost_ms(led, names), default=())
 
 
-def _after_capture(led: Mapping[str, Protected], captured: tuple[str, ...]) -> float:
+def _after_capture(led: Mapping[str, Protected], captured: tuple[str, ...], *, credited: bool) -> float:
     """R_Qij* when the capture has ended and is delivered."""
     unit = led[captured[0]]
     groups = of_groups(led.values(), _cost_ms(led, captured))
-    return groups[unit.primary, unit.backup] - _reduced(led, captured)
+    return groups[unit.primary, unit.backup] - (_reduced(led, captured) if credited else 0.0)
 
 
 def _cost_ms(led: Mapping[str, Protected], names: Iterable[str]) -> float:
@@ -115,10 +123,10 @@ def _reduced(led: Mapping[str, Protected], names: Iterable[str]) -> float:
     return sum(reduced_by_capture(led[name]) for name in names)
 
 
-def _after_paste(images: Mapping[str, Protected], pasted: Protected) -> float:
+def _after_paste(images: Mapping[str, Protected], pasted: Protected, *, credited: bool) -> float:
     """R_Qji when the oldest message of j is fully pasted."""
     group = [one for one in images.values() if one.primary == pasted.primary]
-    return sum(of_unit(one, pasted.paste_ms) for one in group) - pasted.paste_ms
+    return sum(of_unit(one, pasted.paste_ms) for one in group) - (pasted.paste_ms if credited else 0.0)
 
 
 def _protected(sight: Sight) -> Protected:
