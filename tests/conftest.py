@@ -33,13 +33,12 @@ hypothesis_settings.load_profile("noisy")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for the broker needs it, whether it says so or not: `-m "not kafka"` starts none.
 
-    Those with containers come first, then those with Spark, then the slow ones: processes that take one file after the
-    other end together.
+    Those with Spark come first, then the slow ones: processes that take one file after the other end together.
     """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()) and item.get_closest_marker("kafka") is None:
             item.add_marker(pytest.mark.kafka)
-    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("docker", "spark", "slow")])
+    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "slow")])
 
 
 @cache
@@ -49,21 +48,12 @@ def _shares(folder: Path) -> bool:
     return file.exists() and "fixture(scope=" in file.read_text()
 
 
-@cache
-def _has_containers(file: Path) -> bool:
-    return file.exists() and "pytest.mark.docker" in file.read_text()
-
-
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests that share a cluster or a Spark session go to one process, and so do all with containers: those of one file
-    are enough at a time. `--dist loadgroup` does nothing on pytest 9.
-    """
+    """Tests that share a cluster or a Spark session go to one process. `--dist loadgroup` does nothing on pytest 9."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """One for all containers; else their folder where that has a fixture for several tests, else their file."""
+        """Their folder where that has a fixture for several tests, else their file."""
         file = TESTS.parent / nodeid.partition("::")[0]
-        if _has_containers(file):
-            return "containers"
         return str(file.parent if file.parent != TESTS and _shares(file.parent) else file)
 
     def remove_node(self, node: WorkerController) -> str | None:

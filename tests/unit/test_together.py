@@ -77,10 +77,3 @@ def test_a_folder_stays_together_where_tests_share_a_cluster_and_else_each_file_
     assert split("tests/integration/local/test_a.py::t") == split("tests/integration/local/test_b.py::t")
     assert split("tests/integration/test_a.py::t") != split("tests/integration/test_b.py::t")
     assert split("tests/contract/test_a.py::t") != split("tests/contract/test_b.py::t")
-
-
-def test_containers_of_one_file_are_over_before_those_of_the_next_begin() -> None:
-    node: Any = Node()
-    split = scheduler(node)._split_scope
-    first, second = (f"tests/integration/test_{name}.py::t" for name in ("containers", "testcontainers"))
-    assert split(first) == split(second) != split("tests/integration/test_hosts.py::t")
