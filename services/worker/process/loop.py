@@ -233,7 +233,7 @@ class Worker:
         awaits_control = self._herald.newest > self._decisions.decided or _any_awaits_control(running)
         if awaits_control and wait > 0.0:
             wait = FIRST_MS if quiet else min(wait, SOON_MS)
-        if self._blocking[0].under_way or self._blocking[1].under_way:
+        if any(blocking.under_way for blocking in self._blocking):
             wait = min(wait, SOON_MS)
         if awaits_control:
             return self._read_control(wait)

@@ -131,8 +131,7 @@ class UnitCopy:
             return False
         if now_ms >= self._receiving.return_ms:
             self._receiving.look_back(running, now_ms)
-        turns = running.turns  # nearly always nothing is due, of each copy in each turn of the loop
-        due = now_ms >= turns.next_deadline or (bool(turns.awaited) and turns.due(now_ms))
+        due = running.turns.due(now_ms)
         if not due and self._takeover is None:
             return False
         with self._around.doing.of(self.key):

@@ -39,8 +39,7 @@ class Turns:
         tasks: in the order in which a turn does them.
         watched: what makes a turn due when it changes from one turn to the next.
 
-    next_deadline: when time alone makes a turn due, in milliseconds of the clock. awaited: what the copy waits for now,
-    with the values that it knows.
+    next_deadline: when time alone makes a turn due, in milliseconds of the clock.
     """
 
     def __init__(self, tasks: Sequence[Task], watched: Sequence[Watched] = ()) -> None:
@@ -48,7 +47,7 @@ class Turns:
         self._do = [task.do for task in tasks]
         self._dues = [task.due_ms for task in tasks if task.due_ms is not never]
         self.next_deadline = -math.inf
-        self.awaited: list[tuple[Callable[[], object], object]] = []
+        self._awaited: list[tuple[Callable[[], object], object]] = []
 
     def stir(self) -> None:
         """There is news: a turn is due at once."""
@@ -56,10 +55,10 @@ class Turns:
 
     def due(self, now_ms: float) -> bool:
         """Whether a turn would find anything to do."""
-        return now_ms >= self.next_deadline or (bool(self.awaited) and self._has_changed())
-
-    def _has_changed(self) -> bool:
-        for value, seen in self.awaited:  # noqa: SIM110 (in each turn of the loop: a generator would take twice as long)
+        if now_ms >= self.next_deadline:
+            return True
+        # of each copy in each turn of the loop: a generator would take twice as long
+        for value, seen in self._awaited:  # noqa: SIM110
             if value() != seen:
                 return True
         return False
@@ -69,7 +68,7 @@ class Turns:
         self.next_deadline = math.inf
         for do in self._do:
             do(now_ms)
-        self.awaited = [(one.value, one.value()) for one in self._watched if one.waits()]
+        self._awaited = [(one.value, one.value()) for one in self._watched if one.waits()]
         first_ms = self._first_due_ms(now_ms)
         if self.next_deadline == math.inf:  # nothing has stirred it meanwhile
             self.next_deadline = first_ms
