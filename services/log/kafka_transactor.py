@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from queue import Empty, SimpleQueue
 from typing import NoReturn
@@ -83,6 +84,7 @@ class _Session:
         own = {**_SETTINGS, "transactional.id": transactional_id}
         self.connection = _Connection()
         self.producer = cluster.producer(transactional_id, own, error_cb=self.connection.happened)
+        self._committer: _Committer | None = None
 
     @property
     def lost(self) -> bool:
@@ -97,6 +99,8 @@ class _Session:
         """Destroys the producer, in a thread of its own: it waits for the library's threads, and one of these may look
         for the address of a broker that is gone.
         """
+        if self._committer is not None:
+            self._committer.end()
         last = [self.producer]
         del self.producer
         threading.Thread(target=last.clear, name="destroy", daemon=True).start()
@@ -104,19 +108,19 @@ class _Session:
     def commit(self) -> KafkaError | None:
         """What the library says: None: committed.
 
-        It is asked once a transaction, by a thread of its own, and waited for in steps. Asked again when a call has run
-        out of time, it takes the answer to one step of the commit for that to the next one: it then reports a success
-        too early, or ends the process by an assertion when the broker answers. Source: docs/decisions/0118.
+        It is asked once a transaction, beside the caller, which waits in steps. Asked again when a call has run out of
+        time, it takes the answer to one step of the commit for that to the next one: it then reports a success too
+        early, or ends the process by an assertion when the broker answers. Source: docs/decisions/0118.
 
         Raises:
             TimeoutError: the connection was lost, or nothing was answered in time. The session is of no further use.
         """
-        answers = SimpleQueue[KafkaError | None]()
-        threading.Thread(target=_ask_to_commit, args=(self.producer, answers), name="commit", daemon=True).start()
+        self._committer = self._committer or _Committer()
+        self._committer.ask(self.producer)
         deadline = time.monotonic() + COMMIT_S
         while True:
             with suppress(Empty):
-                return answers.get(timeout=STEP_S)
+                return self._committer.answers.get(timeout=STEP_S)
             self.poll()
             if self.lost:
                 raise TimeoutError("the connection was lost")
@@ -124,13 +128,31 @@ class _Session:
                 raise TimeoutError(f"there was no answer for {COMMIT_S:g} s")
 
 
-def _ask_to_commit(producer: Producer, answers: SimpleQueue[KafkaError | None]) -> None:
-    try:
-        producer.commit_transaction(LIBRARY_S)
-    except KafkaException as exception:
-        answers.put(error_of(exception))
-    else:
-        answers.put(None)
+class _Committer:
+    """Asks the library, in one thread for every commit of a session: a new one for each takes up to 1.6 ms to start
+    while the loop is busy (docs/decisions/0118). It keeps no producer between two commits.
+
+    answers: one for each commit, in order; None: committed.
+    """
+
+    def __init__(self) -> None:
+        self._asked = SimpleQueue[Producer | None]()
+        self.answers = SimpleQueue[KafkaError | None]()
+        threading.Thread(target=_commit_each, args=(self._asked, self.answers), name="commit", daemon=True).start()
+
+    def ask(self, producer: Producer) -> None:
+        self._asked.put(producer)
+
+    def end(self) -> None:
+        """Once the commit that is under way, if there is one, has its answer."""
+        self._asked.put(None)
+
+
+def _commit_each(asked: SimpleQueue[Producer | None], answers: SimpleQueue[KafkaError | None]) -> None:
+    while (producer := asked.get()) is not None:
+        answer = _failure(partial(producer.commit_transaction, LIBRARY_S))
+        del producer
+        answers.put(answer)
 
 
 class KafkaTransactor:

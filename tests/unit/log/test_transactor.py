@@ -174,6 +174,29 @@ def test_what_happens_to_a_producer_that_was_given_up_does_not_concern_the_next_
     transactor.commit([])
 
 
+class Heard(Library):
+    """threads: in which it was asked to commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = list[threading.Thread]()
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.threads.append(threading.current_thread())
+
+
+def test_one_thread_asks_for_every_commit_until_the_transactor_is_closed() -> None:
+    """A thread for each commit took as long to start as a third of a transaction, while the loop was busy."""
+    transactor = holding(library := Heard())
+    for _ in range(3):
+        transactor.commit([])
+    assert len(library.threads) == 3
+    assert len(set(library.threads)) == 1
+    assert threading.current_thread() not in library.threads
+    transactor.close()
+    until(lambda: not library.threads[0].is_alive(), "the thread has ended")
+
+
 class Ended(Library):
     """A producer whose commit fails, and the abort after it. destroyed: the thread in which it was."""
 
