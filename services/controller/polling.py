@@ -15,8 +15,8 @@ from services.log.assignments import read_standings
 from services.log.jobs import positions, read_jobs
 from services.log.protocol import Chunk, Log
 
-TICK_MS = 50
-"""Time alone makes nothing due sooner than this."""
+TICK_MS = 100
+"""Time alone makes nothing due sooner than this; the service ticks as often (app.py)."""
 
 
 class Polling:
