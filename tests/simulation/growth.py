@@ -83,6 +83,7 @@ _RESTS: tuple[tuple[ModuleType, str], ...] = (
     (attention, "RECONNECT_US"),
     (recovery, "LOOP_US"),
     (recovery, "SWEEP_US"),
+    (recovery, "WHOLE_US"),
     (processes, "ECHO_MS"),
     (replica, "ECHO_MS"),
     (polling, "TICK_MS"),

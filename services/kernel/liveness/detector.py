@@ -231,6 +231,26 @@ class Detector:
         silent_us = self._silent_us(pulse)
         return silent_us < fail_stop_us and (silent_us < self._beat_us or not self._misses(pulse))
 
+    def says_nothing_new(self, record: HeartbeatRecord) -> bool:
+        """Before it is read: the worker was well all the time, and its copies are where they were, or some batches on.
+
+        It had answered before, so it answers now as it did.
+        """
+        pulse = self._of(record.worker, record.incarnation)
+        if pulse is None or not pulse.fresh or pulse.exited or isinstance(record, Exit) or record.stuck:
+            return False
+        before = pulse.beat
+        return (
+            before is not None
+            and pulse.turn is None
+            and not self._misses(pulse)
+            and pulse.row == (record.decided,) * ROW
+            and (before.leaving, before.hosts, before.slots, before.standbys, before.versions)
+            == (record.leaving, record.hosts, record.slots, record.standbys, record.versions)
+            and len(before.copies) == len(record.copies)
+            and all(map(_as_before, before.copies, record.copies))
+        )
+
     @property
     def calm(self) -> bool:
         """Every worker answers, or is gone for good, and none is about to leave."""
@@ -323,3 +343,10 @@ class Detector:
         if self._attention.unsettled:
             return MAX_FACTOR
         return pulse.factor if self._now_us < pulse.wary_until_us else 1
+
+
+def _as_before(was: CopyState, now: CopyState) -> bool:
+    """But for how far it is."""
+    return (was.unit, was.epoch, was.state, was.error, was.stopped, was.waits, was.shows) == (
+        now.unit, now.epoch, now.state, now.error, now.stopped, now.waits, now.shows,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from schemas.assignments import Change, Standing, job_key_of
@@ -35,6 +35,9 @@ from services.recovery.core.unit.terms import Terms
 
 MOST_UNITS = 2**30
 
+Watched = tuple[str, str, int]
+"""Worker, incarnation, and the fail-stop time-out of a unit."""
+
 
 class Known:
     """Of one replica; each subject is a fold of its own.
@@ -42,7 +45,8 @@ class Known:
     Args: as of `Recovery`.
 
     acting: the logs were read to their ends, as they were at the start. proposed: by unit, what is not read back yet.
-    changed_us: by unit, when its last change was read. stirred_us: when any was.
+    changed_us: by unit, when its last change was read. stirred_us: when any was. settled: by unit, the change under
+    which nothing but a failure, or what somebody asks for, calls for another one.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Known:
         self.relieving, self.reassignment, self.sharing = Relieving(calm_us), reassignment, Sharing()
         self.adaptive = Adaptive(beat_us)
         self.proposed: dict[str, Change] = {}
+        self.settled: dict[str, Change | None] = {}
         self.changed_us: dict[str, int] = {}
         self.stirred_us = 0
 
@@ -114,13 +119,18 @@ class Known:
         """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
         return all(unit == suspect or self.crashes.of(unit) is not None for unit in self.exposed())
 
-    def waits_us(self) -> Iterator[int]:
-        """Until time alone says something else of copies: many of them are on one worker."""
-        watched: set[tuple[str, str, int]] = set()
+    def silences(self) -> dict[Watched, int | None]:
+        """How many heartbeats miss that say something of copies; None: the worker is gone. Many are on one worker."""
+        watched: set[Watched] = set()
         for unit, change in self.assigned.units().items():
             known = self.terms.get(unit)
             if known is not None:
                 watched.update([(copy.worker, copy.incarnation, known.fail_stop_us) for copy in change.copies])
+        found = self.detector
+        return {one: None if found.gone(*one) else found.misses(one[0], one[1]) for one in watched}
+
+    def waits_us(self, watched: Iterable[Watched]) -> Iterator[int]:
+        """Until time alone says something else of them."""
         waits = (self.detector.wait_us(*one) for one in watched)
         return (max(wait_us, 0) for wait_us in waits if wait_us is not None)
 
@@ -136,12 +146,37 @@ class Known:
         return sorted(unit for unit, change in self.assigned.units().items() if change.copies)
 
     def units_on(self, worker: str) -> list[str]:
-        on = (u for u, change in self.assigned.units().items() if any(c.worker == worker for c in change.copies))
-        return sorted(sorted(on), key=self._rank)
+        return self._in_order(self._on(worker))
+
+    def unsettled_on(self, worker: str) -> list[str]:
+        """Those to which it may matter how far their copies are."""
+        return self._in_order(unit for unit, change in self._on(worker).items() if self.settled.get(unit) is not change)
+
+    def _on(self, worker: str) -> dict[str, Change]:
+        found: dict[str, Change] = {}
+        for unit, change in self.assigned.units().items():
+            for copy in change.copies:
+                if copy.worker == worker:
+                    found[unit] = change
+        return found
+
+    def _in_order(self, units: Iterable[str]) -> list[str]:
+        return sorted(sorted(units), key=self._rank)
 
     def all_units(self) -> list[str]:
         """Those first that are not as their jobs want them, in the order in which they go."""
         return [*sorted(self.wants.unmet(self.standings), key=self._rank), *sorted(self.units(), key=self._rank)]
+
+    def unsettled(self) -> list[str]:
+        """Those of all units for which something may be due though nothing has failed, and no record was read."""
+        return [unit for unit in self.all_units() if not self._is_settled(unit)]
+
+    def _is_settled(self, unit: str) -> bool:
+        change = self.assigned.of(unit)
+        if change is None or self.settled.get(unit) is not change:
+            return False
+        elsewhere = self.relieving.wanted(unit) or self.reassignment.wanted(unit)
+        return not elsewhere and self.sharing.outranked(unit) is None and self.adaptive.wanted(unit) is None
 
     def _rank(self, unit: str) -> tuple[int, int]:
         """The lower, the more important; whoever has a turn in an incident comes first."""

@@ -9,7 +9,7 @@ from schemas.assignments import Change
 from services.kernel.plans.pinning import Fit
 from services.recovery.core.known import Known
 from services.recovery.core.placement.room import Candidate, Room
-from services.recovery.core.unit import reasons, switching
+from services.recovery.core.unit import protection, reasons, switching
 from services.recovery.core.unit.situation import Situation
 
 
@@ -29,6 +29,7 @@ def propose(known: Known, units: Sequence[str], all_units: bool = False) -> list
         if situation is None:
             continue
         change = switching.next_change(situation, partial(room, known, situation, rooms))
+        known.settled[unit] = situation.change if change is None and protection.settled(situation) else None
         if change is None:
             continue
         hurried = waits or (known.limited and not all_units)

@@ -53,8 +53,9 @@ class Reading:
     # -- heartbeats ---------------------------------------------------------------------------------------------------
 
     def beat(self, record: HeartbeatRecord) -> list[str]:
-        """Units that have copies on the worker, or have ended it."""
+        """Units that have copies on the worker, or have ended it; if it says nothing new, only those not settled."""
         known = self._known
+        nothing_new = known.detector.says_nothing_new(record)
         blamed = known.crashes.read(record, known.now_us)
         known.detector.read(record)
         if known.acting and isinstance(record, Exit):
@@ -63,7 +64,8 @@ class Reading:
             for situation in filter(None, map(known.situation, units)):
                 known.incidents.look_at(situation, known.now_us)
         known.readers.read(record, known.attention.attentive_us)
-        named = [*known.units_on(record.worker), *blamed]
+        named = known.unsettled_on(record.worker) if nothing_new else known.units_on(record.worker)
+        named += blamed
         if isinstance(record, Heartbeat):
             known.reassignment.read(record)
             known.adaptive.read(record, known.now_us)
@@ -185,7 +187,7 @@ class Reading:
                 known.reassignment,
             ):  # fmt: skip
                 fold.forget(unit)
-            for found in (known.terms, known.changed_us, known.proposed):
+            for found in (known.terms, known.changed_us, known.proposed, known.settled):
                 found.pop(unit, None)
 
     def scheme_asked(self, unit: str, asked: Asked) -> list[str]:

@@ -16,7 +16,7 @@ from schemas.incidents import Incident
 from services.kernel.liveness.attention import LOOP_US
 from services.recovery.core import observed, survey
 from services.recovery.core.instability import Period
-from services.recovery.core.known import Known
+from services.recovery.core.known import Known, Watched
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.placement.room import Room
 from services.recovery.core.proposing import propose, room
@@ -26,8 +26,9 @@ from services.recovery.core.unit.proving import BATCHES
 from services.recovery.core.unit.terms import Asked, AskedMove
 
 BEAT_US = 100_000
-SWEEP_US = 100_000
-"""At least so often all units are looked at."""
+SWEEP_US, WHOLE_US = 100_000, 1_000_000
+"""At least so often the units are looked at that are not settled, and all of them. All are, too, once a record was
+read that concerns them, and once a heartbeat is missed."""
 
 
 class Recovery:
@@ -56,7 +57,9 @@ class Recovery:
         self.reading = Reading(self.known)
         self.incident_records: list[Incident] = []
         self.stable_again: list[Period] = []
-        self._swept_us = self._due_us = 0
+        self._swept_us = self._due_us = self._whole_us = 0
+        self._concerns_all = True
+        self._silences: dict[Watched, int | None] = {}
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
@@ -73,14 +76,14 @@ class Recovery:
                 reading.begin(standings)
             case observed.BeatRead(record):
                 if known.acting and isinstance(record, Exit):
-                    self._due_us = min(self._due_us, now_us)
+                    self._look_at_all(now_us)
                 return reading.beat(record)
             case observed.EchoRead():
                 known.attention.echo(now_us)
             case observed.PeerRead(name, reads):
                 known.readers.hear(name, reads, known.attention.attentive_us)
             case observed.AssignmentRead(record, offset):
-                self._due_us = min(self._due_us, now_us)
+                self._look_at_all(now_us)
                 return reading.assigned(record, offset)
             case observed.DecisionRead(decision):
                 return reading.decided(decision)
@@ -114,14 +117,31 @@ class Recovery:
         known.advance(now_us)
         if now_us < min(self._due_us, self._swept_us + SWEEP_US):
             return []
-        self._swept_us = now_us
+        silences = known.silences()
+        whole = self._concerns_all or silences != self._silences or now_us >= self._whole_us + WHOLE_US
+        self._silences = silences
+        # else who was waited for has answered
+        changes = self._sweep(whole) if whole or now_us >= self._swept_us + SWEEP_US else []
+        self._due_us = now_us + min(known.waits_us(silences), default=SWEEP_US)
+        return changes
+
+    def _sweep(self, whole: bool) -> list[Change]:
+        known = self.known
+        self._swept_us, self._concerns_all = known.now_us, False
         self._reassign()
         self._share()
         self._look_at_incidents()
-        changes = propose(known, known.all_units(), all_units=True) + self._relieve() + self._adapt()
+        if whole or known.limited or known.incidents.any_open(known.assigned):
+            self._whole_us = known.now_us
+            units = known.all_units()
+        else:
+            units = known.unsettled()
+        changes = propose(known, units, all_units=True) + self._relieve() + self._adapt()
         self._look_whether_stable()
-        self._due_us = now_us + min(known.waits_us(), default=SWEEP_US)
         return changes
+
+    def _look_at_all(self, now_us: int) -> None:
+        self._due_us, self._concerns_all = min(self._due_us, now_us), True
 
     def next_deadline(self) -> int:
         """When `tick` is to be called at the latest; an event may make it earlier, never later."""

@@ -66,6 +66,34 @@ def regular(ears: Ears, beats: int = 20) -> Ears:
     return ears.hear()
 
 
+def said(state: str = "running", batch: int = 0, decided: int = 0, leaving: bool = False) -> Heartbeat:
+    return Heartbeat("w", "1", 0, decided=decided, copies=(CopyState("u", 1, state, batch),), leaving=leaving)
+
+
+def test_a_heartbeat_says_nothing_new_if_all_is_as_before_but_for_batches() -> None:
+    ears = regular(Ears())
+    assert ears.detector.says_nothing_new(said(batch=7))
+    for news in (said("ended"), said(leaving=True), said(decided=1), Exit("w", "1", 0)):
+        assert not ears.detector.says_nothing_new(news)
+
+
+def test_the_first_heartbeat_after_a_miss_is_news() -> None:
+    ears = regular(Ears()).wait(3 * BEAT_US)
+    assert ears.misses()
+    assert not ears.detector.says_nothing_new(said())
+
+
+def test_a_worker_that_is_well_is_neither_silent_nor_gone_nor_leaving() -> None:
+    ears = regular(Ears())
+    assert ears.detector.well("w", "1", FAIL_STOP_US)
+    assert not ears.detector.well("w", "0", FAIL_STOP_US)
+    ears.detector.read(said(leaving=True))
+    assert not ears.detector.well("w", "1", FAIL_STOP_US)
+    ears = regular(Ears()).wait(3 * BEAT_US)
+    assert not ears.detector.well("w", "1", FAIL_STOP_US)
+    assert not regular(Ears()).exit().detector.well("w", "1", FAIL_STOP_US)
+
+
 def test_on_a_machine_that_starves_everybody_silence_counts_slowly_and_still_it_counts() -> None:
     """Every turn of the loop is late, and an echo comes back in each."""
     ears = regular(Ears(echo=True))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
-from schemas.assignments import Change, Flags
+from schemas.assignments import Assignment, Change, Flags
+from schemas.heartbeats import Exit
 from services.recovery.core.observed import AssignmentRead, BeatRead, CaughtUp, DecisionRead, SchemeAsked, Withdrawn
 from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit.stance import Stance
@@ -72,6 +75,7 @@ def test_a_replica_that_starts_late_agrees(when: Stance) -> None:
         world.workers["w1"].slow = True
         world.stall("w1", False)
         world.until(when)
+    world.run(0.01)  # what was proposed last is read back
     epoch = world.change().epoch
     late = world.add_replica()
     agree(world)
@@ -191,3 +195,39 @@ def test_an_assignment_may_be_read_before_the_plan_and_the_heartbeat() -> None:
     for offset, record in enumerate(world.log):
         core.observe(AssignmentRead(record, offset), 10_000)
     assert core.tick(20_000) == []
+
+
+def test_a_heartbeat_that_says_nothing_new_concerns_no_settled_unit() -> None:
+    world = cluster(replicas=1)
+    known = world.replicas[0].core.known
+    assert known.units_on("w1") == [UNIT]
+    assert known.unsettled_on("w1") == []
+    world.kill("w2")
+    world.run(0.05)
+    assert known.unsettled_on("w1") == [UNIT], "it is to get another standby"
+    world.settle()
+    assert known.unsettled_on("w1") == []
+
+
+def test_a_settled_unit_is_looked_at_every_second_and_as_soon_as_a_record_or_an_exit_was_read() -> None:
+    world = cluster(replicas=1)
+    world.replicas[0].alive = False
+    core, began_us = world.replicas[0].core, world.now_us
+
+    def looks(first_ms: int, last_ms: int) -> list[int]:
+        """When it is looked at, while every worker says what it said before."""
+        found = []
+        for ms in range(first_ms, last_ms + 1, 10):
+            with mock.patch.object(core.known, "situation", wraps=core.known.situation) as looked:
+                for beat in world.beats[-3:]:
+                    core.observe(BeatRead(beat), began_us + ms * 1000)
+                core.tick(began_us + ms * 1000)
+            found += [ms] * looked.called
+        return found
+
+    first, second = looks(10, 2_000)
+    assert second - first == 1_000
+    core.observe(AssignmentRead(Assignment("c", 0, ()), len(world.log)), began_us + 2_005_000)
+    assert looks(2_010, 2_100) == [2_010]
+    core.observe(BeatRead(Exit("w4", "1", 0)), began_us + 2_105_000)
+    assert looks(2_110, 2_200) == [2_110]

@@ -269,7 +269,7 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
         lambda: moving(**TOGETHER), kill_unseen("w1", "w2", "w3"), wake("w1"), restart("w2"), seconds=2
     ),
     (T.REASSIGNING, S.TURN): after(
-        lambda: reassigning(**TOGETHER), kill_unseen("w1", "w2", "w3"), restart("w2"), seconds=2
+        lambda: reassigning(**TOGETHER), run(0.02), kill_unseen("w1", "w2", "w3"), restart("w2"), seconds=2
     ),
     (T.ALONE, S.PRIMARY_GONE): after(lambda: cluster("passive"), kill("w1")),
     (T.ALONE, S.PRIMARY_GIVEN_UP): after(lambda: cluster("passive"), stall("w1")),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, job_key, job_key_of, unit_key
 from schemas.costs import Costs
@@ -16,6 +17,7 @@ from schemas.incidents import Incident
 from schemas.plans import OperatorPlan, Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
 from services.kernel.protection.reassigning import HALF
+from services.recovery.core.known import Known
 from services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
@@ -30,6 +32,7 @@ from services.recovery.core.observed import (
     VersionsAccepted,
 )
 from services.recovery.core.placement.reassignment import Reassignment
+from services.recovery.core.proposing import room
 from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.stance import Stance, stance
@@ -471,6 +474,18 @@ class World:
                 self._observe(replica, EchoRead())
         self._append(replica, replica.core.tick(self.now_us))
         assert self.now_us <= replica.core.next_deadline() <= self.now_us + BEAT_US
+        self._check_passed_over(replica.core.known)
+
+    @staticmethod
+    def _check_passed_over(known: Known) -> None:
+        """Nothing is due for a unit that is not looked at."""
+        if not known.acting:
+            return
+        for unit in {*known.units()}.difference(known.unsettled(), known.proposed):
+            situation = known.situation(unit)
+            assert situation is not None
+            change = switching.next_change(situation, partial(room, known, situation, {}))
+            assert change is None, f"passed over, though due: {change}"
 
     def _feed(self, replica: Replica) -> None:
         for record in self.beats[replica.beats_read :]:
