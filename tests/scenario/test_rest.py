@@ -117,7 +117,14 @@ def test_a_worker_at_rest_waits_for_a_cut_that_is_under_way(
     worker = cluster.workers["w1"]
     cluster.turn(REST_MS)
     copies = [copy.running for copy in worker._copies.here.values() if copy.running is not None]
-    cluster.until(lambda: any(one.awaits_control for one in copies) and cluster.now_ms - worker._data_ms > QUIET_MS)
+
+    def cut_under_way() -> bool:
+        """And no call, of a trim for example, for whose outcome it would look sooner."""
+        calls = any(blocking.under_way for blocking in worker._blocking)
+        quiet = cluster.now_ms - worker._data_ms > QUIET_MS
+        return any(one.awaits_control for one in copies) and quiet and not calls
+
+    cluster.until(cut_under_way)
     waits: list[float] = []
     monkeypatch.setattr(SharedReader, "poll", lambda reader, wait_s: waits.append(wait_s))
     worker._read()

@@ -11,6 +11,7 @@ from unittest import mock
 
 from schemas.topics import Partition
 from services.log.memory import MemoryAppender
+from services.log.protocol import Chunk
 from services.worker.core.checkpointing import Phase
 from services.worker.core.cutting import IDLE_CUT_MS
 from services.worker.host.surroundings import Subscriber
@@ -37,6 +38,32 @@ def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
     idle_cuts, trims = TURNS // IDLE_CUT_MS, TURNS // OUTPUT_MS
     # of a cut it comes to know one after the other: its cut, its frames, their acknowledgement, its checkpoint
     assert step.call_count <= len(cluster.units) * (10 * idle_cuts + 2 * trims)
+
+
+def test_what_a_suspended_copy_reads_makes_no_turn_of_it_due() -> None:
+    """Only checkpoints of its leader do, and an input that is too much for it."""
+    cluster = MemoryCluster(FAST)
+    first, second = cluster.start("w1"), cluster.start("w2")
+    everywhere(cluster, first, (second, SECONDARIES["hot"]))
+    cluster.turn(TURNS)
+    suspended = {copy.running for copy in second._copies.here.values()}
+    offer, offered, stepped = Running.offer, set[Running | None](), set[Running | None]()
+
+    def without_checkpoints(self: Running, chunk: Chunk) -> None:
+        if chunk.partition != self.checkpoints.partition:
+            offered.add(self)
+            offer(self, chunk)
+
+    def noted(self: Running, now_ms: float) -> bool:
+        stepped.add(self)
+        return step(self, now_ms)
+
+    step = Running.step
+    feed(cluster, orders(200))
+    with mock.patch.object(Running, "offer", without_checkpoints), mock.patch.object(Running, "step", noted):
+        cluster.turn(50)
+    assert suspended & offered
+    assert not suspended & stepped
 
 
 def test_a_worker_says_when_it_is_due_and_does_nothing_before() -> None:

@@ -124,6 +124,8 @@ class LogWriter:
 
     def work(self) -> None:
         """Encodes or settles for a while."""
+        if not self.working:
+            return
         for took_ms in timed_pieces(self._clock_ms, lambda: self.working, self._piece):
             self.capture_ms += took_ms
             self._spent.capture_ms += took_ms

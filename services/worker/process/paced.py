@@ -84,6 +84,8 @@ class PacedReader:
 
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
         """What one reader has given is kept while the other one raises."""
+        if not (self._mine or self._kept):
+            return self._often.poll(timeout_s, max_messages)
         now_ms = self._clock_ms()
         share = max(1, max_messages // 2) if self._mine else max_messages
         if self._mine and now_ms >= self.next_ms:

@@ -313,7 +313,7 @@ class Checkpoints:
     def apply(self, now_ms: float) -> None:
         """Applies pieces of other copies' runs."""
         self.checkpointer.applier.look(now_ms)
-        if self._scheduler.applies(self._key, now_ms) and not self._of.undecided:
+        if self.waiting and self._scheduler.applies(self._key, now_ms) and not self._of.undecided:
             self.checkpointer.apply(self._of.batch, suspended=self._of.suspended)
 
     def trim_due_ms(self) -> float:

@@ -45,7 +45,7 @@ class Intake:
         refuse: Callable[[Partition, int, object], None],
         gaps: Mapping[str, int],
     ) -> None:
-        self._job, self._around = job, around
+        self._job, self._around, self._raises = job, around, layout.unit.name in job.raising_units
         strict = job.plan.spec.get("on_divergence") != "continue"
         marker = rebuilt.marker
         self.inputs = Inputs(layout, job.number, marker, refuse, gaps, strict, rebuilt.begins, job.void)
@@ -250,6 +250,11 @@ class Intake:
             for one, kept in self.inputs.kept_bytes()
             if kept > SUSPENDED_INPUT_BYTES or self.inputs.ahead(one) > MAX_INPUT_BATCHES
         }
+
+    @property
+    def urgent(self) -> bool:
+        """A copy that processes nothing needs a turn, too: it may have read how code raised, or has others to read."""
+        return self._raises or self.cutter.rewired or self.doubtful or bool(self.overfed())
 
     def _hold_one(self, partition: Partition, full: bool, drained: bool) -> None:
         if full and partition not in self._held:

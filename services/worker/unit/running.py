@@ -116,7 +116,7 @@ class Running:
         return self.checkpoints.checkpointer.writer.flushing or self.outputs.full
 
     def _awaits_topics(self) -> bool:
-        return self.flags.commit or self.intake.doubtful
+        return (self.flags.commit and bool(self.intake.feeds)) or self.intake.doubtful
 
     # -- what it reads ------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Running:
                 for message in chunk.messages:
                     self.checkpoints.read(message.offset(), message.value() or b"")
             self.turns.stir()
-        elif self.intake.offer(chunk, self.batch):
+        elif self.intake.offer(chunk, self.batch) and (self.flags.process or self.flags.commit or self.intake.urgent):
             self.turns.stir()
 
     def doubts(self, partition: Partition, cause: str) -> bool:
@@ -301,12 +301,12 @@ class Running:
         writer = self.checkpoints.checkpointer.writer
         if not self.commits:
             writer.work()  # what was valid when `commit` went has still to be settled
-            return
-        with self._steps.step():
-            self.checkpoints.begin(now_ms)
-            writer.work()
-            if writer.flushing:
-                writer.flushed(self.outputs.acknowledged(self.batch))
+        elif writer.flushing or self._checkpoint_due(now_ms) <= now_ms:
+            with self._steps.step():
+                self.checkpoints.begin(now_ms)
+                writer.work()
+                if writer.flushing:
+                    writer.flushed(self.outputs.acknowledged(self.batch))
 
     def moment(self) -> Moment:
         """What a marker says of it as of its batch."""

@@ -15,6 +15,8 @@ from services.worker.host.surroundings import Surroundings
 
 OUTPUT_MS = 500
 ANCHOR_MS = 5_000
+PATIENCE = 1.5
+"""A trim waits for a turn that comes anyway, as one does with each batch, until so many times as long are over."""
 
 
 class Trimmer:
@@ -46,7 +48,7 @@ class Trimmer:
     def next_deadline(self, *, still: bool) -> float:
         """When something is due again, in milliseconds of the clock. still: what can be trimmed is not worth a turn."""
         anchor_ms = self._anchor_ms + ANCHOR_MS
-        return anchor_ms if still else min(self._output_ms + OUTPUT_MS, anchor_ms)
+        return anchor_ms if still else min(self._output_ms + PATIENCE * OUTPUT_MS, anchor_ms)
 
     def _trim_outputs(self, batch: int) -> None:
         """To the minimum of what the readers have acknowledged, but not while one of them is switched.

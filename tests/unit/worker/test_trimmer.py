@@ -1,4 +1,4 @@
-"""A copy asks for one trim at a time, and loses none of what it wants meanwhile."""
+"""When a copy trims; it asks for one trim at a time, and loses none of what it wants meanwhile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from schemas.topics import Partition
 from services.hosting.blocking import Call, Done
-from services.worker.unit.trimmer import Trimmer
+from services.kernel.logs.checkpoint_log import CheckpointLog
+from services.worker.unit.trimmer import ANCHOR_MS, OUTPUT_MS, PATIENCE, Trimmer
 
 P, Q = Partition("data", 0), Partition("data", 1)
 
@@ -40,3 +41,15 @@ def test_trims_wait_for_the_one_under_way_and_go_together() -> None:
     queue.answer()
     assert trimmed == [{P: 1}, {P: 2, Q: 3}]
     assert not queue.calls
+
+
+def test_a_trim_waits_for_a_turn_that_comes_anyway_and_then_asks_for_one() -> None:
+    around: Any = SimpleNamespace(clock_ms=lambda: 0.0)
+    nothing: Any = SimpleNamespace(tasks=(), readers={})
+    trimmer, late_ms = Trimmer(nothing, nothing, Partition("checkpoints", 0), around), PATIENCE * OUTPUT_MS
+    assert trimmer.next_deadline(still=False) == late_ms
+    trimmer.trim(CheckpointLog(), 1, OUTPUT_MS - 1)
+    assert trimmer.next_deadline(still=False) == late_ms, "it is too soon"
+    trimmer.trim(CheckpointLog(), 1, OUTPUT_MS + 100)
+    assert trimmer.next_deadline(still=False) == OUTPUT_MS + 100 + late_ms
+    assert trimmer.next_deadline(still=True) == ANCHOR_MS
