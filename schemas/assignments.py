@@ -5,6 +5,7 @@ Source: PROTOCOL 1 and 8; the flags are MECHANISMS section 4.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -313,8 +314,9 @@ def unit_key(job: str, generation: str, unit: str) -> str:
     return f"{job_key(job, generation)}/{unit}"
 
 
+@lru_cache(maxsize=4096)
 def job_key_of(key: str) -> str:
-    """`<job>@<generation>` of a unit's key."""
+    """`<job>@<generation>` of a unit's key; recovery asks it several times for each unit in each look."""
     return key.partition("/")[0]
 
 

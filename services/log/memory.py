@@ -263,9 +263,11 @@ class MemoryReader:
         chunks: list[Chunk] = []
         left = max_messages
         for partition in self._wanted():
-            if partition in self._silent or partition in self._log.away or not self._log.has(partition):
+            if partition in self._silent or partition in self._log.away:
                 continue
-            chunk = self._read(partition, left)
+            if (stored := self._log.find(partition)) is None:
+                continue
+            chunk = self._read(partition, stored, left)
             if chunk is not None:
                 chunks.append(chunk)
                 left -= len(chunk.messages)
@@ -301,9 +303,8 @@ class MemoryReader:
         """How far the partition can be read now: here at once up to its end."""
         return end
 
-    def _read(self, partition: Partition, count: int) -> Chunk | None:
-        stored, position = self._log.stored(partition), self._positions[partition]
-        end = stored.end
+    def _read(self, partition: Partition, stored: _Stored, count: int) -> Chunk | None:
+        position, end = self._positions[partition], stored.end
         if position == end and self._ended.get(partition) == end:
             return None  # nothing has come since: so it is nearly always
         if not stored.start <= position <= end:

@@ -16,7 +16,7 @@ from typing import Any
 from schemas.topics import Partition, TopicSpec
 from services.hosting.blocking import Call, Done
 from services.kernel.errors import Fenced, Indefinite, Retriable
-from services.log.memory import MemoryReader, MemoryTransactor
+from services.log.memory import MemoryReader, MemoryTransactor, _Stored
 from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
 from tests.simulation.broker import Broker
 from tests.simulation.names import kind_of
@@ -269,8 +269,8 @@ class LinkReader(MemoryReader):
         del self._fetching[partition]
         if not self._link.answered or self._link.lags(partition, "in") or partition in self._link.broker.away:
             self._stuck[partition] = None
-        elif self._link.broker.has(partition):
-            self._seen[partition] = self._link.broker.stored(partition).end
+        elif (stored := self._link.broker.find(partition)) is not None:
+            self._seen[partition] = stored.end
             self._news[partition] = None
             self._link.wake()
 
@@ -280,8 +280,8 @@ class LinkReader(MemoryReader):
     def _wanted(self) -> list[Partition]:
         return list(self._news)
 
-    def _read(self, partition: Partition, count: int) -> Chunk | None:
-        chunk = super()._read(partition, count)
+    def _read(self, partition: Partition, stored: _Stored, count: int) -> Chunk | None:
+        chunk = super()._read(partition, stored, count)
         if self._positions[partition] >= self._seen[partition] or partition in self._silent:
             del self._news[partition]
         return chunk

@@ -233,8 +233,9 @@ class Worker:
         awaits_control = self._herald.newest > self._decisions.decided or _any_awaits_control(running)
         if awaits_control and wait > 0.0:
             wait = FIRST_MS if quiet else min(wait, SOON_MS)
-        if any(blocking.under_way for blocking in self._blocking):
-            wait = min(wait, SOON_MS)
+        for blocking in self._blocking:
+            if blocking.under_way:
+                wait = min(wait, SOON_MS)
         if awaits_control:
             return self._read_control(wait)
         if len(active) == len(running) > 0:

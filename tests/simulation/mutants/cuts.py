@@ -82,10 +82,10 @@ def topic_ids_not_compared(true: Any, self: TopicGuard, log: CutLog, watch: Topi
 def read_on_by_offset_alone() -> Iterator[None]:
     """Besides, a reader whose position a topic does not have starts at its first record, as a client can be set to."""
 
-    def read(self: MemoryReader, partition: Partition, count: int) -> Any:
-        if self._positions[partition] > self._log.stored(partition).end:
+    def read(self: MemoryReader, partition: Partition, stored: Any, count: int) -> Any:
+        if self._positions[partition] > stored.end:
             self._positions[partition] = 0
-        return true(self, partition, count)
+        return true(self, partition, stored, count)
 
     true = MemoryReader._read
     with topic_ids_not_compared(), mock.patch.object(MemoryReader, "_read", read):

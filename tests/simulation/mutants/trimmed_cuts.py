@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 from unittest import mock
 
 from schemas.cuts import CutsSnapshot, Known
@@ -81,9 +82,9 @@ def read_on_after_a_gap() -> AbstractContextManager[object]:
     """A reader whose position in the cut log is gone continues where the log begins now."""
     true = MemoryReader._read
 
-    def read(self: MemoryReader, partition: Partition, count: int) -> Chunk | None:
+    def read(self: MemoryReader, partition: Partition, stored: Any, count: int) -> Chunk | None:
         if partition.topic.endswith(".cuts"):
-            self._positions[partition] = max(self._positions[partition], self._log.stored(partition).start)
-        return true(self, partition, count)
+            self._positions[partition] = max(self._positions[partition], stored.start)
+        return true(self, partition, stored, count)
 
     return mock.patch.object(MemoryReader, "_read", read)
