@@ -5,9 +5,11 @@ PROTOCOL 5, on workers with a log in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
+
+import pytest
 
 from schemas.topics import Partition
 from services.log.memory import MemoryAppender
@@ -17,6 +19,7 @@ from services.worker.core.cutting import IDLE_CUT_MS
 from services.worker.host.surroundings import Subscriber
 from services.worker.process.loop import MAX_WAIT_MS
 from services.worker.process.subscriptions import SharedReader
+from services.worker.unit.intake import Intake
 from services.worker.unit.running import Running
 from services.worker.unit.trimmer import OUTPUT_MS
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed
@@ -40,14 +43,19 @@ def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
     assert step.call_count <= len(cluster.units) * (10 * idle_cuts + 2 * trims)
 
 
-def test_what_a_suspended_copy_reads_makes_no_turn_of_it_due() -> None:
-    """Only checkpoints of its leader do, and an input that is too much for it."""
+def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Running], set[Running]]:
+    """Suspended copies that records and frames came to, and no checkpoints; those of them that took a turn.
+
+    prepare: how their intakes stand before.
+    """
     cluster = MemoryCluster(FAST)
     first, second = cluster.start("w1"), cluster.start("w2")
     everywhere(cluster, first, (second, SECONDARIES["hot"]))
     cluster.turn(TURNS)
-    suspended = {copy.running for copy in second._copies.here.values()}
-    offer, offered, stepped = Running.offer, set[Running | None](), set[Running | None]()
+    suspended = {copy.running for copy in second._copies.here.values() if copy.running is not None}
+    for one in suspended:
+        prepare(one.intake)
+    offer, step, offered, stepped = Running.offer, Running.step, set[Running](), set[Running]()
 
     def without_checkpoints(self: Running, chunk: Chunk) -> None:
         if chunk.partition != self.checkpoints.partition:
@@ -58,12 +66,31 @@ def test_what_a_suspended_copy_reads_makes_no_turn_of_it_due() -> None:
         stepped.add(self)
         return step(self, now_ms)
 
-    step = Running.step
     feed(cluster, orders(200))
     with mock.patch.object(Running, "offer", without_checkpoints), mock.patch.object(Running, "step", noted):
         cluster.turn(50)
     assert suspended & offered
-    assert not suspended & stepped
+    return suspended & offered, suspended & stepped
+
+
+def test_what_a_suspended_copy_reads_makes_no_turn_of_it_due() -> None:
+    _, stepped = suspended_and_fed(lambda intake: None)
+    assert not stepped
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda intake: setattr(intake, "_raises", True),
+        lambda intake: setattr(intake.cutter, "rewired", True),
+        lambda intake: intake._beginnings.update({Partition("in-doubt", 0): ("", None)}),
+    ],
+    ids=["its code can raise", "it is to read other partitions", "a topic is in doubt"],
+)
+def test_unless_it_has_something_to_do_then(prepare: Callable[[Intake], None]) -> None:
+    """What is too much for it: test_busy_sleepers.py."""
+    fed, stepped = suspended_and_fed(prepare)
+    assert stepped == fed
 
 
 def test_a_worker_says_when_it_is_due_and_does_nothing_before() -> None:
