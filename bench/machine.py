@@ -101,6 +101,11 @@ def _machine_cpu_s() -> tuple[float, float]:
 
 def trees_cpu_s(roots: Iterable[int]) -> float:
     """CPU seconds of these processes and all that descends from them."""
+    return sum(cpu_s(pid, children=True) for pid in trees(roots))
+
+
+def trees(roots: Iterable[int]) -> list[int]:
+    """These processes and all that descends from them, each behind its parent."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -109,13 +114,13 @@ def trees_cpu_s(roots: Iterable[int]) -> float:
             except OSError:
                 continue
             children.setdefault(parent, []).append(int(entry.name))
-    ours, open_ones = set[int](), list(roots)
+    ours, open_ones = dict[int, None](), list(roots)
     while open_ones:
         pid = open_ones.pop()
         if pid not in ours:
-            ours.add(pid)
+            ours[pid] = None
             open_ones += children.get(pid, [])
-    return sum(cpu_s(pid, children=True) for pid in ours)
+    return list(ours)
 
 
 def _installed(distribution: str) -> str:

@@ -1,7 +1,8 @@
 """`./scripts/bench against REVISION MEASURE ...`: this checkout beside another revision of it.
 
 Single runs on a shared machine differ by 10 to 20 %, and drift over minutes. So both states of the code have a cluster
-at the same time, and are measured in turns of seconds, in the order A B B A: what counts is the ratio in each pair.
+at the same time, and are measured in turns of seconds, in the order A B B A: what counts is the ratio in each pair. The
+one that is not measured is stopped: what a cluster takes at rest would slow down the other one, and not itself.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from rich.table import Table
 
 from bench.against.pairs import ratio
 from bench.catalogue import MEASURES
+from bench.machine import trees
 from bench.saying import say
 from services.cli.terminal import console
 
@@ -31,7 +34,7 @@ INTERRUPTED = 130
 
 
 class Side:
-    """One state of the code, and its cluster."""
+    """One state of the code, and its cluster, which is stopped except while it is measured."""
 
     def __init__(self, tree: Path, scale: dict[str, float]) -> None:
         self._process = subprocess.Popen(
@@ -45,25 +48,49 @@ class Side:
             env={**os.environ, "PYTHONPATH": str(tree), "HOLDFAST_CLUSTER_SECRET": "off"},
         )
 
-    def answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        return dict(json.loads(line)) if line else {"error": "its process ended"}
+        self._supervisor: int | None = None
+
+    def began(self) -> None:
+        """Waits until its cluster is there. Raises SystemExit with the cause if it does not start."""
+        began = self._answer()
+        if "error" in began:
+            raise SystemExit(f"bench against: a cluster does not start: {began['error']}")
+        self._supervisor = began["supervisor"]
+        self._signal(signal.SIGSTOP)
 
     def measure(self, measure: str, name: str) -> dict[str, float]:
         """Raises SystemExit with the cause if it cannot be measured."""
         assert self._process.stdin is not None
+        self._signal(signal.SIGCONT)
         self._process.stdin.write(json.dumps({"measure": measure, "name": name}) + "\n")
         self._process.stdin.flush()
-        answer = self.answer()
+        answer = self._answer()
+        self._signal(signal.SIGSTOP)
         if "error" in answer:
             raise SystemExit(f"bench against: {name}: {answer['error']}")
         return dict(answer["figures"])
 
     def close(self) -> None:
         assert self._process.stdin is not None
+        self._signal(signal.SIGCONT)
         self._process.stdin.close()
         self._process.wait()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return dict(json.loads(line)) if line else {"error": "its process ended"}
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._supervisor is not None:
+            signal_tree(self._supervisor, number)
+
+
+def signal_tree(root: int, number: signal.Signals) -> None:
+    """To a process and all that descends from it, those that watch over others first."""
+    for pid in trees([root]):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def main(words: Sequence[str]) -> int:
@@ -77,8 +104,7 @@ def main(words: Sequence[str]) -> int:
             for side in sides:
                 stack.callback(side.close)
             for side in sides:
-                if "error" in (began := side.answer()):
-                    raise SystemExit(f"bench against: a cluster does not start: {began['error']}")
+                side.began()
             for number in range(options.pairs + 1):
                 for measure in options.measures:
                     say(f"pair {number} of {options.pairs}: {measure} ..." + (" (warms up)" if not number else ""))

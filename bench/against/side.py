@@ -1,8 +1,9 @@
 """One state of the code: a cluster of its own, measured whenever the other end of the pipe says so.
 
 Run as a file, with the path of the checkout that it is to measure; so it imports nothing but what that checkout has,
-which may be old. A line on stdin is a request, `{"measure": "latency", "name": "latency-3"}`; a line on stdout its
-answer, `{"figures": {...}}` or `{"error": "..."}`. The end of stdin ends the cluster.
+which may be old. Its first line on stdout names the process above all others of the cluster. A line on stdin is a
+request, `{"measure": "latency", "name": "latency-3"}`; a line on stdout its answer, `{"figures": {...}}` or
+`{"error": "..."}`. The end of stdin ends the cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main() -> None:
         cluster = cluster_module.BenchCluster(Path(folder), lambda text: print(text, file=sys.stderr))
         cluster.start(1)
         try:
-            answers.write(json.dumps({"ready": True}) + "\n")
+            answers.write(json.dumps({"supervisor": cluster.supervisor()}) + "\n")
             for line in sys.stdin:
                 wanted = json.loads(line)
                 try:

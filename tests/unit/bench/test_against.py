@@ -1,13 +1,18 @@
-"""Ratios of figures that were taken by turns."""
+"""Ratios of figures that were taken by turns, and what is stopped meanwhile."""
 
 from __future__ import annotations
 
 import math
+import signal
+import subprocess
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from bench.against.command import signal_tree
 from bench.against.pairs import SURE, between, ratio
+from tests.support.commands import until
 
 
 def test_drift_that_both_sides_share_does_not_move_the_ratio() -> None:
@@ -36,3 +41,21 @@ def test_a_figure_without_a_second_one_gives_no_ratio() -> None:
     assert ratio([1.0, 5.0], [0.0, 10.0]).pairs == 1
     with pytest.raises(ValueError, match="no pair"):
         ratio([1.0], [0.0])
+
+
+def test_a_cluster_that_is_not_measured_is_stopped_with_all_its_processes() -> None:
+    shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
+    assert shell.stdout is not None
+    processes = [shell.pid, int(shell.stdout.readline())]
+    try:
+        signal_tree(shell.pid, signal.SIGSTOP)
+        until(lambda: states(processes) == {"T"}, "both are stopped")
+        signal_tree(shell.pid, signal.SIGCONT)
+        until(lambda: "T" not in states(processes), "both continue")
+    finally:
+        signal_tree(shell.pid, signal.SIGKILL)
+        shell.communicate()
+
+
+def states(processes: list[int]) -> set[str]:
+    return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in processes}
