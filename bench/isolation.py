@@ -28,7 +28,7 @@ from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore
 from services.log.usage import resident_bytes
 from services.worker.isolated.code import IsolatedCode
-from services.worker.isolated.code_process import Isolation
+from services.worker.isolated.isolation import Isolation
 
 FIELDS = {"user": "string", "amount": "int"}
 TASK = "o-0"

@@ -43,7 +43,7 @@ from services.node.readiness import Readiness
 from services.node.saying import say
 from services.node.service import Service
 from services.node.settings import Settings
-from services.node.spark_drivers import SparkDemand, SparkDrivers
+from services.node.spark_drivers import SparkDrivers
 
 READY_S = 180.0
 """A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out."""
@@ -275,6 +275,8 @@ class Supervisor:
         finally:
             readiness.close()
         if self._service in (None, Service.SPARK):
+            from services.node.spark_demand import SparkDemand  # loads much, which other services do without
+
             self._drivers.follow(SparkDemand(log, self.topics))
         self.state = "ready"
         self._publish()

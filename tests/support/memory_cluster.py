@@ -31,7 +31,7 @@ from services.log.protocol import At
 from services.planning.checking import Describe
 from services.planning.loading import load
 from services.planning.plan import make_plan
-from services.worker.isolated.code_process import Isolation
+from services.worker.isolated.isolation import Isolation
 from services.worker.process.loop import Worker
 
 if TYPE_CHECKING:

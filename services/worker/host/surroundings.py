@@ -17,7 +17,7 @@ from services.worker.host.gathered import Gathered
 from services.worker.host.presence import Presence
 from services.worker.host.subscriptions import Subscriber, Subscriptions
 from services.worker.host.topic_watch import TopicWatch
-from services.worker.isolated.code_process import Isolation
+from services.worker.isolated.isolation import Isolation
 
 __all__ = ["Subscriber", "Subscriptions", "Surroundings"]
 

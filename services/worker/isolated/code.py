@@ -20,7 +20,8 @@ from services.kernel.operators.operator import Operator
 from services.kernel.operators.user_code import CodeUnavailable
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.table import Tables
-from services.worker.isolated.code_process import CodeEnded, CodeProcess, Isolation
+from services.worker.isolated.code_process import CodeEnded, CodeProcess
+from services.worker.isolated.isolation import Isolation
 from services.worker.isolated.messages import Open
 from services.worker.isolated.task import IsolatedTask
 

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 
@@ -25,6 +24,7 @@ from services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Ret
 from services.kernel.operators.user_code import CodeUnavailable
 from services.log.usage import resident_bytes
 from services.worker.isolated.channel import Channel, Garbage, PeerEnded, pair
+from services.worker.isolated.isolation import Isolation
 from services.worker.isolated.messages import (
     Batch,
     Found,
@@ -55,20 +55,6 @@ ERRORS = {kind.__name__: kind for kind in _KINDS}
 
 class CodeEnded(HoldfastError):
     """The process has ended, or had to be: how, to follow `the process of its code`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Isolation:
-    """What holds for every process of a worker's isolated code.
-
-    allow: modules that code may come from; None: any. patience_s: for one batch; loading_s: until the code is loaded.
-    memory_mb: resident memory near which a process is ended; 0: no limit.
-    """
-
-    allow: tuple[str, ...] | None = None
-    patience_s: float = 4.0
-    loading_s: float = 50.0
-    memory_mb: int = 0
 
 
 class CodeProcess:

@@ -35,7 +35,7 @@ from services.worker.host.job import JobView
 from services.worker.host.presence import Presence
 from services.worker.host.surroundings import Surroundings
 from services.worker.host.topic_watch import TopicWatch
-from services.worker.isolated.code_process import Isolation
+from services.worker.isolated.isolation import Isolation
 from services.worker.process.listeners import Herald, Ignored, ProgressReader
 from services.worker.process.paced import PacedReader
 from services.worker.process.subscriptions import SharedReader

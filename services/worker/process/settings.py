@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from services.hosting.settings import HostSettings
-from services.worker.isolated.code_process import Isolation
+from services.worker.isolated.isolation import Isolation
 
 SHORTER = 0.8
 """Of the worker's own patience: a process that hangs is ended before the worker's loop, which waits for it, seems to

@@ -33,7 +33,8 @@ from services.kernel.state.image import MemoryImage
 from services.kernel.state.keyed import StateStore
 from services.worker.isolated import messages
 from services.worker.isolated.code import MOST_CRASHES, CodeCrashed, IsolatedCode
-from services.worker.isolated.code_process import CodeProcess, Isolation
+from services.worker.isolated.code_process import CodeProcess
+from services.worker.isolated.isolation import Isolation
 from tests.support.isolated import FIELDS
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,64 @@
+"""How many Spark drivers the admitted jobs need.
+
+Source: PROTOCOL 12. Whoever reads plans loads what plans are checked with, polars among it: a quarter of a second of a
+core, which the parent of a service that is not Spark's does without.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.plans import Plan
+from schemas.topics import ClusterTopics, Partition
+from services.kernel.errors import PositionGone, Retriable
+from services.kernel.logs.admitted import Admitted, decode
+from services.log.jobs import read_jobs
+from services.log.protocol import Log
+
+ALONE = frozenset({"none", "passive"})
+"""Schemes without a second copy."""
+
+
+class SparkDemand:
+    """Follows `jobs.plans`."""
+
+    def __init__(self, log: Log, topics: ClusterTopics) -> None:
+        self._log, self._topics = log, topics
+        self._admitted = Admitted()
+        self._begun = False
+        self._reader = log.reader("supervisor-plans")
+
+    def drivers(self) -> int:
+        """Reads what has come; the number that is needed now. Where records were trimmed it begins again."""
+        try:
+            self._begin()
+            chunks = self._reader.poll(0)
+        except Retriable:
+            chunks = []
+        except PositionGone:
+            chunks, self._begun = [], False
+        for chunk in chunks:
+            for message in chunk.messages:
+                try:
+                    self._admitted.read(decode(message.value() or b""))
+                except msgspec.DecodeError:
+                    continue
+        return max((needed(plan) for plan in self._admitted.running().values()), default=0)
+
+    def _begin(self) -> None:
+        """Raises Retriable."""
+        if not self._begun:
+            jobs = read_jobs(self._log, self._topics)
+            self._admitted, self._begun = jobs.admitted, True
+            self._reader.assign({Partition(self._topics.plans, 0): jobs.next})
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def needed(plan: Plan) -> int:
+    """Drivers for one job."""
+    schemes = [unit.scheme for unit in plan.units if unit.host == "spark"]
+    if not schemes:
+        return 0
+    return 1 if all(scheme in ALONE for scheme in schemes) else 2
