@@ -1,4 +1,4 @@
-"""A producer of Kafka's own kind beside a job: how long a broker that is lost silences whoever writes to Kafka."""
+"""Producers of Kafka's own kind beside a job: how long a broker that is lost silences whoever writes to Kafka."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from itertools import pairwise
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from bench.cluster import now_ms
 from bench.compose.project import SILENT
@@ -16,38 +16,70 @@ from services.log.protocol import Log
 TOPIC, PARTITIONS = "bench-bystander", 3
 """As many as brokers, so each of them leads one."""
 EVERY_S, CLOSING_S = 0.05, 60.0
+COMMIT_EVERY_S, COMMIT_S = 0.2, 20.0
+"""Rarer, for each transaction costs the brokers several records. COMMIT_S: until its outcome is in doubt."""
 
 
 class Bystander:
-    """From entering to leaving: a record into each partition each 50 ms, with Kafka's own settings of a producer."""
+    """From entering to leaving: a record into each partition each 50 ms, with Kafka's own settings of a producer; and
+    beside it a transaction into all of them each 200 ms, of another producer.
+    """
 
     def __init__(self, log: Log, bootstrap_servers: str) -> None:
         log.create([TopicSpec(TOPIC, PARTITIONS)])
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "log_level": SILENT}
-        )
+        self._settings = {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "log_level": SILENT}
+        self._producer = Producer(self._settings)
         self._acked_ms: list[list[float]] = [[] for _ in range(PARTITIONS)]
+        self._committed_ms: list[float] = []
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="bystander", daemon=True)
+        works = {"bystander": self._run, "transactions": self._transact}
+        self._threads = [threading.Thread(target=work, name=name, daemon=True) for name, work in works.items()]
 
     def __enter__(self) -> Bystander:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         self._producer.flush(CLOSING_S)
 
     def silence(self, from_ms: float, to_ms: float) -> float:
         """The longest time in which records of one partition were not acknowledged."""
         return max(longest(list(acked), from_ms, to_ms) for acked in self._acked_ms)
 
+    def silence_of_commits(self, from_ms: float, to_ms: float) -> float:
+        """The longest time in which no transaction was committed."""
+        return longest(list(self._committed_ms), from_ms, to_ms)
+
     def _run(self) -> None:
         while not self._over.wait(EVERY_S):
             for partition in range(PARTITIONS):
                 self._producer.produce(TOPIC, b"-", partition=partition, on_delivery=self._acked(partition))
             self._producer.poll(0)
+
+    def _transact(self) -> None:
+        """After any error another producer begins, which ends what was left open: so Kafka's documentation has it."""
+        producer: Producer | None = None
+        while not self._over.wait(COMMIT_EVERY_S):
+            try:
+                producer = producer or self._begun()
+                producer.begin_transaction()
+                for partition in range(PARTITIONS):
+                    producer.produce(TOPIC, b"-", partition=partition)
+                producer.commit_transaction(COMMIT_S)
+            except KafkaException:
+                producer = None
+            else:
+                self._committed_ms.append(now_ms())
+
+    def _begun(self) -> Producer:
+        """Raises KafkaException."""
+        producer = Producer({**self._settings, "transactional.id": TOPIC})
+        producer.init_transactions(COMMIT_S)
+        return producer
 
     def _acked(self, partition: int) -> Callable[[KafkaError | None, Message], None]:
         def acked(error: KafkaError | None, _: Message) -> None:

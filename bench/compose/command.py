@@ -160,14 +160,18 @@ def _brokers(job: Loaded, losses: int, found: Figures) -> None:
     """Each of three is killed; Kafka needs its session timeout to see that."""
     brokers = [service for service in job.services if service.startswith("kafka-")] * losses
     alone: list[float] = []
+    commits: list[float] = []
     before, switches = len(job.silences), 0
     for service in brokers:
-        silence, alone_ms, switched = job.lost_broker(service)
-        _say(f"{silence}; of a plain producer {alone_ms:.0f} ms; {switched} units switched")
+        silence, alone_ms, commits_ms, switched = job.lost_broker(service)
+        of_kafka = f"of a plain producer {alone_ms:.0f} ms, of one with transactions {commits_ms:.0f} ms"
+        _say(f"{silence}; {of_kafka}; {switched} units switched")
         alone.append(alone_ms)
+        commits.append(commits_ms)
         switches += switched
         found["broker_silence_ms"] = worst(job.silences[before:])
         found |= {"broker_silence_of_kafka_ms": round(max(alone), 1), "false_switches": switches}
+        found["broker_silence_of_transactions_ms"] = round(max(commits), 1)
 
 
 def _report(found: Figures, before: Mapping[str, float]) -> None:

@@ -130,17 +130,17 @@ class Loaded:
         worker = self._observer.leader_of(self._job.plan.job, unit)
         return self._hosts[worker.rpartition("-worker-")[0]]
 
-    def lost_broker(self, service: str) -> tuple[Silence, float, int]:
+    def lost_broker(self, service: str) -> tuple[Silence, float, float, int]:
         """Kills its container and starts it again.
 
-        Returns the silence; that of a plain producer of Kafka's, ms; how often a unit was switched, although no worker
-        had failed.
+        Returns the silence; those of a plain producer of Kafka's and of one with transactions, ms; how often a unit
+        was switched, although no worker had failed.
         """
         decided, from_ms = len(self._job.events), now_ms()
         with Bystander(self._cluster.log, self._cluster.bootstrap_servers) as bystander:
             found = self.strike("container", service)
-            alone_ms = bystander.silence(from_ms, now_ms())
-        return found, alone_ms, sum(failed(event) for event in self._job.events[decided:])
+            alone_ms, commits_ms = bystander.silence(from_ms, now_ms()), bystander.silence_of_commits(from_ms, now_ms())
+        return found, alone_ms, commits_ms, sum(failed(event) for event in self._job.events[decided:])
 
     def soak(
         self, seconds: float, every_s: float, chance: random.Random, held: Held, say: Callable[[str], None]

@@ -49,6 +49,12 @@ def test_one_service_runs_alone_and_logs_where_its_parent_does(
     assert [member.log for member in members] == [None] * len(names)
 
 
+def test_a_parent_loads_no_library_that_computes() -> None:
+    """It starts beside workers that lead, and loading takes a core from them."""
+    script = "import sys, services.node.serving; sys.exit(bool({'polars', 'pyarrow', 'numpy'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 @pytest.mark.parametrize("service", [Service.WORKER, Service.CONTROLLER, Service.RECOVERY])
 def test_whatever_runs_has_the_port_that_the_settings_name(service: Service, tmp_path: Path) -> None:
     where = serving_one(service, tmp_path, metrics_address="0.0.0.0").cluster.metrics
