@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -20,10 +21,15 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 from tests.support.kafka import running_kafka
 
 TESTS = Path(__file__).parent
+CLUSTERS, CLUSTER_MARKS = ("contract", "integration"), ("kafka", "spark", "docker", "alone")
+"""Where ./scripts/test looks for tests with these marks: it would not run others."""
 MOST_SAID = 8_000
 """Characters of an exception below the logs."""
 # Without it, `up --kafka` asks for a secret.
 os.environ.setdefault("HOLDFAST_CLUSTER_SECRET", "off")
+
+# To look for garbage as often as usual takes a sixth of the collection of tests, and a thirtieth of the tests.
+gc.set_threshold(50_000, 20, 50)
 
 # Machines are shared and noisy: no deadline an example, and slow generation is no failure.
 hypothesis_settings.register_profile("noisy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,10 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for the broker needs it, whether it says so or not: `-m "not kafka"` starts none.
 
     Those with Spark come first, then the slow ones: processes that take one file after the other end together.
+
+    Raises:
+        UsageError: a test is not where tests with its marks are looked for.
     """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()) and item.get_closest_marker("kafka") is None:
             item.add_marker(pytest.mark.kafka)
+        if any(map(item.get_closest_marker, CLUSTER_MARKS)) and item.path.relative_to(TESTS).parts[0] not in CLUSTERS:
+            raise pytest.UsageError(f"{item.nodeid}: tests marked {CLUSTER_MARKS} belong to one of {CLUSTERS}")
     items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "slow")])
 
 
