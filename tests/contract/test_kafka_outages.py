@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -25,16 +24,24 @@ DEADLINE_S = 120.0
 ROWS = Partition("rows", 0)
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """One that a test may kill."""
-    with running_kafka(tmp_path) as broker:
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture
+def broker(started: EmbeddedKafka) -> EmbeddedKafka:
+    """One that a test may kill."""
+    if not started.running:
+        started.start()
+    return started
 
 
 @pytest.fixture
 def log(broker: EmbeddedKafka) -> Iterator[KafkaLog]:
     log = KafkaLog(broker.bootstrap_servers, None, "outages")
+    log.delete([ROWS.topic])
     log.create([TopicSpec(ROWS.topic)])
     yield log
     log.close()

@@ -31,10 +31,18 @@ signal.pause()
 """
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    with running_kafka(tmp_path / "kafka") as broker:
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    with running_kafka(tmp_path_factory.mktemp("kafka") / "own") as broker:
         yield broker
+
+
+@pytest.fixture
+def broker(started: EmbeddedKafka) -> EmbeddedKafka:
+    """One that runs, whatever the test before has done to it."""
+    if not started.running:
+        started.start()
+    return started
 
 
 def test_the_session_shares_a_broker(kafka: str) -> None:
@@ -43,31 +51,26 @@ def test_the_session_shares_a_broker(kafka: str) -> None:
     assert read(kafka, "shared", len(VALUES)) == VALUES
 
 
-def test_acknowledged_records_survive_a_kill_and_a_stop(broker: EmbeddedKafka) -> None:
-    servers = broker.bootstrap_servers
-    create_topic(servers, "kept")
-    write(servers, "kept", VALUES)
-    broker.kill()
-    assert not broker.running
-    broker.start()
-    assert broker.bootstrap_servers == servers
-    write(servers, "kept", VALUES)
-    broker.stop()
-    broker.start()
-    assert read(servers, "kept", 2 * len(VALUES)) == VALUES + VALUES
-
-
-def test_a_broker_that_crashed_is_fenced_before_the_next_one_starts(broker: EmbeddedKafka) -> None:
+def test_acknowledged_records_survive_a_kill_and_a_stop_and_after_a_kill_the_former_broker_is_fenced(
+    broker: EmbeddedKafka,
+) -> None:
     """services/node/fencing.py says what Kafka loses otherwise."""
-    said = broker.data_dir / "logs" / "fence.out"
-    broker.stop()
-    broker.start()
-    assert not said.exists(), "it had ended by itself"
-    for _ in range(2):
-        broker.kill()
+    servers, said, kept = broker.bootstrap_servers, broker.data_dir / "logs" / "fence.out", list[bytes]()
+    said.unlink(missing_ok=True)
+    create_topic(servers, "kept")
+    for end in (broker.kill, broker.stop, broker.kill):
+        write(servers, "kept", VALUES)
+        kept += VALUES
+        end()
+        assert not broker.running
         broker.start()
-        assert is_fenced(said.read_text().splitlines())
-        said.unlink()
+        assert broker.bootstrap_servers == servers
+        assert read(servers, "kept", len(kept)) == kept
+        if end == broker.stop:
+            assert not said.exists(), "it had ended by itself"
+        else:
+            assert is_fenced(said.read_text().splitlines())
+            said.unlink()
 
 
 def test_two_run_side_by_side(kafka: str, broker: EmbeddedKafka) -> None:
@@ -116,10 +119,13 @@ def test_a_former_port_that_was_taken_meanwhile_is_replaced(broker: EmbeddedKafk
 
 def test_a_start_that_fails_shows_the_log(broker: EmbeddedKafka) -> None:
     broker.stop()
-    (broker.data_dir / "data" / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=other\n")
+    meta = broker.data_dir / "data" / "meta.properties"
+    former = meta.read_text()
+    meta.write_text("version=1\nnode.id=2\ncluster.id=other\n")
     with pytest.raises(BrokerFailed, match="node id 2"):
         broker.start()
     assert not broker.running
+    meta.write_text(former)
 
 
 def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
