@@ -34,6 +34,7 @@ class HostedReplica:
         standings = read_standings(cluster.log, Partition(names.assignments, 0))
         partitions = {Partition(topic, 0): 0 for topic in topics} | {Partition(names.assignments, 0): standings.next}
         appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions, partitions)
+        self._protected: bool | None = None
         self.replica = Replica(
             name, names, appender, backlog, BEAT_MS, now_us=lambda: cluster.now_ms * 1000, begun=standings,
             snapshot_every=SNAPSHOT_EVERY, calm_ms=cluster.calm_ms,
@@ -46,10 +47,17 @@ class HostedReplica:
         if self._cluster.now_ms % ECHO_MS == 0:
             self.replica.echo()
         for chunk in self._reader.poll(0):
+            self._protected = None
             for message in chunk.messages:
                 self.replica.read(chunk.partition, message.offset(), self._cluster.now_ms, message.value())
         self.replica.turn()
         self.replica.core.check_invariants()
+
+    def protected(self) -> bool:
+        """Looks at the units again only once a record was read: heartbeats come every BEAT_MS."""
+        if self._protected is None:
+            self._protected = not self.replica.core.known.unprotected()
+        return self._protected
 
 
 class DrivenCluster(MemoryCluster):
@@ -124,7 +132,7 @@ class DrivenCluster(MemoryCluster):
         return found
 
     def protected(self) -> bool:
-        return not any(one.replica.core.known.unprotected() for one in self.replicas.values())
+        return all(one.protected() for one in self.replicas.values())
 
     @property
     def _assigned(self) -> Assigned:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 JOB = """
@@ -43,6 +44,12 @@ Order = dict[str, Any]
 
 def orders(count: int, seed: int = 0) -> list[Order]:
     """In the order of time, a minute apart."""
+    return list(_made(count, seed))
+
+
+@cache
+def _made(count: int, seed: int) -> list[Order]:
+    """Many tests ask for thousands."""
     chance = random.Random(seed)
     return [
         {
