@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.node.disk import shortage
+from services.node.restarts import STEADY_S
 from tests.support.commands import run, until
 from tests.support.doomed_cluster import DoomedCluster, cluster_of
 from tests.support.running_job import NotReached, RunningJob
@@ -30,7 +31,8 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture(params=[1, pytest.param(3, marks=pytest.mark.long)], ids=["one broker", "three brokers"])
 def cluster(request: pytest.FixtureRequest, disk: SmallDisk) -> Iterator[DoomedCluster]:
-    with cluster_of(2, disk.path / "home", brokers=request.param) as cluster:
+    """What ends for lack of room ends again at once: without pauses its starts would take all of the machine."""
+    with cluster_of(2, disk.path / "home", steady_s=STEADY_S, brokers=request.param) as cluster:
         yield cluster
 
 

@@ -93,13 +93,21 @@ class DoomedCluster(Cluster):
 
 @contextmanager
 def cluster_of(
-    workers: int, folder: Path, kind: type[DoomedSupervisor] = DoomedSupervisor, **settings: Any
+    workers: int,
+    folder: Path,
+    kind: type[DoomedSupervisor] = DoomedSupervisor,
+    steady_s: float = 0.0,
+    **settings: Any,
 ) -> Iterator[DoomedCluster]:
-    """Stopped at the end, however that comes; a second Ctrl-C does not leave it half down."""
+    """Stopped at the end, however that comes; a second Ctrl-C does not leave it half down.
+
+    Args:
+        steady_s: a process that ran for so long is started again at once: each that a test kills.
+    """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     restrict(["tests"])
     supervisor = kind(Settings(home=folder, slots=64, **settings), workers)
-    with mock.patch.object(restarts, "STEADY_S", 0.0):  # who dies by our hand is started again at once
+    with mock.patch.object(restarts, "STEADY_S", steady_s):
         supervisor.start(START_S)
         keeper = threading.Thread(target=supervisor.run, name="supervisor", daemon=True)
         keeper.start()
