@@ -86,6 +86,10 @@ class Project:
         self.compose("--profile", "cli", "build", *words, seconds=BUILD_S)
         return time.monotonic() - began_s
 
+    def images(self) -> set[str]:
+        """Those that `build` makes, and those that it does not."""
+        return set(self.compose("--profile", "cli", "config", "--images").split())
+
     def up(self) -> float:
         """Seconds until every service is healthy. Raises DockerFailed."""
         began_s = time.monotonic()
@@ -115,10 +119,9 @@ class Project:
         return {one["Config"]["Labels"]["com.docker.compose.service"]: one for one in found}
 
     def running(self) -> dict[str, str]:
-        """The container of each service that runs, in one command: each takes a good part of a second of a core."""
-        chosen = ["--filter", f"label=com.docker.compose.project={self.name}"]
+        """The container of each service that runs, in one command."""
         named = '{{.Label "com.docker.compose.service"}} {{.ID}}'
-        lines = self.docker("ps", *chosen, "--format", named).splitlines()
+        lines = self.docker("ps", *self._mine(), "--format", named).splitlines()
         return dict(sorted(tuple(line.split(None, 1)) for line in lines))  # type: ignore[misc]
 
     def healthy(self, service: str) -> bool:
@@ -144,7 +147,13 @@ class Project:
         return self.compose("logs", "--no-color", "--timestamps", "--tail", str(lines))
 
     def container(self, service: str) -> str:
-        return self.compose("ps", "--all", "--quiet", service).strip()
+        """Asked of docker: compose, which reads its files first, takes ten times as much of a core."""
+        return self.docker("ps", "--all", "--quiet", "--no-trunc", *self._mine(service=service)).strip()
+
+    def _mine(self, **labels: str) -> list[str]:
+        """Filters of `docker ps`."""
+        wanted = {"project": self.name, **labels}
+        return [word for name, one in wanted.items() for word in ("--filter", f"label=com.docker.compose.{name}={one}")]
 
     def inside(self, service: str, script: str) -> str:
         return self.compose("exec", "-T", service, "sh", "-c", script)

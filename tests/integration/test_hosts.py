@@ -196,9 +196,9 @@ def test_a_host_dies_with_all_that_it_started_and_the_other_goes_on(hosts: Hosts
 
 
 def test_what_a_supervisor_started_dies_with_it(hosts: Hosts) -> None:
+    """The last test: the host stays as it is. That it can be started again is held by test_cluster.py."""
     first, *others = hosts.b.started()
     watched = [Watched(pid) for pid in others]
     os.kill(first, signal.SIGKILL)
     assert all(one.ended_within(ENDS_S) for one in watched)
     until(lambda: hosts.b.files.supervisor() is None, "its directory is free")
-    hosts.b.start()

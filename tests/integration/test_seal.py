@@ -25,6 +25,8 @@ pytestmark = [pytest.mark.kafka]
 UNIT = "totals-0"
 KEPT = 20
 """Of the last records of a partition, for forgeries."""
+PAUSE_S = 0.1
+"""Between two rounds of forgeries: without it the stranger takes a processor."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ class Stranger:
 
     def _work(self) -> None:
         try:
-            while not self._stop.is_set():
+            while not self._stop.wait(PAUSE_S):
                 with suppress(Retriable):
                     self._round()
         except Exception as error:

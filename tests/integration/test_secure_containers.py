@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.compose.project import BUILD_S, DockerFailed, Project, no_engine
+from tests.support.containers import build
 
 pytestmark = [
     pytest.mark.docker,
@@ -37,7 +38,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Project]
     secured = {"HOLDFAST_SECURITY": str(keys), "HOLDFAST_CLUSTER_SECRET_FILE": str(keys / "cluster.secret")}
     made = Project(tmp_path, f"compose{name}.yaml", f"compose{name}.secure.yaml", variables=secured)
     try:
-        made.build()
+        build(made)
         made.up()
         yield made
     except BaseException:

@@ -23,6 +23,8 @@ from tests.support.cluster import LocalCluster, running
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 DEADLINE_S = 300.0
 """Two sessions of Spark start beside a broker, on machines that have other things to do."""
+BRIEFLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Drivers live for seconds here: what Java's second compiler takes for them is never saved."""
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
 
@@ -96,7 +98,7 @@ def windows(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    environment = {"HOLDFAST_PLUGINS": "tests.support.heavy", "HOLDFAST_LEAVE_S": "120"}
+    environment = {"HOLDFAST_PLUGINS": "tests.support.heavy", "HOLDFAST_LEAVE_S": "120", "SPARK_SUBMIT_OPTS": BRIEFLY}
     with running(SparkCluster(tmp_path_factory.mktemp("cluster"), environment, DEADLINE_S)) as cluster:
         yield cluster
 

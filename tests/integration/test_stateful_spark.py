@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FIELDS = {"origin": "string", "number": "int", "delay": "int", "time": "timestamp"}
 RECORDS = "value string, partition int, offset long, timestamp timestamp"
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
-FILES, OF_ONE = 4, 60
+FILES, OF_ONE = 3, 60
 
 
 def flight(number: int) -> Flight:

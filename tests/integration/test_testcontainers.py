@@ -24,7 +24,9 @@ from services.log.secret import SECRET
 from services.node.service import Service
 from tests.campaign.jobs import PROTECTED
 from tests.support.cluster import Cluster
+from tests.support.containers import build
 from tests.support.running_job import RunningJob
+from tests.support.struck import calm
 
 pytestmark = [
     pytest.mark.docker,
@@ -60,7 +62,7 @@ class Started(Cluster):
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     if why := no_engine():
         pytest.skip(why)
-    Project(tmp_path_factory.mktemp("images"), "compose.small.yaml").build()
+    build(Project(tmp_path_factory.mktemp("images"), "compose.small.yaml"))
     secret = secrets.token_hex(32)
     with ExitStack() as stack:
         stack.enter_context(pytest.MonkeyPatch.context()).setenv(SECRET, secret)
@@ -94,7 +96,7 @@ def _healthy() -> HealthcheckWaitStrategy:
 
 @pytest.fixture(scope="module")
 def running(cluster: Started) -> RunningJob:
-    job = RunningJob(cluster, PROTECTED, "counts")
+    job = RunningJob(cluster, calm(PROTECTED, 4), "counts")
     job.submit()
     return job
 
