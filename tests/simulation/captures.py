@@ -122,8 +122,8 @@ class Captures:
 
     def look(self, own: str, worker: Worker, now_ms: float) -> None:
         """own: the worker's incarnation. now_ms: what its clock shows."""
-        if not any(job.checkpoint.policy in PROMISING for job in worker._jobs.values()):
-            self._last.pop(own, None)
+        if not [True for job in worker._jobs.values() if job.checkpoint.policy in PROMISING]:
+            self._last.pop(own, None)  # after each turn of each worker: a generator would take twice as long
             return
         copies = worker._copies.here.items()
         now = {unit: Seen.at(copy.running, now_ms) for unit, copy in copies if copy.running is not None}
