@@ -18,6 +18,7 @@ FOUND = {
     ("versions", 52, 6_000): "a copy that had done a batch as if its code had not raised read the leader's checkpoint "
     "before the record, and took the batch for done as the log says",
     ("idle-captures", 118, 5_000): "min-max took what a former leader left for a paste of a peer, and the copy failed",
+    ("", 85, 4_000): "of the simulation: an incident's record that a process from before wrote again counted twice",
     ("versions", 136, 6_000): "a leader that had read at once that another one led and that it leads again did not "
     "announce itself again, and waited for ever",
 }
