@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from schemas.assignments import (
     STOP,
     Assignment,
@@ -81,17 +83,23 @@ class Standings:
         for change in valid:
             self._past.put(offset, change.unit, Standing(offset, change))
         for policy in record.policies:
-            if self.assigned.policy(policy.job_key) is policy:
-                self._past.put(offset, _policy_key(policy.job_key), PolicyStanding(offset, policy))
+            if self.assigned.policy(policy.job_key) == policy:
+                self._note(offset, _policy_key(policy.job_key), PolicyStanding(offset, policy))
         self._note_checkpoints(offset, record)
         for incident in record.incidents:
-            if self.assigned.incident(incident.job_key) is incident:
-                self._past.put(offset, _incident_key(incident.job_key), IncidentStanding(offset, incident))
+            if self.assigned.incident(incident.job_key) == incident:
+                self._note(offset, _incident_key(incident.job_key), IncidentStanding(offset, incident))
         if record.retired is not None:
             self._forget(offset)
         if record.format:
             self._past.put(offset, _FORMAT, self.assigned.format)
         return valid
+
+    def _note(self, offset: int, key: str, standing: PolicyStanding | IncidentStanding) -> None:
+        """What counts since this record; one that only repeats it changes nothing."""
+        before = self._past.get(key)
+        if not isinstance(before, type(standing)) or structs.replace(before, offset=offset) != standing:
+            self._past.put(offset, key, standing)
 
     def _note_checkpoints(self, offset: int, record: Assignment) -> None:
         """Those that count from this record on, and those that another policy has made void."""

@@ -25,6 +25,7 @@ from schemas.assignments import (
     Snapshot,
     Standing,
 )
+from schemas.incidents import Incident
 from schemas.retired import Retired
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.logs.past import REMEMBERED
@@ -64,8 +65,13 @@ checkpoints = st.builds(
     st.integers(0, 3), st.sampled_from([0, 0, 1]),
 )  # fmt: skip
 """Some are of another policy, or of another line."""
-entries = st.one_of(changes, changes, goals, retirements, policies, checkpoints)
-Entry = Change | Goal | Retired | CheckpointPolicy | GlobalCheckpoint
+incidents = st.builds(
+    Incident, st.sampled_from("jk"), st.sampled_from(["0-aaaaaa", "1-bbbbbb"]), st.integers(1, 4),
+    over=st.booleans(),
+)  # fmt: skip
+"""Some were said before, or are older than the last."""
+entries = st.one_of(changes, changes, goals, retirements, policies, checkpoints, incidents)
+Entry = Change | Goal | Retired | CheckpointPolicy | GlobalCheckpoint | Incident
 histories = st.lists(st.lists(entries, min_size=1, max_size=3), max_size=40)
 
 
@@ -86,6 +92,7 @@ def recorded(history: Sequence[Sequence[Entry]]) -> list[Assignment]:
             retired=next((one for one in each if isinstance(one, Retired)), None),
             policies=tuple(one for one in each if isinstance(one, CheckpointPolicy)),
             checkpoints=tuple(one for one in each if isinstance(one, GlobalCheckpoint)),
+            incidents=tuple(one for one in each if isinstance(one, Incident)),
         )
         for each in history
     ]
@@ -105,6 +112,15 @@ def logged(*records: Assignment | bytes) -> MemoryLog:
     for record in records:
         log.put(WHERE, record if isinstance(record, bytes) else assignments.encode(record), None, None)
     return log
+
+
+def test_a_record_that_is_repeated_counts_where_it_was_said_first() -> None:
+    """Also when a reader gives the same object for the same bytes."""
+    policy = CheckpointPolicy("j", "0-aaaaaa", 1, "aligned", 500, 100, 900, 1, 1)
+    record = Assignment("a", 0, (), policies=(policy,), incidents=(Incident("j", "0-aaaaaa", 1),))
+    snapshot = fold([record, placed(1), record]).snapshot()
+    assert [one.offset for one in snapshot.policies] == [0]
+    assert [one.offset for one in snapshot.incidents] == [0]
 
 
 @given(histories, st.data())
