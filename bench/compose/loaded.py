@@ -105,11 +105,20 @@ class Loaded:
         from_ms, fed = now_ms(), len(self._feeder.sent_ms)
         do()
         self.settle()
+        self._await_result()
+        self.settle()
         self._job.watch(LOOK_S)
         sent_ms = [from_ms, *self._feeder.sent_ms[fed:]]
         fed_ms = max((after - before for before, after in pairwise(sent_ms)), default=0.0)
         self.silences.append(Silence(what, self._arrivals.silence(from_ms, now_ms()), fed_ms))
         return self.silences[-1]
+
+    def _await_result(self) -> None:
+        """Of a record sent from now on: for some seconds after the loss of a broker nobody knows that anything is
+        amiss. Raises MeasureFailed.
+        """
+        from_ms = now_ms()
+        self._job.until(lambda: self._arrivals.first_after(from_ms) is not None, "no result comes", PATIENCE_S)
 
     def taken_over(self, name: str, operator: str, chance: random.Random) -> float:
         """Strikes the worker that leads the operator's unit; ms until a result comes of what was sent after that."""
