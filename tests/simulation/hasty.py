@@ -11,7 +11,7 @@ from unittest import mock
 from schemas.assignments import Change
 from services.kernel.liveness import attention
 from services.kernel.liveness.attention import Attention
-from services.kernel.liveness.detector import MAX_FACTOR, MIN_GRACE_US
+from services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
 from services.recovery.core.known import Known
 from services.recovery.core.unit.signs import Sign
 from services.recovery.replica import Replica
@@ -35,7 +35,7 @@ def _unhurried(known: Known, proposed: Iterable[Change]) -> None:
     clock = known.attention
     if not clock.resumed or clock.attentive_us - clock.resumed[-1] >= attention.UNSETTLED_US:
         return
-    least_us = known.detector._beat_us + MAX_FACTOR * MIN_GRACE_US
+    least_us = known.detector._beat_us * (1 + UNSETTLED_GRACE_BEATS)
     for change in proposed:
         if any(blame in change.reason for blame in BLAMES):
             primary = known.assigned.units()[change.unit].copies[0]

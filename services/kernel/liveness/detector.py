@@ -21,8 +21,11 @@ STALL_BEATS = 5
 """A longer pause is a stall: it says nothing about the usual spread, and who acted on it acted rightly."""
 
 WARY_US, MAX_FACTOR = 30_000_000, 4
-"""After a false switch its grace is doubled for so long; at most this many times the usual one, which every worker gets
-after an outage of the broker."""
+"""After a false switch its grace is doubled for so long; at most this many times the usual one."""
+
+UNSETTLED_GRACE_BEATS = MAX_FACTOR * MAX_GRACE_BEATS
+"""The longest grace that any worker gets. Every worker gets it for a while after an outage of the broker, for what its
+heartbeats were like before says nothing of that time."""
 
 ROW = 3
 """So many heartbeats in a row, none of them missed, and a worker answers again."""
@@ -336,12 +339,12 @@ class Detector:
         return clock.attentive_us - (pulse.heard_us if resumed_us is None else resumed_us + REJOIN_US)
 
     def _grace_us(self, pulse: Pulse) -> int:
+        if self._attention.unsettled:
+            return UNSETTLED_GRACE_BEATS * self._beat_us
         usual_us = min(max(pulse.late_us + 4 * pulse.spread_us, MIN_GRACE_US), MAX_GRACE_BEATS * self._beat_us)
         return usual_us * self._factor(pulse)
 
     def _factor(self, pulse: Pulse) -> int:
-        if self._attention.unsettled:
-            return MAX_FACTOR
         return pulse.factor if self._now_us < pulse.wary_until_us else 1
 
 
