@@ -6,7 +6,7 @@ One suite holds it and services/log/memory.py to the same contract: tests/contra
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from confluent_kafka import (
@@ -161,17 +161,19 @@ class KafkaLog:
         return self._scanner.scan(partition, begin if start is None else start, end)
 
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
+        found = self.tail(partition, settled)
+        return found[-1] if found else None
+
+    def tail(self, partition: Partition, settled: bool = False) -> Sequence[Message]:
         start, end = self._offsets.settled_bounds(partition) if settled else self._offsets.bounds(partition)
         stretch = FIRST_STRETCH
         while start < end:
             begin = max(start, end - stretch)
-            found: Message | None = None
-            for found in self._scanner.scan(partition, begin, end):  # noqa: B007
-                pass
-            if found is not None or begin == start:
+            found = list(self._scanner.scan(partition, begin, end))
+            if found or begin == start:
                 return found
             stretch *= 2
-        return None
+        return ()
 
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> KafkaReader:
         least_bytes = PATIENT_BYTES if patient else 1

@@ -17,6 +17,8 @@ from services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupt
 from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
 
 _CREATE_TIME = 1
+STRETCH = 64
+"""Records of a tail."""
 
 
 class MemoryMessage:
@@ -150,8 +152,13 @@ class MemoryLog:
         return iter(stored.read(begin, len(stored.messages)))
 
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
-        records = (m for m in reversed(self.led(partition).messages) if not isinstance(m, _Gap))
-        return next(records, None)
+        return next(self._newest_first(partition), None)
+
+    def tail(self, partition: Partition, settled: bool = False) -> Sequence[Message]:
+        return list(itertools.islice(self._newest_first(partition), STRETCH))[::-1]
+
+    def _newest_first(self, partition: Partition) -> Iterator[Message]:
+        return (m for m in reversed(self.led(partition).messages) if not isinstance(m, _Gap))
 
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> MemoryReader:
         return MemoryReader(self)

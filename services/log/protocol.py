@@ -212,6 +212,12 @@ class Log(Protocol):
         """
         ...
 
+    def tail(self, partition: Partition, settled: bool = False) -> Sequence[Message]:
+        """The last record, found in the same way, behind those of its stretch. In a sealed log, where a stranger has
+        written within that stretch: behind all that count.
+        """
+        ...
+
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:
         """on_demand: it fetches again only once all that it has was taken: one that is seldom polled asks seldom.
 

@@ -138,6 +138,13 @@ class SealedLog:
             return found
         return self._last_below(partition, place, found.offset())
 
+    def tail(self, partition: Partition, settled: bool = False) -> Sequence[Message]:
+        found, place = self._log.tail(partition, settled), self.gate.place(partition)
+        if place is None or all([self.gate.admits(place, partition, message) for message in found]):
+            return found
+        last = self.last(partition, settled)  # raises Torn if none is left
+        return () if last is None else list(self.scan(partition))
+
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> SealedReader:
         return SealedReader(self._log.reader(name, on_demand=on_demand, patient=patient), self.gate)
 

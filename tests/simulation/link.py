@@ -189,6 +189,9 @@ class Link:
     def last(self, partition: Partition, settled: bool = False) -> Message | None:
         return self._ask().last(partition, settled)
 
+    def tail(self, partition: Partition, settled: bool = False) -> Sequence[Message]:
+        return self._ask().tail(partition, settled)
+
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> LinkReader:
         reader = LinkReader(self)
         self.readers.append(reader)

@@ -1,12 +1,14 @@
 """How far a unit has delivered, as its last position record says that can be true.
 
 Source: PROTOCOL 9. A position ahead of every batch would keep all rows back until that batch: so one that is far ahead
-of what is known of the unit is compared with the cut log before it is believed.
+of what is known of the unit is compared with the cut log before it is believed. Positions only grow, and a record of
+ours that somebody has written once more still bears its seal: so the highest counts (docs/decisions/0123).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import pairwise
 
 import msgspec
 
@@ -48,13 +50,17 @@ class Positions:
 
     def last(self) -> Delivered | None:
         """Raises Torn, Retriable."""
-        last = self._log.last(self._partition, settled=True)
-        if last is None:
+        tail = self._log.tail(self._partition, settled=True)
+        if not tail:
             return None
-        return self._believed(last) or self._before()
+        found = [self._believed(message) for message in tail]
+        known = [one for one in found if one is not None]
+        if len(known) == len(found) and all(one.batch < next.batch for one, next in pairwise(known)):
+            return known[-1]
+        return self._highest()
 
-    def _before(self) -> Delivered | None:
-        """The last one that can be true is not the last record: found by reading them all, of which few are left."""
+    def _highest(self) -> Delivered | None:
+        """Others have written here: found by reading all records, of which compaction leaves few."""
         found = [one for message in self._log.scan(self._partition) if (one := self._believed(message)) is not None]
         return max(found, key=lambda one: one.batch, default=None)
 

@@ -33,8 +33,11 @@ def absent_leader_believed() -> AbstractContextManager[object]:
     def last(self: MemoryLog, partition: Partition, settled: bool = False) -> Any:
         return None if partition in self.away else true_last(self, partition, settled)
 
-    true_offsets, true_scan, true_last = MemoryLog.offsets, MemoryLog.scan, MemoryLog.last
-    return mock.patch.multiple(MemoryLog, offsets=offsets, scan=scan, last=last)
+    def tail(self: MemoryLog, partition: Partition, settled: bool = False) -> Any:
+        return () if partition in self.away else true_tail(self, partition, settled)
+
+    true_offsets, true_scan, true_last, true_tail = MemoryLog.offsets, MemoryLog.scan, MemoryLog.last, MemoryLog.tail
+    return mock.patch.multiple(MemoryLog, offsets=offsets, scan=scan, last=last, tail=tail)
 
 
 @contextmanager

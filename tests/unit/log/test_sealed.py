@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.events import Event
 from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.kernel.errors import Torn
-from services.log.memory import MemoryLog
+from services.log.memory import STRETCH, MemoryLog
 from services.log.protocol import Chunk, Message, Rows
 from services.log.seal import HEADER, Fault, Keyring
 from services.log.sealed import SealedLog
@@ -121,6 +121,15 @@ def test_a_true_record_is_none_in_another_partition_topic_or_generation() -> Non
         assert cluster.door.last(partition) is None
     assert cluster.door.refusals.counts == {partition.topic: 1 for partition in elsewhere}
     assert all(Fault.FORGED in one.detail for one in cluster.reports)
+
+
+def test_where_a_stranger_has_written_a_tail_holds_all_records_that_count() -> None:
+    cluster = Cluster()
+    numbers = [str(number).encode() for number in range(2 * STRETCH)]
+    append(cluster.door, CUTS, *numbers)
+    assert [one.value() for one in cluster.door.tail(CUTS)] == numbers[-STRETCH:]
+    cluster.stranger(CUTS, b"forged")
+    assert [one.value() for one in cluster.door.tail(CUTS)] == numbers
 
 
 def test_the_same_record_in_its_own_place_is_a_duplicate_which_readers_know() -> None:

@@ -65,6 +65,14 @@ def test_one_that_cannot_be_is_refused_and_the_last_one_that_can_counts(forged: 
     assert 2 in site.refused
 
 
+@pytest.mark.parametrize("between", [0, 200])
+def test_a_position_that_is_written_once_more_sets_nobody_back(between: int) -> None:
+    """Its seal is true. All rows behind it would be delivered again."""
+    site = Site(1_000).deliver(5, 44, 55).deliver(*[44] * (1 + between))
+    assert site.last == 55
+    assert site.deliver(56).last == 56
+
+
 def test_where_no_position_can_be_there_is_none() -> None:
     assert Site(10).deliver(2_000, b"?").last is None
 
