@@ -142,8 +142,10 @@ class SealedLog:
         found, place = self._log.tail(partition, settled), self.gate.place(partition)
         if place is None or all([self.gate.admits(place, partition, message) for message in found]):
             return found
-        last = self.last(partition, settled)  # raises Torn if none is left
-        return () if last is None else list(self.scan(partition))
+        counting = list(self.scan(partition))
+        if not counting:
+            self.last(partition, settled)  # raises Torn if records are missing
+        return counting
 
     def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> SealedReader:
         return SealedReader(self._log.reader(name, on_demand=on_demand, patient=patient), self.gate)

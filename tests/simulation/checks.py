@@ -247,10 +247,9 @@ def _suspects(written: list[Written]) -> Iterator[str]:
 def _snapshots(cluster: Cluster) -> Iterator[str]:
     """Every snapshot, and every process where it begins to read, has all units as the records below give them."""
     standings, states = Standings(), [Standings().snapshot()]
-    decode = getattr(assignments.decode, "__wrapped__", assignments.decode)  # bytes written twice are two records
     for one in cluster.broker.written:
         if one.partition.topic == TOPICS.assignments:
-            record = decode(one.value)
+            record = assignments.decode(one.value)
             said = record.snapshot
             if said is not None and (said.upto > one.offset or states[said.upto] != said):
                 yield f"snapshot: that of {one.author} at {one.offset} is not what the log gives below {said.upto}"

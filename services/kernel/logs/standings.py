@@ -95,7 +95,7 @@ class Standings:
             self._past.put(offset, _FORMAT, self.assigned.format)
         return valid
 
-    def _note(self, offset: int, key: str, standing: PolicyStanding | IncidentStanding) -> None:
+    def _note(self, offset: int, key: str, standing: PolicyStanding | CheckpointStanding | IncidentStanding) -> None:
         """What counts since this record; one that only repeats it changes nothing."""
         before = self._past.get(key)
         if not isinstance(before, type(standing)) or structs.replace(before, offset=offset) != standing:
@@ -108,8 +108,8 @@ class Standings:
             before = self._past.get(key)
             if now is None and before is not None:
                 self._past.put(offset, key, None)
-            elif now is not None and (not isinstance(before, CheckpointStanding) or before.checkpoint != now):
-                self._past.put(offset, key, CheckpointStanding(offset, now))
+            elif now is not None:
+                self._note(offset, key, CheckpointStanding(offset, now))
 
     def _read_goal(self, offset: int, goal: Goal) -> None:
         """The first goal of a job counts until the first stop, which is final; none does of a retired generation."""

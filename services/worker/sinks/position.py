@@ -55,7 +55,7 @@ class Positions:
             return None
         found = [self._believed(message) for message in tail]
         known = [one for one in found if one is not None]
-        if len(known) == len(found) and all(one.batch < next.batch for one, next in pairwise(known)):
+        if len(known) == len(found) and all(one.batch < later.batch for one, later in pairwise(known)):
             return known[-1]
         return self._highest()
 
