@@ -44,6 +44,7 @@ class Lineup:
         name = self._naming.name(f"recovery-{number}")
         own = {
             "HOLDFAST_HEARTBEAT_INTERVAL_MS": str(self._settings.heartbeat_interval_ms),
+            "HOLDFAST_GRACE": self._settings.grace,
             "HOLDFAST_BALANCE_CALM_S": str(self._settings.balance_calm_s),
             "HOLDFAST_REASSIGN": self._settings.reassign,
             "HOLDFAST_REASSIGN_LEAST_MS": str(self._settings.reassign_least_ms),

@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.controller.settings import ControllerSettings
+from services.kernel.liveness.grace import ADAPTIVE, Grace
 from services.log.client_settings import CLIENT_PREFIX, client_settings, is_secret
 from services.log.log_settings import LogSettings
 from services.node.log_limits import MIB, LogLimits
@@ -94,6 +95,12 @@ class Settings(LogSettings):
         ge=0,
         le=3600,
         description="on SIGTERM a worker or Spark driver waits so long for others to take over; 0: it ends at once",
+    )
+    grace: Grace = Field(
+        ADAPTIVE,
+        description="how late a heartbeat may be before it is missed: adaptive (it follows the spread of each worker's "
+        "heartbeats, for few false switches on a shared machine) or fixed:<ms> (the paper's, which acts sooner on a "
+        "loaded machine)",
     )
     balance_calm_s: float = Field(
         10.0,

@@ -14,6 +14,7 @@ import structlog
 
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import Retriable
+from services.kernel.liveness.grace import fixed_us
 from services.log.agents import every, make_app
 from services.log.assignments import read_standings
 from services.log.backlog import Backlog
@@ -70,6 +71,7 @@ async def run(settings: RecoverySettings) -> int:
         calm_ms=settings.balance_calm_s * 1000 or None, begun=standings, unsealed=refused_by(log),
         safe_s=settings.trim_after_s or None, proof=settings.proof_batches,
         reassignment=Reassignment(SHARES[settings.reassign], settings.reassign_least_ms),
+        fixed_grace_us=fixed_us(settings.grace),
     )  # fmt: skip
     checks = {"log": reading(lambda: replica.core.known.acting), "kafka": answering(log, happened)}
     health = Health(settings.recovery, "recovery", checks)

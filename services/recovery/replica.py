@@ -78,6 +78,7 @@ class Replica:
         unsealed: records by topic that the log refuses, for want of the cluster's seal.
         reassignment: of standbys; None: as by default.
         proof: so many batches must be equal before a copy with other versions may lead.
+        fixed_grace_us: of heartbeats; None: it follows them.
     """
 
     def __init__(
@@ -95,9 +96,10 @@ class Replica:
         unsealed: Callable[[], Mapping[str, int]] = dict,
         reassignment: Reassignment | None = None,
         proof: int = BATCHES,
+        fixed_grace_us: int | None = None,
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
-        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment, proof)
+        self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment, proof, fixed_grace_us)
         self.core.observe(Began(Standings() if begun is None else begun), now_us())
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us

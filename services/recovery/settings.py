@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from services.kernel.liveness.grace import ADAPTIVE, Grace
 from services.log.log_settings import LogSettings
 from services.log.metrics_settings import MetricsSettings
 
@@ -25,6 +26,12 @@ class RecoverySettings(LogSettings, MetricsSettings):
     replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
     min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
+    grace: Grace = Field(
+        ADAPTIVE,
+        description="how late a heartbeat may be before it is missed: adaptive (it follows the spread of each worker's "
+        "heartbeats, for few false switches on a shared machine) or fixed:<ms> (the paper's, which acts sooner on a "
+        "loaded machine)",
+    )
     balance_calm_s: float = Field(
         10.0,
         ge=0,

@@ -91,10 +91,12 @@ class Detector:
     Args:
         beat_us: interval of the workers' heartbeats.
         attention: the clock.
+        fixed_grace_us: of every worker at every time, as in the paper (MECHANISMS H7); None: it follows the spread of
+            each worker's heartbeats.
     """
 
-    def __init__(self, beat_us: int, attention: Attention) -> None:
-        self._beat_us = beat_us
+    def __init__(self, beat_us: int, attention: Attention, fixed_grace_us: int | None = None) -> None:
+        self._beat_us, self._fixed_grace_us = beat_us, fixed_grace_us
         self._attention = attention
         self._pulses: dict[str, Pulse] = {}
         self.false_switches: Counter[str] = Counter()
@@ -181,7 +183,9 @@ class Detector:
     def grace_us(self, worker: str) -> int:
         """The longest delay of a heartbeat that is not a miss."""
         pulse = self._pulses.get(worker)
-        return MIN_GRACE_US if pulse is None else self._grace_us(pulse)
+        if pulse is None:
+            return MIN_GRACE_US if self._fixed_grace_us is None else self._fixed_grace_us
+        return self._grace_us(pulse)
 
     def misses(self, worker: str, incarnation: str) -> int:
         """Heartbeats missed in a row; 0 for one that is not the newest incarnation: ask whether it is gone."""
@@ -339,6 +343,8 @@ class Detector:
         return clock.attentive_us - (pulse.heard_us if resumed_us is None else resumed_us + REJOIN_US)
 
     def _grace_us(self, pulse: Pulse) -> int:
+        if self._fixed_grace_us is not None:
+            return self._fixed_grace_us
         if self._attention.unsettled:
             return UNSETTLED_GRACE_BEATS * self._beat_us
         usual_us = min(max(pulse.late_us + 4 * pulse.spread_us, MIN_GRACE_US), MAX_GRACE_BEATS * self._beat_us)

@@ -50,12 +50,18 @@ class Known:
     """
 
     def __init__(
-        self, beat_us: int, echo_us: int | None, calm_us: int | None, reassignment: Reassignment, proof: int
+        self,
+        beat_us: int,
+        echo_us: int | None,
+        calm_us: int | None,
+        reassignment: Reassignment,
+        proof: int,
+        fixed_grace_us: int | None = None,
     ) -> None:
         self.now_us = 0
         self.acting = False
         self.attention = Attention(echo_us)
-        self.detector = Detector(beat_us, self.attention)
+        self.detector = Detector(beat_us, self.attention, fixed_grace_us)
         self.readers = Readers()
         self.standings, self.admitted = Standings(), Admitted()
         self.terms: dict[str, Terms] = {}

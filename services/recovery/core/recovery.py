@@ -40,6 +40,7 @@ class Recovery:
         calm_us: all must have been calm for so long before a unit moves for balance; None: none ever does.
         reassignment: of standbys.
         proof: so many batches must be equal before a copy with other versions may lead.
+        fixed_grace_us: of heartbeats; None: it follows them.
 
     incident_records: to append to `assignments`, until the shell takes them. stable_again: periods of instability that
     are over, until published.
@@ -52,8 +53,9 @@ class Recovery:
         calm_us: int | None = None,
         reassignment: Reassignment | None = None,
         proof: int = BATCHES,
+        fixed_grace_us: int | None = None,
     ) -> None:
-        self.known = Known(beat_us, echo_us, calm_us, reassignment or Reassignment(), proof)
+        self.known = Known(beat_us, echo_us, calm_us, reassignment or Reassignment(), proof, fixed_grace_us)
         self.reading = Reading(self.known)
         self.incident_records: list[Incident] = []
         self.stable_again: list[Period] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from pydantic import ValidationError
 
 from schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
 from services.kernel.liveness.attention import LOOP_US, RECONNECT_US, UNSETTLED_US, Attention
@@ -16,6 +17,9 @@ from services.kernel.liveness.detector import (
     WARY_US,
     Detector,
 )
+from services.kernel.liveness.grace import fixed_us
+from services.recovery.core.recovery import Recovery
+from services.recovery.settings import RecoverySettings
 
 BEAT_US, ECHO_US = 100_000, 20_000
 FAIL_STOP_US = 30_000_000
@@ -310,3 +314,47 @@ def test_late_heartbeats_of_our_former_incarnation_are_no_clash() -> None:
     for incarnation in ("2", *["1"] * 2 * OVERHEARD):
         detector.read(Heartbeat("w", incarnation, 0, address="m:/d"))
     assert not detector.clashes
+
+
+# -- a fixed grace ----------------------------------------------------------------------------------------------------
+
+
+def test_a_fixed_grace_follows_nothing() -> None:
+    """Neither the spread of heartbeats, nor a false switch, nor an outage of the broker."""
+    ears = Ears(echo=True)
+    ears.detector = Detector(BEAT_US, ears.attention, fixed_grace_us=40_000)
+    ears.detector.begin()
+    assert ears.detector.grace_us("w") == 40_000
+    for late_us in (0, 60_000, 0, 90_000) * 5:
+        ears.hear().wait(BEAT_US + late_us)
+    ears.detector.accuse("w", "1")
+    regular(ears)
+    assert ears.detector.grace_us("w") == 40_000
+    ears.wait(3_000_000, echo=False).wait(RECONNECT_US + REJOIN_US)
+    assert ears.attention.unsettled
+    assert ears.detector.grace_us("w") == 40_000
+
+
+def test_with_a_fixed_grace_a_loaded_worker_is_suspected_sooner() -> None:
+    """Heartbeats come by turns at once and 90 ms late: an adaptive grace gets used to that, a fixed one does not."""
+    misses = {}
+    for grace_us in (None, 30_000):
+        ears = Ears()
+        ears.detector = Detector(BEAT_US, ears.attention, grace_us)
+        ears.detector.begin()
+        for late_us in (0, 90_000) * 10:
+            ears.hear().wait(BEAT_US + late_us)
+        misses[grace_us] = ears.misses()
+    assert misses == {None: 0, 30_000: 1}
+
+
+@pytest.mark.parametrize(("text", "found_us"), [("adaptive", None), ("fixed:30", 30_000), ("fixed:60000", 60_000_000)])
+def test_the_setting_of_the_grace(text: str, found_us: int | None) -> None:
+    settings = RecoverySettings(grace=text)
+    assert Recovery(fixed_grace_us=fixed_us(settings.grace)).known.detector.grace_us("w") == (found_us or MIN_GRACE_US)
+
+
+@pytest.mark.parametrize("text", ["", "fixed", "fixed:", "fixed:0", "fixed:60001", "fixed:1.5", "fixed:-3", "Adaptive"])
+def test_another_text_is_no_grace(text: str) -> None:
+    with pytest.raises(ValidationError, match="write 'adaptive', or 'fixed:<ms>' with 1 to 60000 ms"):
+        RecoverySettings(grace=text)
