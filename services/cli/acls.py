@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import note, print_json
+from services.cli.terminal import note, print_json, print_plain
 from services.cli.whereabouts import find, load_settings
 from services.kernel.errors import USAGE, CommandFailed
 
@@ -59,7 +59,7 @@ def acls(
         from services.log.rights import command
 
         for one in rights:
-            print(command(topics.prefix, one))
+            print_plain(command(topics.prefix, one))
 
 
 def _apply(

@@ -10,6 +10,7 @@ from services.cli.looking import Follow
 from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import print_json, say
 from services.kernel.errors import USAGE, CommandFailed
+from services.view.visible import visible_line
 
 if TYPE_CHECKING:
     from schemas.dead_letters import DeadLetter
@@ -106,4 +107,4 @@ def _letter(letter: DeadLetter, message: Message) -> dict[str, Any]:
 def _letter_line(letter: DeadLetter) -> str:
     at = f"{letter.topic}[{letter.partition}] offset {letter.offset}" if letter.topic else f"batch {letter.batch}"
     what = letter.row or letter.raw[:200].decode(errors="replace")
-    return f"{letter.origin}  {at}  {letter.reason}  {what}"
+    return visible_line(f"{letter.origin}  {at}  {letter.reason}  {what}")

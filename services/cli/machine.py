@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from services.cli.options import DataDir, Json, KafkaAt
-from services.cli.terminal import coloured, print_json, print_table
+from services.cli.terminal import coloured, print_json, print_plain, print_table
 from services.cli.whereabouts import load_settings
 
 if TYPE_CHECKING:
@@ -51,4 +51,6 @@ def schema(as_json: Json = False, data_dir: DataDir = None, kafka: KafkaAt = Non
 
     from schemas.jobs import JobSpec
 
-    print_json(JobSpec.model_json_schema()) if as_json else print(json.dumps(JobSpec.model_json_schema(), indent=2))
+    print_json(JobSpec.model_json_schema()) if as_json else print_plain(
+        json.dumps(JobSpec.model_json_schema(), indent=2)
+    )

@@ -1,4 +1,7 @@
-"""Terminal: how commands speak: tables and colours for people, JSON for scripts, errors on stderr."""
+"""Terminal: how commands speak: tables and colours for people, JSON for scripts, errors on stderr.
+
+Whatever a command prints goes through here, because control characters of records are escaped here.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from services.view.visible import visible, visible_json, visible_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def console(*, stderr: bool = False) -> Console:
     """Colours only where a terminal reads; elsewhere lines are as long as they are."""
-    from rich.console import Console
+    from services.cli.safe_console import SafeConsole
 
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, soft_wrap=not terminal, width=None if terminal else 200)
+    return SafeConsole(stderr=stderr, highlight=False, soft_wrap=not terminal, width=None if terminal else 200)
 
 
 def say(text: str) -> None:
@@ -42,8 +47,27 @@ def print_json(data: Any) -> None:
 
 
 def print_raw(line: bytes) -> None:
-    sys.stdout.buffer.write(line + b"\n")
+    """A line of JSON."""
+    sys.stdout.buffer.write(visible_json(line) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def print_rows(rows: Iterable[bytes]) -> None:
+    """Many lines of JSON at once."""
+    sys.stdout.buffer.write(b"".join(visible_json(row) + b"\n" for row in rows))
+    sys.stdout.buffer.flush()
+
+
+def progress(text: str) -> None:
+    """Over the line on stderr in which the cursor stands."""
+    sys.stderr.write(f"\r{visible_line(text)}")
+
+
+def print_plain(text: str, *, stderr: bool = False) -> None:
+    """A text as it is, without colours, for scripts and for lines that must not be wrapped."""
+    stream = sys.stderr if stderr else sys.stdout
+    stream.write(f"{visible(text)}\n")
+    stream.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", empty: str = "") -> None:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.cli.terminal import print_plain, print_rows, progress
 from services.view.losses import dropped_as_late, once_each
+from services.view.visible import visible_line
 
 if TYPE_CHECKING:
     from schemas.jobs import Source
@@ -65,7 +67,7 @@ def command(
 
 def _refuse(lines: list[str], status: int) -> None:
     for line in lines:
-        typer.echo(f"error: {line}", err=True)
+        print_plain(f"error: {line}", stderr=True)
     raise typer.Exit(status)
 
 
@@ -135,7 +137,7 @@ def _progress() -> Callable[[int], None]:
         return lambda _: None
 
     def show(count: int) -> None:
-        sys.stderr.write(f"\r{count:,} records ")
+        progress(f"{count:,} records ")
 
     return show
 
@@ -148,9 +150,8 @@ def _deliver(rows: dict[str, list[bytes]], out: str) -> None:
             _write_whole(folder / f"{query}.ndjson", b"".join(row + b"\n" for row in some))
         return
     for query, some in rows.items():
-        prefix, suffix = (b"", b"\n") if len(rows) == 1 else (f'{{"query":"{query}","row":'.encode(), b"}\n")
-        sys.stdout.buffer.write(b"".join(prefix + row + suffix for row in some))
-    sys.stdout.buffer.flush()
+        prefix, suffix = (b"", b"") if len(rows) == 1 else (f'{{"query":"{query}","row":'.encode(), b"}")
+        print_rows(prefix + row + suffix for row in some)
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -166,14 +167,14 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 def _print(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:
     if as_json:
-        typer.echo(json.dumps(summary), err=True)
+        print_plain(json.dumps(summary), stderr=True)
         return
     rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())  # type: ignore[call-overload]
-    typer.echo(f"\r{summary['records']:,} records in; rows out: {rows}", err=True)
+    print_plain(f"\r{summary['records']:,} records in; rows out: {rows}", stderr=True)
     if summary["late_by_stream"]:
         dropped = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
-        typer.echo(f"{dropped}: allowed_lateness_s is too short for them", err=True)
+        print_plain(f"{dropped}: allowed_lateness_s is too short for them", stderr=True)
     for line in dead[:MAX_SHOWN_DEAD_LETTERS]:
-        typer.echo(f"dead letter: {line}", err=True)
+        print_plain(visible_line(f"dead letter: {line}"), stderr=True)
     if len(dead) > MAX_SHOWN_DEAD_LETTERS:
-        typer.echo(f"... and {len(dead) - MAX_SHOWN_DEAD_LETTERS:,} more dead letters", err=True)
+        print_plain(f"... and {len(dead) - MAX_SHOWN_DEAD_LETTERS:,} more dead letters", stderr=True)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from schemas.topics import Partition
 from services.log.kafka_client import ANSWER_S, Cluster
 from services.log.kafka_reader import KafkaReader
 from services.log.protocol import Message
+from services.log.silence import Silence
 
 _WAIT_S = 0.1
 _HOLD_MS = 1
@@ -22,8 +23,9 @@ _KEPT = 4
 class Scanner:
     """Reads stretches; any number of threads at once, each with a reader of its own."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._cluster = cluster
+        self._clock_s = clock_s
         self._name = name
         self._lock = threading.Lock()
         self._idle: list[KafkaReader] = []
@@ -53,11 +55,13 @@ class Scanner:
             reader.close()
 
     def _read(self, reader: KafkaReader, partition: Partition, end: int) -> Iterator[Message]:
-        """Ends at a record or an end of the partition at or past `end`: transaction markers hold offsets too."""
-        deadline = time.monotonic() + ANSWER_S
-        while True:
-            for chunk in reader.poll(_WAIT_S):
-                deadline = time.monotonic() + ANSWER_S
+        """Ends at a record or an end of the partition at or past `end`: transaction markers hold offsets too.
+
+        The caller's work between two records does not count: only waits of this reader without an answer do.
+        """
+        silence = Silence(self._clock_s)
+        while silence.silent_s <= ANSWER_S:
+            for chunk in silence.during(lambda: reader.poll(_WAIT_S)):
                 messages = chunk.messages
                 if messages and messages[-1].offset() >= end - 1:
                     yield from (m for m in messages if m.offset() < end)
@@ -65,8 +69,7 @@ class Scanner:
                 yield from messages
                 if chunk.end is not None and chunk.end >= end:
                     return
-            if time.monotonic() > deadline:
-                raise self._cluster.unanswered(f"read {partition} up to {end}", f"nothing came for {ANSWER_S:g} s")
+        raise self._cluster.unanswered(f"read {partition} up to {end}", f"nothing came for {ANSWER_S:g} s")
 
     def _take(self) -> KafkaReader:
         with self._lock:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -20,6 +21,7 @@ from services.log.assignments import read_standings
 from services.log.jobs import read_admitted
 from services.log.last_words import last_words
 from services.log.protocol import Log
+from services.log.silence import Silence
 from services.view.cluster import ClusterView
 from services.view.door import Door
 from services.view.lines import JobLine
@@ -99,7 +101,8 @@ def _scan(log: Log, view: ClusterView, topic: str, start: int | None = None) -> 
 class Watch:
     """Decisions, statuses and events from the moment it is made."""
 
-    def __init__(self, log: Log, topics: ClusterTopics) -> None:
+    def __init__(self, log: Log, topics: ClusterTopics, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
         self._decoders = {topics.plans: plans.decode, topics.status: plans.decode_status, topics.events: events.decode}
         self._read: deque[tuple[str, bytes]] = deque()
         self._reader = log.reader("watch")
@@ -112,12 +115,17 @@ class Watch:
         self._reader.close()
 
     def records(self, timeout_s: float) -> Iterator[Decision | Status | Event]:
-        """Records until the time is over; a caller that stops early gets the rest next time."""
-        deadline = time.monotonic() + timeout_s
-        while (left := deadline - time.monotonic()) > 0:
+        """Records until it has waited for so long in all; a caller that stops early gets the rest next time.
+
+        What the caller does between two records does not count.
+        """
+        waiting = Silence(self._clock_s)
+        while True:
             while self._read:
                 topic, value = self._read.popleft()
                 with suppress(msgspec.DecodeError):
                     yield self._decoders[topic](value)
-            for chunk in self._reader.poll(min(left, 0.2)):
+            if (left_s := min(0.2, timeout_s - waiting.waited_s)) <= 0:
+                return
+            for chunk in waiting.during(partial(self._reader.poll, left_s)):
                 self._read.extend((chunk.partition.topic, message.value() or b"") for message in chunk.messages)

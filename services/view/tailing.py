@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from schemas.topics import Partition
-from services.log.protocol import Log, Message
+from services.log.protocol import Chunk, Log, Message
+from services.log.silence import Silence
 
 _WAIT_S = 0.1
 
@@ -32,20 +33,23 @@ def read_topic(
     reader = log.reader("tail")
     try:
         reader.assign(positions)
-        last = clock()
+        silence = Silence(clock)
         while True:
             if all(positions[partition] >= ends[partition] for partition in wanted):
-                if until_idle_s is not None and clock() - last >= until_idle_s:
+                if until_idle_s is not None and silence.silent_s >= until_idle_s:
                     return
                 if until_idle_s is None and not follow:
                     return
-            for chunk in reader.poll(_WAIT_S):
+            for chunk in silence.during(lambda: reader.poll(_WAIT_S), _has_records):
                 for message in chunk.messages:
                     positions[chunk.partition] = message.offset() + 1
                     if follow or until_idle_s is not None or message.offset() < ends[chunk.partition]:
                         yield chunk.partition.index, message
-                last = clock() if chunk.messages else last
                 if chunk.end is not None:
                     positions[chunk.partition] = max(positions[chunk.partition], chunk.end)
     finally:
         reader.close()
+
+
+def _has_records(chunks: list[Chunk]) -> bool:
+    return any(chunk.messages for chunk in chunks)
