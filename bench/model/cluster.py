@@ -19,7 +19,7 @@ from services.kernel.protection import expected
 from services.kernel.protection.reassigning import HALF, Backed, reassigned
 from services.worker.checkpoint.policies.catalogue import POLICIES
 from services.worker.checkpoint.policies.idle import Capture, Idle, Paste
-from services.worker.checkpoint.policies.idle_minmax import IdleMinMax
+from services.worker.checkpoint.policies.idle_minmax import Credit, IdleMinMax
 from services.worker.checkpoint.policies.policy import Kind
 
 LOOK_MS = 25.0
@@ -30,13 +30,13 @@ TINY_MS = 1e-6
 @dataclass(frozen=True, slots=True)
 class Settings:
     """policy: one on idle time. defers: a capture holds data back until it ends. rebalance_ms: 0: standbys stay.
-    credited: how min-max compares captures with pastes (services/worker/checkpoint/policies/idle_minmax.py).
+    credit: how min-max compares captures with pastes (services/worker/checkpoint/policies/idle_minmax.py).
 
     share: of a difference that moves once a rebalance period (C7).
     """
 
     policy: str
-    credited: bool = True
+    credit: Credit = Credit.PASTE
     defers: bool = True
     min_interval_ms: int = 100
     rebalance_ms: float = 0.0
@@ -142,8 +142,8 @@ class Cluster:
             heapq.heappush(self._heap, (0.0, 0, name))
 
     def _policy(self) -> Idle:
-        if not self.settings.credited:
-            return IdleMinMax(credited=False)
+        if self.settings.policy == IdleMinMax.name:
+            return IdleMinMax(self.settings.credit)
         (policy,) = POLICIES[self.settings.policy]()
         assert isinstance(policy, Idle), f"{self.settings.policy} does not go by idle time"
         return policy

@@ -15,6 +15,7 @@ from bench.model.machines import SPELL_MS, TAKEN, Machine, Spell, spells
 from bench.model.streams import drawn, even, names, steady, whole
 from bench.model.units import Fixed, Unit, Windowed
 from services.worker.checkpoint.policies.idle import Capture
+from services.worker.checkpoint.policies.idle_minmax import Credit
 
 ROBIN, MINMAX = "idle-roundrobin", "idle-minmax"
 
@@ -22,14 +23,14 @@ ROBIN, MINMAX = "idle-roundrobin", "idle-minmax"
 # -- the paper's three units ------------------------------------------------------------------------------------------
 
 
-def three(policy: str, seconds: float, *, credited: bool = True) -> Cluster:
+def three(policy: str, seconds: float, credit: Credit = Credit.PASTE) -> Cluster:
     """On S1; pastes take no time."""
     units = [
         Unit("u1", "S1", "S2", constant(0.11), Fixed(125.0, 125.0)),
         Unit("u2", "S1", "S2", constant(0.10), Fixed(250.0, 250.0)),
         Unit("u3", "S1", "S3", constant(0.665), Fixed(125.0, 125.0)),
     ]
-    settings = Settings(policy, credited, min_interval_ms=0, sample_ms=10.0)
+    settings = Settings(policy, credit, min_interval_ms=0, sample_ms=10.0)
     return Cluster(settings, units, ["S1", "S2", "S3"], {"S2": math.inf, "S3": math.inf}).run(seconds * 1000)
 
 
@@ -48,7 +49,8 @@ def test_the_model_captures_as_in_the_papers_figures() -> None:
 
 
 def test_where_nothing_is_pasted_it_is_the_same_how_captures_and_pastes_are_compared() -> None:
-    assert three(MINMAX, 12.5, credited=False).story == three(MINMAX, 12.5).story
+    assert three(MINMAX, 12.5, Credit.BOTH).story == three(MINMAX, 12.5).story
+    assert three(MINMAX, 12.5, Credit.NEITHER).story == three(MINMAX, 12.5).story
 
 
 def test_min_max_lowers_the_mean_expected_recovery_as_in_the_paper() -> None:
@@ -64,13 +66,13 @@ def worst_ms(units: list[Unit], hosts: list[str], policy: str, seconds: float = 
     return fmean(max(one.workers.values()) for one in cluster.samples if one.at_ms > seconds * 500)
 
 
-def test_a_worker_that_holds_many_images_is_better_off_if_their_benefit_is_not_credited() -> None:
+def test_a_worker_that_holds_many_images_is_better_off_if_a_capture_is_not_credited() -> None:
     hosts = names(12)
     found = {}
-    for credited in (True, False):
-        made = Cluster(Settings(MINMAX, credited), drawn(hosts, steady(0.8), random.Random(3), 0.8), hosts).run(10_000)
-        found[credited] = fmean(max(one.workers.values()) for one in made.samples if one.at_ms > 5_000)
-    assert found[False] < 0.5 * found[True]
+    for credit in Credit:
+        made = Cluster(Settings(MINMAX, credit), drawn(hosts, steady(0.8), random.Random(3), 0.8), hosts).run(10_000)
+        found[credit] = fmean(max(one.workers.values()) for one in made.samples if one.at_ms > 5_000)
+    assert found[Credit.PASTE] <= found[Credit.NEITHER] < 0.5 * found[Credit.BOTH], found
 
 
 def test_the_same_seed_gives_the_same_story() -> None:

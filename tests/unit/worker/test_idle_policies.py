@@ -12,7 +12,7 @@ import pytest
 
 from services.kernel.protection.expected import Protected
 from services.worker.checkpoint.policies.idle import CONFIRM_MS, LOOK_MS, Capture, Idle, Paste
-from services.worker.checkpoint.policies.idle_minmax import IdleMinMax, choose
+from services.worker.checkpoint.policies.idle_minmax import Credit, IdleMinMax, choose
 from services.worker.checkpoint.policies.idle_roundrobin import IdleRoundRobin
 from services.worker.checkpoint.policies.policy import REST_MS
 from services.worker.checkpoint.scheduler import Scheduler
@@ -109,21 +109,29 @@ def test_a_capture_that_saves_nothing_is_not_skipped() -> None:
 
 def test_the_oldest_message_of_a_peer_is_pasted_if_that_peer_is_worse_off() -> None:
     led = {"a": unit("j", 0.1, 100.0)}
-    after_capture = 100.0 + 1.0 - 90.0
-    worse, better = image("k", 30.0, waiting=1), image("k", 5.0, waiting=1)
+    after_capture = 100.0 + 1.0  # when it finishes: its benefit comes with the delivery
+    worse, better = image("k", 120.0, waiting=1), image("k", 30.0, waiting=1)
     assert choose(led, led, {"m": worse}, {"k": "m"}) == Paste("k")
     assert choose(led, led, {"m": better}, {"k": "m"}) == Capture("a")
     just = image("k", after_capture - 1.0, waiting=1)  # pasted after 10 ms more, of which 1 ms is load
     assert choose(led, led, {"m": just}, {"k": "m"}) == Capture("a")
 
 
-def test_uncredited_what_there_is_at_the_end_of_a_task_counts_and_not_what_it_leaves() -> None:
-    """A worker that is as badly off as its peers continues to capture."""
-    led, images = {"a": unit("j", 0.1, 100.0)}, {"m": image("k", 30.0, waiting=1)}
-    assert choose(led, led, images, {"k": "m"}, credited=False) == Capture("a")
-    worse = {"m": image("k", 120.0, waiting=1)}
-    assert choose(led, led, worse, {"k": "m"}, credited=False) == Paste("k")
-    assert IdleMinMax(credited=False).name == IdleMinMax.name
+def test_the_readings_of_the_paper_differ_in_whose_benefit_counts() -> None:
+    """The group of `a` takes 101 ms when the capture ends, and 11 ms once that is delivered; that of `m`, which takes
+    30 ms more or less, is shorter by 10 ms once its message is pasted.
+    """
+    led = {"a": unit("j", 0.1, 100.0)}
+
+    def chosen(image_ms: float) -> dict[Credit, Capture | Paste | None]:
+        images = {"m": image("k", image_ms, waiting=1)}
+        return {credit: choose(led, led, images, {"k": "m"}, credit=credit) for credit in Credit}
+
+    capture, paste = Capture("a"), Paste("k")
+    assert chosen(30.0) == {Credit.PASTE: capture, Credit.BOTH: paste, Credit.NEITHER: capture}
+    assert chosen(95.0) == {Credit.PASTE: capture, Credit.BOTH: paste, Credit.NEITHER: paste}
+    assert chosen(120.0) == {Credit.PASTE: paste, Credit.BOTH: paste, Credit.NEITHER: paste}
+    assert IdleMinMax(Credit.BOTH).name == IdleMinMax.name
 
 
 def test_of_several_peers_the_worst_off_comes_first_and_without_captures_any() -> None:

@@ -6,6 +6,7 @@ Source: MECHANISMS C6 and C8.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
 
 from services.kernel.protection.expected import Protected, of_groups, of_unit, of_workers, reduced_by_capture
 from services.kernel.protection.merging import merged
@@ -16,6 +17,27 @@ LEAST_MS = 0.01
 """A capture that was never measured, or took no time, costs this: the choice divides by it."""
 
 
+class Credit(Enum):
+    """Whose benefit counts when a capture is compared with a paste; the value is (of the capture, of the paste).
+
+    A capture lowers the expected recovery time only once its message is delivered, a paste when it ends. The paper
+    compares the one "for the moment when it finishes capturing", the other "for the moment when it completely consumes
+    the message": PASTE. The others are for comparison.
+    """
+
+    PASTE = False, True
+    BOTH = True, True
+    NEITHER = False, False
+
+    @property
+    def captures(self) -> bool:
+        return self.value[0]
+
+    @property
+    def pastes(self) -> bool:
+        return self.value[1]
+
+
 class IdleMinMax(Idle):
     """Implements Policy.
 
@@ -23,13 +45,13 @@ class IdleMinMax(Idle):
     captured.
 
     Args:
-        credited: see `choose`.
+        credit: what `choose` compares.
     """
 
     name = "idle-minmax"
 
-    def __init__(self, *, credited: bool = True) -> None:
-        self._credited = credited
+    def __init__(self, credit: Credit = Credit.PASTE) -> None:
+        self._credit = credit
         self._chosen: tuple[str, ...] = ()
         self.entry: tuple[str, ...] = ()
         self.under_way: tuple[str, ...] = ()
@@ -43,7 +65,7 @@ class IdleMinMax(Idle):
         led = {name: _protected(one) for name, one in self._own(units) if one.leads}
         images = {name: _protected(one) for name, one in self._own(units) if not one.leads}
         entries = merged(led, {name: units[name].merge_ms for name in led})
-        chosen = choose(led, queue, images, oldest(self.pastes(units)), entries, credited=self._credited)
+        chosen = choose(led, queue, images, oldest(self.pastes(units)), entries, self._credit)
         named = chosen.unit if isinstance(chosen, Capture) else ""
         self._chosen = next((_queued_of(entry, queue) for entry in entries if named in entry), ())
         return chosen
@@ -64,8 +86,7 @@ def choose(
     images: Mapping[str, Protected],
     pending: Mapping[str, str],
     entries: Collection[tuple[str, ...]] | None = None,
-    *,
-    credited: bool = True,
+    credit: Credit = Credit.PASTE,
 ) -> Capture | Paste | None:
     """What worker i does when it is idle.
 
@@ -73,16 +94,15 @@ def choose(
         led: the units that run on i. queue: those of them in c-q.
         images: the units of others whose images i holds. pending: by sender, the unit of its oldest message.
         entries: of c-q, units that are captured as one (MECHANISMS C8); None: each unit is one.
-        credited: a capture and a paste are compared by what they leave; else by what there is when they end, the other
-            way to read the paper. For comparison only.
+        credit: whose benefit counts when a capture and a paste are compared.
     """
     chosen: Capture | Paste | None = None
     worst_ms = 0.0
     best = _best_capture(led, queue, [(name,) for name in led] if entries is None else entries)
     if best:
-        chosen, worst_ms = Capture(best[0]), _after_capture(led, best, credited=credited)
+        chosen, worst_ms = Capture(best[0]), _after_capture(led, best, credit)
     for sender, name in sorted(pending.items()):
-        after_ms = _after_paste(images, images[name], credited=credited)
+        after_ms = _after_paste(images, images[name], credit)
         if chosen is None or after_ms > worst_ms:
             chosen, worst_ms = Paste(sender), after_ms
     return chosen
@@ -108,11 +128,11 @@ def _best_capture(
     return max(candidates, key=lambda names: _reduced(led, names) / _cost_ms(led, names), default=())
 
 
-def _after_capture(led: Mapping[str, Protected], captured: tuple[str, ...], *, credited: bool) -> float:
-    """R_Qij* when the capture has ended and is delivered."""
+def _after_capture(led: Mapping[str, Protected], captured: tuple[str, ...], credit: Credit) -> float:
+    """R_Qij* when the capture has ended; with its benefit, once it is delivered."""
     unit = led[captured[0]]
     groups = of_groups(led.values(), _cost_ms(led, captured))
-    return groups[unit.primary, unit.backup] - (_reduced(led, captured) if credited else 0.0)
+    return groups[unit.primary, unit.backup] - (_reduced(led, captured) if credit.captures else 0.0)
 
 
 def _cost_ms(led: Mapping[str, Protected], names: Iterable[str]) -> float:
@@ -123,10 +143,10 @@ def _reduced(led: Mapping[str, Protected], names: Iterable[str]) -> float:
     return sum(reduced_by_capture(led[name]) for name in names)
 
 
-def _after_paste(images: Mapping[str, Protected], pasted: Protected, *, credited: bool) -> float:
-    """R_Qji when the oldest message of j is fully pasted."""
+def _after_paste(images: Mapping[str, Protected], pasted: Protected, credit: Credit) -> float:
+    """R_Qji when the oldest message of j is fully pasted; without its benefit, just before."""
     group = [one for one in images.values() if one.primary == pasted.primary]
-    return sum(of_unit(one, pasted.paste_ms) for one in group) - (pasted.paste_ms if credited else 0.0)
+    return sum(of_unit(one, pasted.paste_ms) for one in group) - (pasted.paste_ms if credit.pastes else 0.0)
 
 
 def _protected(sight: Sight) -> Protected:
