@@ -75,11 +75,13 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     import structlog
 
     from services.client.local_run import LocalRun, complete
+    from services.kernel import lazy_modules
     from services.kernel.operators.python import restrict
     from services.planning.checking import entry_of
     from services.planning.loading import load
     from services.worker.process.settings import WorkerSettings
 
+    lazy_modules.resolve(load=False)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     if not job.exists():
         _refuse([f"there is no file {job}"], 2)

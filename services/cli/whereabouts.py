@@ -89,8 +89,11 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     if not where.local:  # the local cluster's Kafka, when it is down, is being started again
         reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
 
+    from services.kernel import lazy_modules
     from services.log.opening import expect_secret, open_log
     from services.log.secret import SECRET_FILE, is_said
+
+    lazy_modules.resolve(load=False)
 
     if where.secret_file and not is_said():
         os.environ[SECRET_FILE] = where.secret_file

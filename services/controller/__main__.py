@@ -16,6 +16,7 @@ from services.controller.conductor import Conductor
 from services.controller.core.controller import Controller
 from services.controller.meters import of_jobs
 from services.controller.settings import ControllerSettings
+from services.kernel import lazy_modules
 from services.kernel.operators.python import restrict
 from services.kernel.versions import versions
 from services.log.agents import every, make_app
@@ -129,6 +130,7 @@ def _serve_metrics(
 
 
 def main() -> int:
+    lazy_modules.resolve()
     settings = ControllerSettings()
     open_service_log(settings.log_level, settings.log_format, controller=settings.controller)
     return asyncio.run(run(settings))

@@ -13,6 +13,7 @@ import time
 import structlog
 
 from schemas.topics import ClusterTopics, Partition
+from services.kernel import lazy_modules
 from services.kernel.errors import Retriable
 from services.kernel.liveness.grace import fixed_us
 from services.log.agents import every, make_app
@@ -120,6 +121,7 @@ async def run(settings: RecoverySettings) -> int:
 
 
 def main() -> int:
+    lazy_modules.resolve()
     settings = RecoverySettings()
     open_service_log(settings.log_level, settings.log_format, recovery=settings.recovery)
     return asyncio.run(run(settings))

@@ -10,6 +10,7 @@ import threading
 from services.hosting.ending import Ending
 from services.hosting.identity import Identity
 from services.hosting.process import clock_ms, open_cluster, serve, time_ms
+from services.kernel import lazy_modules
 from services.log.service_log import close_service_log, open_service_log
 from services.spark.host import HOSTS, Host
 from services.spark.leftovers import Leftovers
@@ -20,6 +21,7 @@ from services.spark.spark_engine import Session, SparkEngine, SparkRoom
 
 def main() -> int:
     """Runs until SIGTERM, when others have taken over or the time for it is over, or until SIGINT."""
+    lazy_modules.resolve()
     settings = SparkSettings()
     open_service_log(settings.log_level, settings.log_format, driver=settings.driver)
     ending = Ending(settings.leave_s)

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.analysis import Answer, Question, decode_question, encode
 from schemas.plans import Problem, SparkPlan
+from services.kernel import lazy_modules
 from services.kernel.codecs.marked import travels
 from services.spark.columns import field_type
 from services.spark.core.modes import STATIC_JOIN, Shape, choice, output_mode, shape
@@ -122,6 +123,7 @@ def no_java() -> bool:
 
 
 def main() -> int:
+    lazy_modules.resolve()
     question: Question = decode_question(sys.stdin.buffer.read())
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the user's code prints is no answer

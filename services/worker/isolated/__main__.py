@@ -46,9 +46,11 @@ def main() -> None:
     loading = threading.Thread(target=_load, args=(niceness,), name="loading")
     loading.start()
     loading.join()
+    from services.kernel import lazy_modules
     from services.worker.isolated.channel import inherited
     from services.worker.isolated.serving import serve
 
+    lazy_modules.resolve()
     serve(inherited(descriptors))
 
 

@@ -16,6 +16,7 @@ from services.hosting.doing import Doing
 from services.hosting.ending import Ending
 from services.hosting.identity import Identity
 from services.hosting.process import clock_ms, open_cluster, serve, time_ms
+from services.kernel import lazy_modules
 from services.kernel.operators.python import restrict
 from services.log.private import keep_private
 from services.log.service_log import open_service_log
@@ -44,6 +45,7 @@ def main() -> int:
     SIGTERM: its units move to other workers first. SIGINT, or a second SIGTERM: it ends at once, as when the whole
     cluster stops.
     """
+    lazy_modules.resolve()
     doing = Doing(hold())
     settings = WorkerSettings()
     open_service_log(settings.log_level, settings.log_format, worker=settings.worker)
