@@ -24,6 +24,10 @@ class TopicGone(Retriable):
     """A topic that is to be written does not exist: nothing was written; try again when it is back."""
 
 
+class Refused(Retriable):
+    """Kafka has answered, and does not take a transaction: nothing was committed; tried again, but not for ever."""
+
+
 class Torn(HoldfastError):
     """A transaction is committed in part, by Kafka's own fault: nothing here can mend that, so say it and stop."""
 

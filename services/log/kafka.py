@@ -182,8 +182,8 @@ class KafkaLog:
     def appender(self, name: str) -> KafkaAppender:
         return KafkaAppender(self._cluster, f"{self._name}-{name}")
 
-    def transactor(self, transactional_id: str) -> KafkaTransactor:
-        return KafkaTransactor(self._cluster, transactional_id)
+    def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> KafkaTransactor:
+        return KafkaTransactor(self._cluster, transactional_id, batch_bytes)
 
     def close(self) -> None:
         self._scanner.close()

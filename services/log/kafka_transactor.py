@@ -18,7 +18,7 @@ from typing import NoReturn
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Retriable
+from services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
 from services.log.kafka_client import Cluster, connect, error_of, listed
 from services.log.protocol import Rows
 
@@ -53,6 +53,8 @@ _FENCING = (
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 )
+_LOCAL_REFUSALS = (KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG, KafkaError._INCONSISTENT)
+"""Errors of the library that the same rows meet each time."""
 _LOST = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
 _log = structlog.get_logger()
@@ -80,8 +82,10 @@ class _Session:
     Nothing else keeps the producer: an error's traceback holds every variable, so none of those here is the producer.
     """
 
-    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+    def __init__(self, cluster: Cluster, transactional_id: str, batch_bytes: int | None = None) -> None:
         own = {**_SETTINGS, "transactional.id": transactional_id}
+        if batch_bytes is not None:
+            own["batch.size"] = batch_bytes
         self.connection = _Connection()
         self.producer = cluster.producer(transactional_id, own, error_cb=self.connection.happened)
         self._committer: _Committer | None = None
@@ -156,13 +160,17 @@ def _commit_each(asked: SimpleQueue[Producer | None], answers: SimpleQueue[Kafka
 
 
 class KafkaTransactor:
-    """Implements Transactor."""
+    """Implements Transactor.
 
-    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+    batch_bytes: how much of a partition goes in one batch of records: a topic refuses, with all its records, a batch
+        above its max.message.bytes, and the library does not split it.
+    """
+
+    def __init__(self, cluster: Cluster, transactional_id: str, batch_bytes: int | None = None) -> None:
         self._cluster = cluster
-        self._id = transactional_id
+        self._id, self._batch_bytes = transactional_id, batch_bytes
         self._connected = False
-        self._fresh: _Session | None = _Session(cluster, transactional_id)
+        self._fresh: _Session | None = _Session(cluster, transactional_id, batch_bytes)
         self._session: _Session | None = None
         self._over: HoldfastError = Fenced(f"{transactional_id} is not held: start first")
 
@@ -178,7 +186,7 @@ class KafkaTransactor:
         former, self._session = self._session, None
         if former is not None:
             former.end()
-        session, self._fresh = self._fresh or _Session(self._cluster, self._id), None
+        session, self._fresh = self._fresh or _Session(self._cluster, self._id, self._batch_bytes), None
         session.poll()
         connected, self._connected = self._connected and not session.lost, False
         begun = time.monotonic()
@@ -194,9 +202,10 @@ class KafkaTransactor:
     def commit(self, rows: Sequence[Rows]) -> None:
         """Returns when the commit is decided; readers see it when the brokers have marked its end, a little later.
 
-        After Fenced or Indefinite only start() helps; until then every commit raises the same.
-        Raises InvalidRecord too, for a row that its topic does not take or above 16 MiB; nothing was committed, and
-        the next commit may come.
+        After an error only start() helps; until then every commit raises the same. A producer is not used again after
+        an abort: what follows a refused batch of records gets, in librdkafka 2.16, a sequence number that the broker
+        does not expect, and the next transaction fails whatever it holds.
+        Raises InvalidRecord too, for a row that is above 16 MiB or a batch of rows that its topic does not take.
         """
         session = self._session
         if session is None:
@@ -259,10 +268,14 @@ class KafkaTransactor:
             raise self._give_up(self._taken_over(worse))
         if worse is not None:
             raise self._give_up(Indefinite(f"{self._id}: abort not answered: {worse.str()}"))
+        raise self._give_up(self._refused(error))
+
+    def _refused(self, error: KafkaError) -> HoldfastError:
+        what = f"{self._id}: the transaction was aborted: {error.str()}"
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            why = "a row is larger than its topic takes (max.message.bytes), or above 16 MiB"
-            raise InvalidRecord(f"{self._id}: {why}; the transaction was aborted")
-        raise Retriable(f"{self._id}: the transaction was aborted: {error.str()}")
+            return InvalidRecord(f"{what} (MSG_SIZE_TOO_LARGE: the topic's max.message.bytes, or above 16 MiB)")
+        answered = error.code() > 0 and not error.retriable()  # by a broker; the library's own codes are negative
+        return Refused(what) if answered or error.code() in _LOCAL_REFUSALS else Retriable(what)
 
     def _give_up(self, error: HoldfastError) -> HoldfastError:
         """Ends the session; the like of `error` is what every further commit raises until start()."""

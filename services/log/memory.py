@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from confluent_kafka import murmur2
 
 from schemas.topics import Partition, TopicSpec
-from services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
+from services.kernel.errors import Fenced, InvalidRecord, PositionGone, Retriable, StateCorrupted
 from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
+from services.log.record_sizes import CLIENT_BYTES, largest
 
 _CREATE_TIME = 1
 STRETCH = 64
@@ -166,7 +167,7 @@ class MemoryLog:
     def appender(self, name: str) -> MemoryAppender:
         return MemoryAppender(self)
 
-    def transactor(self, transactional_id: str) -> MemoryTransactor:
+    def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> MemoryTransactor:
         return MemoryTransactor(self, transactional_id)
 
     def close(self) -> None:
@@ -223,6 +224,14 @@ class MemoryLog:
         """Leaves an offset without a record."""
         stored = self.stored(partition)
         stored.messages.append(_Gap(stored.end, self._time_ms(), None, None, None))
+
+    def too_large(self, rows: Iterable[Rows]) -> str:
+        """The topic that does not take one of its rows; empty: there is none."""
+        for one in rows:
+            limit = self._configs.get(one.topic, {}).get("max.message.bytes", CLIENT_BYTES)
+            if largest(one) > min(int(limit), CLIENT_BYTES):
+                return one.topic
+        return ""
 
     def take_over(self, transactional_id: str, holder: MemoryTransactor) -> None:
         self._holders[transactional_id] = holder
@@ -393,16 +402,22 @@ class MemoryTransactor:
     def __init__(self, log: MemoryLog, transactional_id: str) -> None:
         self._log = log
         self._id = transactional_id
+        self._over: InvalidRecord | None = None
 
     def connect(self) -> None:
         pass
 
     def start(self) -> None:
         self._log.take_over(self._id, self)
+        self._over = None
 
     def commit(self, rows: Sequence[Rows]) -> None:
         if not self._log.holds(self._id, self):
             raise Fenced(f"{self._id} was taken over, or never started")
+        if self._over is None and (refused := self._log.too_large(rows)):
+            self._over = InvalidRecord(f"{self._id}: {refused} refuses a row (MSG_SIZE_TOO_LARGE)")
+        if self._over is not None:
+            raise InvalidRecord(*self._over.args)
         for one in rows:  # all or nothing: a row for what does not exist is found before the first is stored
             for index in {-1} if one.partitions is None else set(one.partitions):
                 for where in self._log.every(one.topic) if index < 0 else (Partition(one.topic, index),):

@@ -132,7 +132,11 @@ class Transactor(Protocol):
         Raises:
             Fenced: another holder has started; nothing was committed.
             Indefinite: it may or may not be committed; only a new Transactor's start() and a read of the position say.
+            InvalidRecord: a topic does not take batches as large as one of these; nothing was committed.
+            Refused: Kafka does not take it for another reason; nothing was committed.
             Retriable: it was aborted.
+
+        After each of them the next commit needs a start() first.
         """
         ...
 
@@ -226,5 +230,8 @@ class Log(Protocol):
         ...
 
     def appender(self, name: str) -> Appender: ...
-    def transactor(self, transactional_id: str) -> Transactor: ...
+    def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> Transactor:
+        """batch_bytes: of the largest batch of records that it makes of several; None: as large as usual."""
+        ...
+
     def close(self) -> None: ...

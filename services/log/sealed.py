@@ -153,8 +153,8 @@ class SealedLog:
     def appender(self, name: str) -> SealedAppender:
         return SealedAppender(self._log.appender(name), self.gate)
 
-    def transactor(self, transactional_id: str) -> SealedTransactor:
-        return SealedTransactor(self._log.transactor(transactional_id), self.gate)
+    def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> SealedTransactor:
+        return SealedTransactor(self._log.transactor(transactional_id, batch_bytes), self.gate)
 
     def close(self) -> None:
         self._log.close()

@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 
 from schemas.topics import Partition
+from services.kernel.errors import Retriable
 from services.log.protocol import Chunk, Log, Message
 from services.log.silence import Silence
 
 _WAIT_S = 0.1
+SILENT_S = 30.0
+"""For so long Kafka may give nothing of what it says is there. The caller's time between two records does not count."""
 
 
 def read_topic(
@@ -26,6 +29,9 @@ def read_topic(
     Args:
         follow: for ever. until_idle_s: until nothing came for so long, and what was there at the call has;
             it goes before `follow`. Without either, the end is where each partition ended at the call.
+
+    Raises:
+        Retriable: nothing came for SILENT_S, and what was there at the call has not been read.
     """
     wanted = [Partition(topic, index) for index in range(partitions)]
     ends = log.offsets(wanted, "end")
@@ -35,11 +41,14 @@ def read_topic(
         reader.assign(positions)
         silence = Silence(clock)
         while True:
-            if all(positions[partition] >= ends[partition] for partition in wanted):
+            reached = all(positions[partition] >= ends[partition] for partition in wanted)
+            if reached:
                 if until_idle_s is not None and silence.silent_s >= until_idle_s:
                     return
                 if until_idle_s is None and not follow:
                     return
+            elif not follow and silence.silent_s > SILENT_S:
+                raise Retriable(f"{topic}: nothing came for {SILENT_S:g} s, and its end is not reached: try again")
             for chunk in silence.during(lambda: reader.poll(_WAIT_S), _has_records):
                 for message in chunk.messages:
                     positions[chunk.partition] = message.offset() + 1

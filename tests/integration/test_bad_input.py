@@ -111,15 +111,15 @@ def test_bad_records_are_put_aside_with_position_and_reason_and_sent_again_once(
 
 def test_a_row_that_the_sink_s_topic_does_not_take_is_put_aside(site: LocalCluster, tmp_path: Path) -> None:
     site.log.create([TopicSpec("wide-in"), TopicSpec("wide-out", config={"max.message.bytes": "100000"})])
-    append(site, "wide-in", good(1), good(2, "x" * MEGABYTE), good(3))
+    append(site, "wide-in", good(1), good(2, "x" * 600_000), good(3), *(good(9, "x" * 1_000) for _ in range(300)))
     site.call("submit", job_file(tmp_path, "wide"), *PATIENT)
-    assert [row["id"] for row in site.results("wide", 2)] == [1, 3]
+    assert [row["id"] for row in site.results("wide", 302)] == [1, 3] + [9] * 300
     (letter,) = letters(site, "wide", 1)
-    assert "is more than topic wide-out takes: 100,000 (its max.message.bytes)" in letter["reason"]
+    assert "is more than topic wide-out takes: 100,000 (its max.message.bytes; MSG_SIZE_TOO_LARGE)" in letter["reason"]
     assert json.loads(site.call("dead-letters", "wide", "--replay", "--json"))["of_operators"] == 1
     until(lambda: site.asked("status", "wide")["dead"] == 1, "status counts it")
     (replayed,) = site.lines("replay", "wide", "--json")
-    assert (replayed["results"], replayed["lost"], replayed["wrong"]) == (3, 0, 0)
+    assert (replayed["results"], replayed["lost"], replayed["wrong"]) == (303, 0, 0)
     assert (replayed["dead_letters"]["lost"], replayed["dead_letters"]["wrong"]) == (0, 0)
 
 

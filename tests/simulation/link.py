@@ -200,7 +200,7 @@ class Link:
     def appender(self, name: str) -> LinkAppender:
         return LinkAppender(self)
 
-    def transactor(self, transactional_id: str) -> LinkTransactor:
+    def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> LinkTransactor:
         return LinkTransactor(self, transactional_id)
 
     def close(self) -> None:

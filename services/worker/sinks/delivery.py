@@ -20,11 +20,13 @@ from schemas.topics import JobTopics, Partition
 from services.hosting.blocking import Blocking, Call, Done
 from services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
 from services.kernel.dataflow.unit import SinkRows
-from services.kernel.errors import HoldfastError, InvalidRecord, Retriable, TopicGone
+from services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
+from services.log.record_sizes import CLIENT_BYTES, largest
 from services.worker.sinks.meter import Meter
 from services.worker.sinks.portions import Batch, Portion
 from services.worker.sinks.position import Positions
+from services.worker.sinks.refusals import Refusals
 from services.worker.sinks.too_large import split_large
 
 MAX_WAITING_BATCHES = 64
@@ -50,6 +52,7 @@ class Delivery:
         dead_letters: rows larger than their topic takes become dead letters; else they are an InvalidRecord.
         interval_ms: rows gather for so long between two transactions; 0: not at all.
         portion: what goes in one transaction; that of the delivery before, if there was one.
+        refusals: what failed deliveries have shown; of the delivery before, if there was one.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Delivery:
         interval_ms: int = 0,
         clock_ms: Callable[[], float] = lambda: 0.0,
         portion: Portion | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self._log = log
         self._blocking = blocking
@@ -75,6 +79,8 @@ class Delivery:
         self._positions = positions
         self._failed = failed
         self._meter, self._portion = meter, portion or Portion()
+        self._refusals = refusals or Refusals()
+        self._refused: Refused | None = None
         self._dead_letters = dead_letters
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None
@@ -158,7 +164,7 @@ class Delivery:
         self._blocking.run(call, done, self._unit)
 
     def _connect(self) -> Transactor:
-        return self._log.transactor(self._topics.transactional_id(self._unit))
+        return self._log.transactor(self._topics.transactional_id(self._unit), self._refusals.batch_bytes)
 
     def _prepare(self) -> Transactor:
         transactor = self._connect()
@@ -181,11 +187,13 @@ class Delivery:
 
     def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
         if isinstance(outcome, Exception):
+            self._refusals.failed(outcome, self.delivered, self._clock_ms())
             self._fail(outcome)
             return
         self._transactor, position = outcome
         if position is not None:
             self.delivered, self.too_large = position.batch, position.too_large
+        self._refusals.opened(self.delivered)
         if self._closed:
             self.close()
         else:
@@ -226,50 +234,71 @@ class Delivery:
 
     def _measured_commit(self) -> tuple[int, int]:
         assert self._transactor is not None
-        rows, too_large = [one for batch in self._under_way for one in self._rows(batch)], 0
+        rows, too_large = self._fitting()
         try:
             self._transactor.commit([*rows, self._position_rows(too_large)])
         except InvalidRecord as error:
-            self._meter.again()
-            rows, too_large = self._fitting(error)
-            self._transactor.commit([*rows, self._position_rows(too_large)])
+            raise self._too_large(error) from error
         except Retriable as error:
             if missing := self._missing():
                 raise TopicGone(_GONE.format(topics=", ".join(missing))) from error
             raise
         return sum(len(one.values) for one in rows), too_large
 
-    def _fitting(self, error: InvalidRecord) -> tuple[list[Rows], int]:
-        """The same batches without the rows that are too large, which is known once Kafka has refused one; and how
-        many these are.
+    def _fitting(self) -> tuple[list[Rows], int]:
+        """The rows that their topics take, as far as that is known, and dead letters; and how many rows are too large.
+
+        Raises:
+            InvalidRecord: some are, and there are to be no dead letters.
         """
         rows: list[Rows] = []
         too_large = 0
         for batch in self._under_way:
             letters = list(batch.dead)
             for sink in batch.sinks:
-                one = self._sink_rows(sink, batch)
-                kept, large = split_large(one, self._limit(one.topic), sink.task.operator.name, batch.number)
+                kept, large = self._split(self._sink_rows(sink, batch), sink.task.operator.name, batch.number)
                 if large and not self._dead_letters:
                     raise InvalidRecord(large[0].reason)
                 rows.append(kept)
                 letters += large
                 too_large += len(large)
             rows += self._dead_rows(letters)
-        if not too_large:
-            raise error
         return rows, too_large
 
+    def _split(self, rows: Rows, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
+        limit, most = self._refusals.limits.get(rows.topic, CLIENT_BYTES), largest(rows)
+        if most <= limit:
+            return rows, []
+        if limit < CLIENT_BYTES:  # somebody may have raised it meanwhile
+            limit = self._limit(rows.topic)
+            self._refusals.learn({rows.topic: limit})
+        return split_large(rows, limit, origin, batch)
+
+    def _too_large(self, error: InvalidRecord) -> Retriable:
+        """Kafka has refused a batch of records for its size: the next producer makes batches that fit, and rows that
+        do not fit alone become dead letters. This producer is of no further use: librdkafka 2.16 sends what follows a
+        refused batch under a sequence number that the broker does not expect.
+        """
+        new = self._refusals.learn({topic: self._limit(topic) for topic in self._sink_topics()})
+        return Retriable(str(error)) if new else Refused(str(error))
+
     def _limit(self, topic: str) -> int:
+        """Bytes of a batch of records."""
         config = self._log.config(topic)
         if not config:  # it has just refused a row, so it is there: who was asked does not know it
             raise Retriable(f"the settings of {topic} are not known")
-        return int(config.get("max.message.bytes", DEFAULT_MAX_BYTES))
+        return min(int(config.get("max.message.bytes", DEFAULT_MAX_BYTES)), CLIENT_BYTES)
 
     # -- topics that are gone -----------------------------------------------------------------------------------------
 
     def look_again(self, now_ms: float) -> None:
-        """Looks, at growing intervals, whether a missing topic is back; then its rows go out."""
+        """Looks, at growing intervals, whether a missing topic is back; then its rows go out. After a refusal, ends the
+        pause before the next attempt.
+        """
+        if self._refused is not None and now_ms >= self.again_ms:
+            error, self._refused, self.again_ms = self._refused, None, math.inf
+            self._fail(error)
+            return
         if not self.waits or self._looking or self._closed:
             return
         if self.again_ms == math.inf:
@@ -287,8 +316,8 @@ class Delivery:
 
     def _missing(self) -> list[str]:
         """Of the topics that the batches under way go to; also when Kafka does not say, none is known to be missing."""
-        topics = {sink.task.operator.params["topic"] for batch in self._under_way for sink in batch.sinks}
-        return sorted(topics - self._log.describe(topics).keys())
+        topics = self._sink_topics()
+        return sorted(set(topics) - self._log.describe(topics).keys())
 
     def _committed(self, outcome: Any) -> None:
         if self._closed:
@@ -297,7 +326,7 @@ class Delivery:
             self.waits = str(outcome)
             return
         if isinstance(outcome, Exception):
-            self._fail(outcome)
+            self._not_committed(outcome)
             return
         self._portion.through(self._meter.took_ms)
         done, self._under_way = self._under_way, []
@@ -305,18 +334,31 @@ class Delivery:
         self.transactions += 1
         self.committed_ms = self._clock_ms()
         rows, too_large = outcome
+        self._refusals.forget()
         self.rows += rows
         self.too_large += too_large
         self._next()
+
+    def _not_committed(self, error: Exception) -> None:
+        """What Kafka refuses is tried again after a pause, which grows; what it keeps refusing ends the job."""
+        now_ms = self._clock_ms()
+        pause_ms = self._refusals.failed(error, self.delivered, now_ms)
+        topics = ", ".join(self._sink_topics())
+        if not isinstance(error, Refused):
+            self._fail(error)
+        elif (over := self._refusals.over(self._under_way[0].number, topics)) is not None:
+            self._fail(over)
+        else:
+            self._refused, self.again_ms = error, now_ms + pause_ms
+
+    def _sink_topics(self) -> list[str]:
+        """That the batches under way go to."""
+        return sorted({sink.task.operator.params["topic"] for batch in self._under_way for sink in batch.sinks})
 
     def _fail(self, error: Exception) -> None:
         if not self._closed:
             self._portion.failed()
             self._failed(error)
-
-    def _rows(self, batch: Batch) -> list[Rows]:
-        rows = [self._sink_rows(sink, batch) for sink in batch.sinks]
-        return [*rows, *self._dead_rows(batch.dead)]
 
     def _dead_rows(self, dead: Sequence[DeadLetter]) -> list[Rows]:
         letters = [encode_dead(letter) for letter in dead]

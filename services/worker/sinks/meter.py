@@ -46,11 +46,6 @@ class Meter:
         for sink, size in self._written.items():
             self._spent.sink_bytes[sink] = self._spent.sink_bytes.get(sink, 0) + size
 
-    def again(self) -> None:
-        """The transaction was aborted, and is made once more with other rows."""
-        self._spent.aborted += 1
-        self._written.clear()
-
     def wrote(self, sink: str, values: Sequence[bytes | None]) -> None:
         """Rows of a sink, which are not looked at one by one."""
         self._written[sink] += size_about(values)

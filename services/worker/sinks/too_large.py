@@ -8,9 +8,8 @@ import msgspec
 
 from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
 from services.log.protocol import Rows
+from services.log.record_sizes import CLIENT_BYTES, size_alone
 
-FRAMING_BYTES = 256
-"""What Kafka adds to a record that travels alone, generously."""
 ROW_BYTES = 64 * 1024
 """So much of the row is kept in the dead letter."""
 
@@ -21,9 +20,11 @@ def split_large(rows: Rows, limit: int, origin: str, batch: int) -> tuple[Rows, 
     Args:
         limit: bytes that the topic takes. origin: the sink's name.
     """
-    own = sum(len(name) + len(value) for name, value in rows.headers or ()) + FRAMING_BYTES
     keys = repeat(None, len(rows.values)) if rows.keys is None else rows.keys
-    sizes = [len(value or b"") + len(key or b"") + own for value, key in zip(rows.values, keys, strict=True)]
+    sizes = [
+        size_alone(len(value or b""), None if key is None else len(key), rows)
+        for value, key in zip(rows.values, keys, strict=True)
+    ]
     fit = [index for index, size in enumerate(sizes) if size <= limit]
     if len(fit) == len(sizes):
         return rows, []
@@ -48,7 +49,8 @@ def stands_for(letter: DeadLetter, value: bytes) -> bool:
 
 
 def _letter(topic: str, value: bytes, limit: int, origin: str, batch: int) -> DeadLetter:
-    reason = f"a row of {len(value):,} bytes is more than topic {topic} takes: {limit:,} (its max.message.bytes)"
+    whose = "its max.message.bytes" if limit < CLIENT_BYTES else "16 MiB is the most that holdfast writes"
+    reason = f"a row of {len(value):,} bytes is more than topic {topic} takes: {limit:,} ({whose}; MSG_SIZE_TOO_LARGE)"
     return _with_content(DeadLetter(origin, reason, batch), value)
 
 

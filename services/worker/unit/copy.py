@@ -22,6 +22,7 @@ from services.kernel.errors import (
     HoldfastError,
     Indefinite,
     InvalidRecord,
+    Refused,
     Retriable,
     StateCorrupted,
     WorkerUnfit,
@@ -156,7 +157,8 @@ class UnitCopy:
         return bool(worked)
 
     def report(self) -> CopyState:
-        return state_of(self.key, self.core, self.running)
+        waits = self._opening.refusals.waits(self._around.clock_ms()) if self.core.flags.commit else ""
+        return state_of(self.key, self.core, self.running, waits)
 
     def costs(self) -> Costs:
         return costs_of(self.key, self._spent, self.running, self._around.clock_ms(), self.core.flags.commit)
@@ -309,6 +311,10 @@ class UnitCopy:
             self._handle(lifecycle.Broke(f"{type(error).__name__}: {error}"))
 
     def _delivery_failed(self, error: Exception) -> None:
+        if isinstance(error, Refused):
+            self._happened("delivery-refused", str(error))
+        elif said := self._opening.refusals.event(self._around.clock_ms()):
+            self._happened("delivery-stands-still", said)
         if isinstance(error, Fenced):
             self._handle(lifecycle.OutputFenced())
         elif isinstance(error, Indefinite | Retriable):

@@ -16,10 +16,11 @@ from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.meter import Meter
 from services.worker.sinks.portions import Portion
 from services.worker.sinks.position import Positions
+from services.worker.sinks.refusals import Refusals
 
 
 class Opening:
-    """Of one copy. delivery: None while the outputs are closed.
+    """Of one copy. delivery: None while the outputs are closed. refusals: of all its deliveries.
 
     Args:
         done: the batch that the copy has reached.
@@ -41,13 +42,14 @@ class Opening:
         self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
         self.delivery: Delivery | None = None
         self._holds = False
-        self._portion = Portion()
+        self._portion, self.refusals = Portion(), Refusals()
 
     def place(self, epoch: int, commit: bool, opened: Callable[[], None]) -> None:
         """With commit: holds the transactional id, and says when. Without: is connected, so that it could."""
         if not self._unit.delivers:
             return
         if not commit:
+            self.refusals.forget()
             if self._holds or self.delivery is None:
                 self.close()
                 self.delivery = self._new_delivery()
@@ -86,6 +88,7 @@ class Opening:
             interval_ms=commit_interval_ms(self._layout),
             clock_ms=self._around.clock_ms,
             portion=self._portion,
+            refusals=self.refusals,
         )
 
     def _positions(self) -> Positions:

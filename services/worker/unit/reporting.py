@@ -13,8 +13,8 @@ from services.worker.core.spent import Spent
 from services.worker.unit.running import Running
 
 
-def state_of(unit: str, core: Lifecycle, running: Running | None) -> CopyState:
-    """running: None if the copy has no state now."""
+def state_of(unit: str, core: Lifecycle, running: Running | None, stands: str = "") -> CopyState:
+    """running: None if the copy has no state now. stands: why no row is delivered; empty: some are, or none wait."""
     marker = None if running is None else running.marker
     return CopyState(
         unit,
@@ -24,7 +24,7 @@ def state_of(unit: str, core: Lifecycle, running: Running | None) -> CopyState:
         core.error,
         0 if marker is None else marker.b,
         "" if running is None else running.stopped,
-        "" if running is None else running.waits,
+        "; ".join(filter(None, ("" if running is None else running.waits, stands))),
         "" if running is None else running.cuts.retention.text,
         () if running is None else running.showing.newest,
     )

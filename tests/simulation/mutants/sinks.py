@@ -100,7 +100,7 @@ def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
     if self._under_way or not self._waiting or self._transactor is None:
         return
     self._under_way = [self._waiting.popleft()]
-    transactor, batch = self._transactor, self._under_way[0]
+    transactor = self._transactor
 
     def position() -> tuple[int, int]:
         transactor.commit([self._position_rows(0)])
@@ -112,7 +112,7 @@ def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
         else:
             self._run(position, self._committed)
 
-    self._run(lambda: transactor.commit(self._rows(batch)), rows)
+    self._run(lambda: transactor.commit(self._fitting()[0]), rows)
 
 
 @method(Outputs, "deliver_by")

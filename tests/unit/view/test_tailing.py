@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from schemas.topics import Partition, TopicSpec
+from services.kernel.errors import Retriable
 from services.log.memory import MemoryLog
 from services.log.protocol import Chunk, Reader
 from services.view.tailing import read_topic
@@ -46,3 +49,10 @@ def test_an_empty_topic_is_idle_at_once() -> None:
     log = Slow(empty_polls=0)
     log.trim({ROWS: 3})
     assert list(read_topic(log, ROWS.topic, 1, until_idle_s=IDLE_S, clock=lambda: log.now_s)) == []
+
+
+def test_a_topic_of_which_kafka_gives_nothing_is_not_waited_for_without_end() -> None:
+    log = Slow(empty_polls=10_000)
+    with pytest.raises(Retriable, match="its end is not reached"):
+        list(read_topic(log, ROWS.topic, 1, clock=lambda: log.now_s))
+    assert log.now_s < 60

@@ -37,7 +37,7 @@ class SlowLog(MemoryLog):
         self.row_ms, self.now_ms, self.aborted = row_ms, 0.0, 0
         self.create([TopicSpec("out", 1), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
 
-    def transactor(self, transactional_id: str) -> MemoryTransactor:
+    def transactor(self, transactional_id: str, batch_bytes: int | None = None) -> MemoryTransactor:
         log = self
 
         class Slow(MemoryTransactor):

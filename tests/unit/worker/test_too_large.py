@@ -16,15 +16,17 @@ from services.audit.comparing import Comparison, Counts
 from services.audit.computing import Row
 from services.hosting.blocking import Inline
 from services.kernel.dataflow.unit import SinkRows
-from services.kernel.errors import InvalidRecord
+from services.kernel.errors import InvalidRecord, Refused, Retriable
 from services.kernel.plans.layout import TaskLayout
 from services.log.memory import MemoryLog, MemoryTransactor
 from services.log.protocol import Rows
+from services.log.record_sizes import size_alone
 from services.worker.core.spent import Spent
 from services.worker.sinks.delivery import Delivery
 from services.worker.sinks.meter import Meter, size_about
 from services.worker.sinks.portions import Batch
 from services.worker.sinks.position import Positions
+from services.worker.sinks.refusals import LAST_PAUSE_MS, MOST_REFUSALS, SAID_MS, Refusals
 from services.worker.sinks.too_large import ROW_BYTES, split_large, stands_for
 
 LIMIT = 1_000
@@ -45,28 +47,19 @@ def meter(spent: Spent) -> Meter:
     return Meter(spent, *(partial(next, one) for one in times))
 
 
-class Strict(MemoryTransactor):
-    """Refuses what a broker refuses."""
-
-    def commit(self, rows: Sequence[Rows]) -> None:
-        if any(len(value or b"") > LIMIT for one in rows if one.topic == "out" for value in one.values):
-            raise InvalidRecord("too large")
-        super().commit(rows)
-
-
-class StrictLog(MemoryLog):
-    def transactor(self, transactional_id: str) -> Strict:
-        return Strict(self, transactional_id)
-
-
 class Site:
     def __init__(self, dead_letters: bool = True) -> None:
-        self.log = StrictLog(lambda: 0)
+        self.log = MemoryLog(lambda: 0)
         config = {"max.message.bytes": str(LIMIT)}
         self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
         self.errors: list[Exception] = []
         self.spent = Spent()
         self.beside = Inline()
+        self.refusals, self.dead_letters = Refusals(), dead_letters
+        self.now_ms = 0.0
+        self.open()
+
+    def open(self) -> None:
         self.delivery = Delivery(
             self.log,
             self.beside,
@@ -74,12 +67,24 @@ class Site:
             "u",
             0,
             positions(self.log),
-            self.errors.append,
+            self.failed,
             meter(self.spent),
-            dead_letters,
+            self.dead_letters,
+            clock_ms=lambda: self.now_ms,
+            refusals=self.refusals,
         )
         self.delivery.open(lambda _: None)
         self.beside.poll()
+
+    def failed(self, error: Exception) -> None:
+        """What can be tried again, a copy tries again, with a producer of its own."""
+        self.errors.append(error)
+        if isinstance(error, Retriable):
+            left = self.delivery.leftovers()
+            self.delivery.close()
+            self.open()
+            self.delivery.deliver(*left)
+            self.beside.poll()
 
     def deliver(self, batch: int, *texts: str, dead: Sequence[DeadLetter] = ()) -> None:
         self.delivery.deliver(Batch(batch, [SinkRows(TASK, pl.DataFrame({"t": texts}), 0)], dead))
@@ -100,10 +105,13 @@ def test_a_row_too_large_is_put_aside_and_the_others_go_on() -> None:
     assert site.rows() == [b'{"t":"a"}', b'{"t":"b"}', b'{"t":"c"}']
     first, second = site.letters()
     assert first == refused
-    assert second.reason == "a row of 2,008 bytes is more than topic out takes: 1,000 (its max.message.bytes)"
+    assert (
+        second.reason
+        == "a row of 2,008 bytes is more than topic out takes: 1,000 (its max.message.bytes; MSG_SIZE_TOO_LARGE)"
+    )
     assert (second.origin, second.batch, second.row[:9]) == ("all", 1, '{"t":"xxx')
     assert site.delivery.delivered == 2
-    assert not site.errors
+    assert len(site.errors) == 1, "known once, no row is refused again"
 
 
 def test_rows_put_aside_are_counted_beside_the_position_and_known_to_the_next_copy() -> None:
@@ -112,6 +120,7 @@ def test_rows_put_aside_are_counted_beside_the_position_and_known_to_the_next_co
     site.deliver(2, "b")
     site.deliver(3, "x" * 2 * LIMIT, "y" * 2 * LIMIT)
     assert site.delivery.too_large == 3
+    assert len(site.errors) == 1
     successor = Delivery(site.log, site.beside, TOPICS, "u", 0, positions(site.log), site.errors.append, meter(Spent()))
     successor.open(lambda _: None)
     site.beside.poll()
@@ -146,13 +155,15 @@ def test_transactions_are_counted_with_what_they_cost_and_what_they_deliver() ->
     assert site.spent.sink_bytes == {"all": 2 * len('{"t":"a"}')}
     site.deliver(2, "x" * 2 * LIMIT, "c")
     assert (site.spent.transactions, site.spent.aborted) == (2, 1), "made once more, without the row"
+    site.deliver(3, "x" * 2 * LIMIT, "d")
+    assert (site.spent.transactions, site.spent.aborted) == (3, 1)
 
 
 def test_a_transaction_that_fails_is_aborted_and_delivers_nothing() -> None:
     site = Site(dead_letters=False)
     site.deliver(1, "x" * 2 * LIMIT)
     assert (site.spent.transactions, site.spent.aborted, site.spent.sink_bytes) == (0, 2, {})
-    assert site.spent.transaction_ms == 1.0
+    assert site.spent.transaction_ms == 2.0
 
 
 def test_bytes_of_many_rows_go_by_the_mean_of_some() -> None:
@@ -164,6 +175,62 @@ def test_bytes_of_many_rows_go_by_the_mean_of_some() -> None:
 def test_where_errors_are_to_stop_the_job_it_stops_with_the_reason() -> None:
     site = Site(dead_letters=False)
     site.deliver(1, "x" * 2 * LIMIT)
-    assert "a row of 2,008 bytes" in str(site.errors[0])
+    assert "a row of 2,008 bytes" in str(site.errors[-1])
     assert not site.rows()
     assert not site.letters()
+
+
+def test_a_topic_that_takes_larger_rows_by_now_gets_them() -> None:
+    site = Site()
+    site.deliver(1, "x" * 2 * LIMIT)
+    site.log.configure([TopicSpec("out", 1, {"max.message.bytes": str(10 * LIMIT)})])
+    site.deliver(2, "y" * 2 * LIMIT)
+    assert [len(row or b"") for row in site.rows()] == [2 * LIMIT + 8]
+    assert len(site.letters()) == 1
+
+
+@pytest.mark.parametrize("length", range(0, 400, 7))
+def test_the_size_of_a_record_counts_to_the_byte(length: int) -> None:
+    """Broken down: 61 of the batch, length, attributes, two deltas, key, value, headers. Kafka's test: contract."""
+    rows = Rows("t", [b""], headers=[("ä", b"12")])
+    body = 1 + 1 + 1 + 1 + (1 if length < 64 else 2) + length + 1 + (1 + 2 + 1 + 2)
+    assert size_alone(length, None, rows) == 61 + (1 if body < 64 else 2) + body
+
+
+class Refusing(MemoryTransactor):
+    def commit(self, rows: Sequence[Rows]) -> None:
+        raise Refused("the topic is compacted, and the rows have no key")
+
+
+def test_what_kafka_keeps_refusing_is_said_and_ends_the_job_after_a_bounded_number_of_attempts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site()
+    monkeypatch.setattr(site.log, "transactor", lambda name, size=None: Refusing(site.log, name))
+    site.delivery.close()
+    site.open()
+    site.deliver(1, "a")
+    said = []
+    while (
+        isinstance(site.delivery.leftovers() and site.errors[-1:] != [] and site.errors[-1], Refused) or not site.errors
+    ):
+        assert site.delivery.again_ms - site.now_ms <= LAST_PAUSE_MS, "the pause is bounded"
+        site.now_ms = max(site.now_ms, site.delivery.again_ms)
+        site.delivery.look_again(site.now_ms)
+        said.append(site.refusals.waits(site.now_ms))
+    assert len(site.errors) == MOST_REFUSALS
+    last = site.errors[-1]
+    assert isinstance(last, InvalidRecord)
+    assert "batch 1 cannot be delivered to out" in str(last)
+    assert "the topic is compacted" in str(last)
+    assert any("attempts: the topic is compacted" in text for text in said)
+    assert SAID_MS < site.now_ms < 120_000
+
+
+def test_rows_that_are_committed_end_the_count_of_refusals() -> None:
+    refusals = Refusals()
+    for turn in range(3 * MOST_REFUSALS):
+        refusals.failed(Refused("no"), turn, 1_000.0 * turn)
+        assert refusals.over(1, "out") is None
+    refusals.forget()
+    assert refusals.waits(1e9) == ""

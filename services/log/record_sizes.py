@@ -1,0 +1,44 @@
+"""How large a record is to Kafka: a topic refuses a batch of records above its max.message.bytes.
+
+A record that is larger than that makes up a batch alone. So its size there says, to the byte, whether a topic can take
+it at all. Both assume that the producer does not compress.
+"""
+
+from __future__ import annotations
+
+from services.log.protocol import Rows
+
+CLIENT_BYTES = 16 * 1024 * 1024 - 256
+"""What the Kafka client takes, whatever the topic does."""
+_BATCH_HEADER = 61
+"""Of a batch of records, format 2. Source: kafka.apache.org/documentation/#recordbatch."""
+
+
+def largest(rows: Rows) -> int:
+    """Bytes that no row of these exceeds, as a batch of records that it alone makes up."""
+    if not rows.values:
+        return 0
+    value = max(len(one) if one is not None else 0 for one in rows.values)
+    key = 0 if rows.keys is None else max(len(one) if one is not None else 0 for one in rows.keys)
+    return size_alone(value, key, rows)
+
+
+def size_alone(value: int, key: int | None, rows: Rows) -> int:
+    """Bytes of a batch that holds one record, to the byte: what a broker compares with max.message.bytes.
+
+    Args:
+        value, key: their lengths; None: no key. rows: for its headers.
+    """
+    headers = rows.headers or ()
+    body = 3 + _prefixed(value) + (1 if key is None else _prefixed(key)) + _varint(len(headers))
+    body += sum(_prefixed(len(name.encode())) + _prefixed(len(content)) for name, content in headers)
+    return _BATCH_HEADER + _varint(body) + body
+
+
+def _prefixed(length: int) -> int:
+    return _varint(length) + length
+
+
+def _varint(number: int) -> int:
+    """Bytes of a number that is not negative; Kafka doubles it, for the sign."""
+    return max(1, -(-(2 * number).bit_length() // 7))

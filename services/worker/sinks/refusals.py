@@ -1,0 +1,97 @@
+"""What one copy has learned from transactions that failed, whichever producer made them.
+
+No failed delivery is repeated in silence: each is counted, the pause before the next one grows, `status` names the
+cause after SAID_MS, and what Kafka keeps refusing ends the job (docs/decisions/0139).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from services.kernel.errors import InvalidRecord, Refused
+
+MOST_REFUSALS = 20
+"""So many refusals of the same batch, without a row committed between them, end the job: about a minute."""
+FIRST_PAUSE_MS, LAST_PAUSE_MS = 50.0, 5_000.0
+SAID_MS = 3_000.0
+"""From then on `status` says that nothing is delivered, and why."""
+EVENT_MS = 60_000.0
+"""Between two events about the same standstill."""
+BATCH_BYTES = 1_000_000
+"""Records that the producer puts together unless a topic takes less."""
+
+
+class Refusals:
+    """Of one copy.
+
+    limits: bytes of the largest batch that a topic takes (its max.message.bytes), for topics that have refused rows.
+    """
+
+    def __init__(self) -> None:
+        self.limits: dict[str, int] = {}
+        self._failures = self._refusals = 0
+        self._delivered = -1
+        self._since_ms = self._event_ms = math.inf
+        self._cause = ""
+
+    @property
+    def batch_bytes(self) -> int | None:
+        """What may go in one batch of records; None: as much as the producer likes."""
+        least = min(self.limits.values(), default=BATCH_BYTES)
+        return least if least < BATCH_BYTES else None
+
+    def learn(self, limits: Mapping[str, int]) -> bool:
+        """Notes what topics take; True if that was not known."""
+        new = any(self.limits.get(topic) != limit for topic, limit in limits.items())
+        self.limits |= limits
+        return new
+
+    def failed(self, error: Exception, delivered: int, now_ms: float) -> float:
+        """Notes a failed delivery. delivered: the last batch that is.
+
+        Returns:
+            How long to wait before the next one, in milliseconds.
+        """
+        if delivered > self._delivered or not self._failures:
+            self._failures = self._refusals = 0
+            self._delivered, self._since_ms, self._event_ms = delivered, now_ms, now_ms + SAID_MS
+        self._failures += 1
+        self._refusals += isinstance(error, Refused)
+        self._cause = str(error)
+        if not isinstance(error, Refused):
+            return 0.0
+        return min(FIRST_PAUSE_MS * 2.0 ** (self._refusals - 1), LAST_PAUSE_MS)
+
+    def over(self, batch: int, topics: str) -> InvalidRecord | None:
+        """Why the job ends; None: it is tried again. batch, topics: of what was refused."""
+        if self._refusals < MOST_REFUSALS:
+            return None
+        return InvalidRecord(
+            f"batch {batch} cannot be delivered to {topics}: Kafka refused it {self._refusals} times. The last answer: "
+            f"{self._cause}"
+        )
+
+    def opened(self, delivered: int) -> None:
+        """The position is read: what failed last may still have been committed."""
+        if delivered > self._delivered:
+            self.forget()
+
+    def forget(self) -> None:
+        """Rows were committed, or the copy delivers no more."""
+        self._failures = self._refusals = 0
+        self._cause, self._since_ms, self._event_ms = "", math.inf, math.inf
+
+    def waits(self, now_ms: float) -> str:
+        """That nothing is delivered, and why; empty for a standstill shorter than SAID_MS."""
+        if now_ms - self._since_ms < SAID_MS:
+            return ""
+        seconds = round((now_ms - self._since_ms) / 1_000)
+        return f"no row was delivered for {seconds} s, in {self._failures} attempts: {self._cause}"
+
+    def event(self, now_ms: float) -> str:
+        """The same for an event: at first after SAID_MS, then each EVENT_MS; else empty."""
+        if now_ms < self._event_ms:
+            return ""
+        self._event_ms = now_ms + EVENT_MS
+        return self.waits(now_ms)
