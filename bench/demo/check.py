@@ -136,7 +136,7 @@ def _by_visibility(in_weather: pl.DataFrame) -> pl.DataFrame:
 
 
 def _windows(frame: pl.DataFrame, size_us: int) -> pl.DataFrame:
-    text = "%Y-%m-%dT%H:%M:%SZ"
+    text = "%Y-%m-%dT%H:%M:%S%.6fZ"
     return frame.with_columns(
         window_start=pl.from_epoch("_start", "us").dt.strftime(text),
         window_end=pl.from_epoch(pl.col("_start") + size_us, "us").dt.strftime(text),

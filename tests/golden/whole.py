@@ -14,7 +14,7 @@ from services.planning.loading import load
 BLOCK = 10_000
 RELATIVE = 1e-9
 """How far floats may differ: sums of the same numbers in another order."""
-_TEXT = "%Y-%m-%dT%H:%M:%SZ"
+_TEXT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 _decode = msgspec.json.Decoder(list[dict[str, object]]).decode
 
 

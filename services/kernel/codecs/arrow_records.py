@@ -18,6 +18,7 @@ from pyarrow import types
 
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.frames import RowCodec
+from services.kernel.codecs.plain_values import within_calendar
 from services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
 
 MAX_ROWS = 1_000_000
@@ -81,8 +82,14 @@ class ArrowReader:
 
 
 def encode_arrow(rows: pl.DataFrame, fields: Mapping[str, str]) -> list[bytes]:
-    """Rows as records, without the event time: equal rows give equal bytes. Halves what is too large."""
-    return _encoded(RowCodec(field_types.schema(fields)), rows) if rows.height else []
+    """Rows as records, without the event time: equal rows give equal bytes. Halves what is too large.
+
+    Times and dates are those that the reader takes: outside the years 1 to 9999 they are null, as in JSON.
+    """
+    if not rows.height:
+        return []
+    schema = field_types.schema(fields)
+    return _encoded(RowCodec(schema), within_calendar(rows, schema))
 
 
 def _encoded(codec: RowCodec, rows: pl.DataFrame) -> list[bytes]:

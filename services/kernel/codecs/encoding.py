@@ -1,8 +1,8 @@
 """Rows as a sink's records: a JSON object each, and the key of a row as a JSON array.
 
-Source: JOBS "A sink record is the row as a JSON object". Timestamps are ISO 8601 in UTC with Z, with six digits of a
-second's fraction where there is one; decimals are strings, bytes base64, NaN and infinity null. All of it is msgspec's
-way with Python values: 2.6 million rows/s, and a batch of one row costs 15 microseconds (polars' writer: 4 and 300).
+Source: JOBS "A sink record is the row as a JSON object". How times, dates and decimals are written is in
+plain_values.py; bytes are base64, NaN and infinity null. All of it is msgspec's way with Python values: 2.6 million
+rows/s, and a batch of one row costs 15 microseconds (polars' writer: 4 and 300).
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ import msgspec
 import polars as pl
 
 from services.kernel.codecs.keys import canonical_floats
+from services.kernel.codecs.plain_values import plain_values
 
-_WHOLE = "%Y-%m-%dT%H:%M:%SZ"
-_FRACTION = "%Y-%m-%dT%H:%M:%S%.6fZ"
-_SECOND_US = 1_000_000
-_MANY = 32
-"""From here on polars is faster at writing times than Python is at making datetimes; the texts are the same."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -29,7 +25,7 @@ def encode_json(rows: pl.DataFrame, fields: Mapping[str, str]) -> list[bytes]:
     """Each row as a JSON object of its fields, in their order, without the event time."""
     if not rows.height:
         return []
-    return list(map(_encode, map(_record(tuple(fields)), *[_values(rows[name]) for name in fields])))
+    return list(map(_encode, map(_record(tuple(fields)), *[plain_values(rows[name]) for name in fields])))
 
 
 def keys(rows: pl.DataFrame, row_key: Sequence[str]) -> list[bytes | None]:
@@ -46,22 +42,9 @@ def _record(names: tuple[str, ...]) -> Callable[..., Any]:
     return msgspec.defstruct("Record", list(slots), rename=slots, gc=False)
 
 
-def _values(column: pl.Series) -> list[Any]:
-    if isinstance(column.dtype, pl.Datetime) and len(column) >= _MANY:
-        return _times(column).to_list()
-    return column.to_list()
-
-
-def _times(column: pl.Series) -> pl.Series:
-    whole = column.to_physical() % _SECOND_US == 0
-    if whole.all():
-        return column.dt.strftime(_WHOLE)
-    return column.dt.strftime(_WHOLE).zip_with(whole.fill_null(True), column.dt.strftime(_FRACTION))
-
-
 def _key_values(column: pl.Series) -> list[Any]:
     """JSON has no NaN and no infinity, but they are keys of their own: they become text."""
     if not column.dtype.is_float():
-        return _values(column)
+        return plain_values(column)
     values = canonical_floats(column).to_list()
     return [value if value is None or isfinite(value) else str(value) for value in values]

@@ -18,6 +18,7 @@ from schemas.plans import SparkPlan
 from services.kernel.codecs import fields
 from services.kernel.codecs.decoding import Decoder
 from services.kernel.codecs.fields import TIME, stream_schema
+from services.kernel.codecs.plain_values import within_calendar
 from services.kernel.errors import StateCorrupted
 
 AT = "_at"
@@ -163,7 +164,7 @@ class RowDecoder:
             found = [table.select(*self._columns, TIME).cast(self._schema) for table in fit if table.height]
         except pl.exceptions.PolarsError as error:
             raise StateCorrupted(f"values that Spark does not write: {error}") from None
-        return pl.concat([self.nothing, *found])
+        return within_calendar(pl.concat([self.nothing, *found]), self._schema)
 
     def dead(self, lane: int, table: pl.DataFrame, batch: int) -> list[DeadLetter]:
         """Dead letters of the records that are no rows of the source, with the reason that a source task would give."""

@@ -14,6 +14,7 @@ import polars as pl
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
 from services.kernel.codecs.encoding import encode_json, keys
+from services.kernel.codecs.fields import optional
 from services.kernel.codecs.keys import partitions
 from services.kernel.logs.gaps import SKIPPED
 from services.kernel.plans.layout import TaskLayout
@@ -84,7 +85,8 @@ def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
     """How the rows of one of a sink's records are shown, each as a JSON object. What it gives may raise UnfitRecord."""
     if sink.params.get("format") != "arrow":
         return lambda value: [value]
-    read, fields = ArrowReader(sink.fields).read, sink.fields
+    fields = {name: optional(text) for name, text in sink.fields.items()}  # bounds of a window may be null
+    read = ArrowReader(fields).read
     return lambda value: encode_json(read(value), fields)
 
 

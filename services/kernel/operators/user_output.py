@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from services.kernel.codecs.fields import dtype, nullable, schema, text_of, widens, with_time
+from services.kernel.codecs.plain_values import within_calendar
 from services.kernel.operators.operator import TIME
 
 
@@ -46,6 +47,10 @@ def _column(rows: pl.DataFrame, name: str, text: str) -> pl.Series:
         if not widens(column.dtype, wanted):
             raise OutputError(f"the output's column '{name}' is {_name(column.dtype)}, not {text}")
         column = column.cast(wanted)
+    inside = within_calendar(column.to_frame(name), {name: wanted})[name]
+    if inside.null_count() > column.null_count() and not nullable(text):
+        raise OutputError(f"the output's column '{name}' holds a time outside the years 1 to 9999: declare it {text}?")
+    column = inside
     if column.null_count() and not nullable(text):
         raise OutputError(f"the output's column '{name}' holds null, and {text} may not: declare it {text}?")
     return column

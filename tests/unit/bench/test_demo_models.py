@@ -28,7 +28,7 @@ def test_each_window_and_airport_has_its_line_from_flights_that_left() -> None:
     found = {}
     for first in (BEGIN, BEGIN + timedelta(days=7)):
         for origin in ("JFK", "EWR"):
-            start, end = (f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (first, first + timedelta(days=7)))
+            start, end = (f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" for at in (first, first + timedelta(days=7)))
             chosen = [
                 row
                 for row in rows
