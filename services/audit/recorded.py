@@ -5,17 +5,15 @@ A scan (`Log.scan`) is for what is read at one go: this waits as long as its cal
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Mapping
 
 from schemas.topics import Partition
-from services.kernel.errors import Retriable
+from services.log.expecting import Expecting
 from services.log.protocol import Chunk, Log, Message
 
 MAX_BUFFERED = 100_000
 """Records of a partition that are fetched before they are asked for; then it is paused."""
-ANSWER_S = 10.0
 _WAIT_S = 0.1
 
 
@@ -28,6 +26,7 @@ class Recorded:
 
     def __init__(self, log: Log, name: str, positions: Mapping[Partition, int], ends: Mapping[Partition, int]) -> None:
         self._reader = log.reader(name)
+        self._expecting = Expecting(log, self._reader)
         self._fetched = dict(positions)
         self._ends = dict(ends)
         self._buffers: dict[Partition, deque[Message]] = {partition: deque() for partition in positions}
@@ -41,7 +40,7 @@ class Recorded:
         """The next record, which stays the next one until it is taken; None at the end.
 
         Raises:
-            StateCorrupted: the log was trimmed above the position. Retriable: nothing came for 10 s.
+            StateCorrupted: the log was trimmed above the position. Retriable: what is there does not come.
         """
         buffer = self._buffers[partition]
         while not buffer and self._fetched[partition] < self._ends[partition]:
@@ -61,13 +60,11 @@ class Recorded:
 
     def _fetch(self, wanted: Partition) -> None:
         """Polls until something of the partition came."""
-        before, deadline = self._fetched[wanted], time.monotonic() + ANSWER_S
+        before = self._fetched[wanted]
         self._let_in(wanted)
         while self._fetched[wanted] == before:
-            for chunk in self._reader.poll(_WAIT_S):
+            for chunk in self._expecting.poll((wanted,), _WAIT_S):
                 self._read(chunk)
-            if time.monotonic() > deadline and self._fetched[wanted] == before:
-                raise Retriable(f"{wanted}: nothing came from offset {before} on for {ANSWER_S:g} s")
 
     def _let_in(self, wanted: Partition) -> None:
         freed = [p for p in self._paused if p == wanted or len(self._buffers[p]) < MAX_BUFFERED // 2]

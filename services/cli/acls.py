@@ -9,7 +9,7 @@ import typer
 
 from services.cli.options import DataDir, Json, KafkaAt
 from services.cli.terminal import note, print_json, print_plain
-from services.cli.whereabouts import find, load_settings
+from services.cli.whereabouts import find, load_settings, opened
 from services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
@@ -69,11 +69,10 @@ def _apply(
     from schemas.assignments import split_job_key
     from schemas.rights import of_job
     from services.log.client_settings import client_settings
-    from services.log.kafka import KafkaLog
     from services.log.rights import Rights
 
     where = find(data_dir, kafka)
-    log = KafkaLog(where.bootstrap_servers, client_settings(), "acls")
+    log = opened(where)
     try:
         owners = {topics.owner(name) for name in log.topics()} - {None, "cluster"}
     finally:

@@ -19,6 +19,7 @@ from services.kernel.errors import FAILED, USAGE, CommandFailed
 if TYPE_CHECKING:
     from services.client.feeding import Feed
     from services.client.writing import Writer
+    from services.log.patience import Patience
     from services.view.door import Door
 
 STOP_S = 5.0
@@ -67,7 +68,7 @@ def send(
             appender = door.log.appender("send")
             try:
                 writer = Writer(appender, topic, count, key)
-                _run(feed, writer, rate, topic, as_json)
+                _run(feed, writer, rate, topic, as_json, door.patience)
             finally:
                 appender.close()
     except UnusableFile as error:
@@ -90,8 +91,8 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
     return door.present[topic]
 
 
-def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bool) -> None:
-    from services.client.writing import paced
+def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bool, patience: Patience) -> None:
+    from services.client.writing import paced, wait_for_answers
 
     started = time.monotonic()
     with _until_interrupted() as interrupted, _progress(feed, writer, quiet=as_json) as show:
@@ -99,15 +100,20 @@ def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bo
         if rate is not None:
             blocks = paced(blocks, rate, clock=time.monotonic, sleep=time.sleep, stopped=interrupted)
         for block in blocks:
+            if writer.full:
+                wait_for_answers(writer, lambda: not writer.full, patience, interrupted, show)
             writer.write(block)
             show()
             if interrupted():
                 break
         deadline = time.monotonic() + STOP_S
-        while writer.acknowledged < writer.written and not (interrupted() and time.monotonic() > deadline):
-            writer.poll()
-            show()
-            time.sleep(0.002)
+        wait_for_answers(
+            writer,
+            lambda: writer.acknowledged == writer.written,
+            patience,
+            lambda: interrupted() and time.monotonic() > deadline,
+            show,
+        )
     _report(writer, time.monotonic() - started, topic, interrupted(), feed.blank, as_json)
 
 

@@ -6,8 +6,7 @@ An option goes before the cluster that runs in the data directory, and that befo
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,9 @@ from services.view.door import Door, Whereabouts
 
 if TYPE_CHECKING:
     from schemas.jobs import JobSpec
+    from services.log.patience import Patience
     from services.log.protocol import Log
     from services.node.settings import Settings
-
-
-LISTED_S, LOOK_AGAIN_S = 15.0, 0.5
-"""How long a command waits until Kafka lists its topics; each try of these takes up to 4 s."""
 
 
 def load_settings(data_dir: Path | None = None, kafka: str | None = None, **options: Any) -> Settings:
@@ -75,13 +71,13 @@ def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
 
 @contextmanager
 def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = False) -> Iterator[Door]:
-    """The cluster that a command means, once its Kafka has answered.
+    """The cluster that a command means, once its Kafka has answered. Its log waits for leaders that are away.
 
     Args:
         any_kafka: a Kafka without a cluster will do.
 
     Raises:
-        CommandFailed: there is none, or Kafka does not answer, known after LISTED_S.
+        CommandFailed: there is none, or Kafka does not answer, known after HOLDFAST_COMMAND_PATIENCE_S.
     """
     where = find(data_dir, kafka)
     if where.local and (short := shortage(where.data_dir)):
@@ -90,14 +86,15 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
         reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
 
     from services.kernel import lazy_modules
-    from services.log.opening import expect_secret, open_log
+    from services.log.opening import expect_secret
     from services.log.secret import SECRET_FILE, is_said
 
     lazy_modules.resolve(load=False)
 
     if where.secret_file and not is_said():
         os.environ[SECRET_FILE] = where.secret_file
-    log = open_log(where.bootstrap_servers, where.prefix, f"cli-{os.getpid()}")
+    patience = _patience(data_dir, kafka)
+    log = opened(where, patience)
     try:
         topics = ClusterTopics(where.prefix)
         present = _listed(log, where, () if any_kafka else [topics.submit])
@@ -106,37 +103,40 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
             raise CommandFailed(message, f"start one: `holdfast up --kafka {where.bootstrap_servers}`")
         if topics.events in present:
             expect_secret(log, topics)
-        yield Door(log, topics, present, where)
+        yield Door(log, topics, present, where, patience)
     finally:
         _say_refused(log)
         log.close()
 
 
-def _listed(
-    log: Log,
-    where: Whereabouts,
-    needed: Sequence[str],
-    clock_s: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, int]:
+def opened(where: Whereabouts, patience: Patience | None = None) -> Log:
+    """The log of a command, which is to `close` it: one that waits, with a word to the person."""
+    from services.log.opening import open_waiting
+
+    patience = patience or _patience(where.data_dir, where.bootstrap_servers)
+    return open_waiting(where.bootstrap_servers, where.prefix, f"cli-{os.getpid()}", patience)
+
+
+def _patience(data_dir: Path | None, kafka: str | None) -> Patience:
+    from services.log.patience import Patience
+
+    return Patience(load_settings(data_dir, kafka).command_patience_s, note)
+
+
+def _listed(log: Log, where: Whereabouts, needed: Sequence[str]) -> dict[str, int]:
     """The topics on Kafka. On a machine that is overloaded, or whose Kafka starts, a person waits for them.
 
     Raises CommandFailed.
     """
     from services.log.login import LoginRefused
 
-    began_s = clock_s()
-    while True:
-        try:
-            return log.topics(needed)
-        except LoginRefused as error:
-            raise CommandFailed(str(error), "`holdfast settings` lists those that are set") from error
-        except Retriable as error:
-            if clock_s() - began_s < LISTED_S:
-                sleep(LOOK_AGAIN_S)
-                continue
-            message = f"Kafka at {where.bootstrap_servers} has not listed its topics within {LISTED_S:g} s"
-            raise CommandFailed(f"{message}: {error}", "if its machine is overloaded, try again") from error
+    try:
+        return log.topics(needed)
+    except LoginRefused as error:
+        raise CommandFailed(str(error), "`holdfast settings` lists those that are set") from error
+    except Retriable as error:
+        message = f"Kafka at {where.bootstrap_servers} does not list its topics: {error}"
+        raise CommandFailed(message, "if its machine is overloaded, try again") from error
 
 
 def _say_refused(log: Log) -> None:

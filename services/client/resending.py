@@ -7,7 +7,6 @@ letter holds is sent. A header says which record it repeats.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,14 +15,13 @@ import msgspec
 
 from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, Replayed, decode, decode_replayed, encode
 from schemas.topics import JobTopics, Partition
-from services.kernel.errors import Retriable
+from services.log.expecting import Expecting
 from services.log.protocol import Log, Message, Rows, Transactor
 
 HEADER = "replay-of"
 """Names the record that is repeated: topic/partition/offset."""
 TOGETHER, TOGETHER_BYTES = 500, 8 * 1024 * 1024
 """Limits of a transaction."""
-ANSWER_S = 4.0
 
 
 @dataclass(slots=True)
@@ -157,12 +155,11 @@ class _Originals:
     def _fetch(self, at: Partition, offset: int) -> dict[tuple[Partition, int], Message]:
         """A stretch from the offset on."""
         self._reader.assign({at: offset})
-        deadline = time.monotonic() + ANSWER_S
+        expecting = Expecting(self._log, self._reader)
         try:
-            while time.monotonic() < deadline:
-                for chunk in self._reader.poll(0.1, TOGETHER):
+            while True:
+                for chunk in expecting.poll((at,), 0.1, TOGETHER):
                     if self._reader.current(chunk) and chunk.partition == at:
                         return {(at, message.offset()): message for message in chunk.messages}
         finally:
             self._reader.unassign([at])
-        raise Retriable(f"{at}: the record at offset {offset} does not come")

@@ -8,10 +8,16 @@ from functools import partial
 import msgspec
 
 from schemas.topics import Partition
+from services.log.answers import Unacknowledged
+from services.log.patience import Patience, Wait
 from services.log.protocol import Appender
 
 BURST_S = 0.005
 """With a rate, records go out in bursts of so much time's worth."""
+
+MOST_WAITING, MOST_WAITING_BYTES = 250_000, 64 * 1024 * 1024
+"""Records on their way at most, half of what the producer queues: an append to a full queue waits for ever."""
+_LOOK_AGAIN_S = 0.002
 
 KeyOf = Callable[[bytes], bytes | None]
 
@@ -27,7 +33,13 @@ class Writer:
         self._partitions = [Partition(topic, index) for index in range(partitions)]
         self._by_key = Partition(topic, -1)
         self._key_of = None if key is None else key_reader(key)
-        self.written = self.acknowledged = 0
+        self.written = self.acknowledged = self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """More would wait in the queue than it is to hold; the bytes of those that wait are a mean of all."""
+        waiting = self.written - self.acknowledged
+        return waiting >= MOST_WAITING or waiting * self._bytes >= MOST_WAITING_BYTES * max(1, self.written)
 
     def write(self, values: list[bytes]) -> None:
         """Waits while too many are on their way. Raises Retriable or InvalidRecord for what Kafka refuses."""
@@ -38,6 +50,7 @@ class Writer:
             for value in values:
                 self._appender.append(self._by_key, value, key=self._key_of(value), done=answered)
         self.written += len(values)
+        self._bytes += sum(map(len, values))
         self._appender.poll()
 
     def poll(self) -> None:
@@ -58,6 +71,28 @@ class Writer:
         if error is not None:
             raise error
         self.acknowledged += count
+
+
+def wait_for_answers(
+    writer: Writer,
+    enough: Callable[[], bool],
+    patience: Patience,
+    stopped: Callable[[], bool] = lambda: False,
+    show: Callable[[], None] = lambda: None,
+) -> None:
+    """Returns once enough records are acknowledged, or when `stopped`. Raises Retriable: none was for the limit."""
+    count = writer.written - writer.acknowledged
+    with Wait(patience, f"Kafka to take {count:,} record{'s' * (count != 1)}") as wait:
+        acknowledged = writer.acknowledged
+        while not enough() and not stopped():
+            writer.poll()
+            show()
+            if writer.acknowledged > acknowledged:
+                acknowledged = writer.acknowledged
+                wait.begin()
+            else:
+                wait.still(Unacknowledged(f"{acknowledged:,} are there to stay, the others are on their way"))
+                patience.sleep(_LOOK_AGAIN_S)
 
 
 def key_reader(field: str) -> KeyOf:

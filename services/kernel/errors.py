@@ -20,6 +20,10 @@ class Indefinite(HoldfastError):
     """A commit may or may not have happened: drop the producer, start a new one, read the position."""
 
 
+class Forbidden(Retriable):
+    """Kafka answers and refuses: it may be allowed once a person has changed that, no time alone mends it."""
+
+
 class TopicGone(Retriable):
     """A topic that is to be written does not exist: nothing was written; try again when it is back."""
 

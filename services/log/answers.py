@@ -32,6 +32,10 @@ class WentBack(Moved):
         super().__init__(f"{partition}: its end is said to be {end}, but {known} was seen")
 
 
+class Unacknowledged(Retriable):
+    """Records are on their way, and stay so: ask again whether they were acknowledged."""
+
+
 class Known:
     """The ends that this process has seen partitions to have: a later answer below one of them is old, or bad news.
 
@@ -88,7 +92,7 @@ def all_of(what: str, asked: Iterable[_Key], answers: Mapping[_Key, _Value]) -> 
 def offset(partition: Partition, answered: object, least: int = 0) -> int:
     """An offset that a partition can have. least: -1 where "none" is an answer."""
     if not isinstance(answered, int) or answered < least:
-        raise Moved(f"{partition}: {answered} is no offset: its leader is away, or has just changed")
+        raise Moved(f"{partition}: its leader is away, or has just changed (its offset is said to be {answered})")
     return answered
 
 

@@ -16,7 +16,9 @@ from confluent_kafka import Message as KafkaMessage
 
 from schemas.topics import Partition
 from services.kernel.errors import InvalidRecord, Retriable
+from services.log.answers import Unacknowledged
 from services.log.kafka_client import Cluster, connect, error_of, listed
+from services.log.login import LoginRefused
 from services.log.protocol import Delivered, Headers
 
 CONNECT_S = 1.0
@@ -80,7 +82,8 @@ class KafkaAppender:
         if failure is not None:
             raise self._error(failure)
         if missing:
-            raise self._cluster.unanswered(f"append {missing} records", f"no answer in {timeout_s} s")
+            error = self._cluster.unanswered(f"append {missing} records", f"no answer in {timeout_s:g} s")
+            raise error if isinstance(error, LoginRefused) else Unacknowledged(str(error))
 
     def close(self) -> None:
         """Waits a little for answers; what is not answered then fails, and may have been appended or not."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from services.kernel.errors import Retriable, StateCorrupted
+from services.kernel.errors import Forbidden, Retriable, StateCorrupted
 from services.log.answers import Moved, WentBack
 from services.log.kafka_client import ANSWER_S, Cluster, error_of
 from services.log.login import LoginRefused
@@ -49,7 +49,7 @@ FORBIDDEN = (
 _T = TypeVar("_T")
 
 
-class NotAllowed(Retriable):
+class NotAllowed(Forbidden):
     """Kafka does not let this process do that: its user lacks the right. Somebody may give it meanwhile."""
 
 

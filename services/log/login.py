@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError
 
-from services.kernel.errors import Retriable
+from services.kernel.errors import Forbidden
 
 RECENT_S = 30.0
 """Refused so long ago, it says nothing of a request that fails now."""
@@ -32,7 +32,7 @@ _WORDS = {
 }
 
 
-class LoginRefused(Retriable):
+class LoginRefused(Forbidden):
     """Kafka answers, and lets this process not in: the message names the settings. A person may mend them meanwhile."""
 
 

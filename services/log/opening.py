@@ -14,10 +14,12 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import HoldfastError, Retriable
 from services.log.client_settings import client_settings
 from services.log.kafka import KafkaLog
+from services.log.patience import Patience
 from services.log.protocol import Log, Message
 from services.log.seal import Fault, Keyring, Place, is_sealed
 from services.log.sealed import Gate, SealedLog
 from services.log.secret import OFF, SECRET, SECRET_FILE, is_said, keyring
+from services.log.waiting import WaitingLog
 
 FIRST_STRETCH, LOOKED_AT = 64, 16_384
 """Events at the end of the log, first and at most; strangers' do not matter while one of them is the cluster's."""
@@ -76,6 +78,15 @@ def open_log(bootstrap_servers: str, prefix: str, name: str, *, report: bool = F
     """
     keys, log = keyring(), KafkaLog(bootstrap_servers, client_settings(), name)
     return log if keys is None else KafkaDoor(log, ClusterTopics(prefix), keys, name if report else "")
+
+
+def open_waiting(bootstrap_servers: str, prefix: str, name: str, patience: Patience) -> Log:
+    """The door of a command: it waits for leaders that are away, and refuses in silence, because the services report.
+
+    Raises SecretUnusable.
+    """
+    keys, log = keyring(), WaitingLog(KafkaLog(bootstrap_servers, client_settings(), name), patience)
+    return log if keys is None else SealedLog(log, ClusterTopics(prefix), keys, _say_nothing)
 
 
 def expect_secret(log: Log, topics: ClusterTopics) -> None:

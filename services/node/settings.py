@@ -15,6 +15,7 @@ from services.controller.settings import ControllerSettings
 from services.kernel.liveness.grace import ADAPTIVE, Grace
 from services.log.client_settings import CLIENT_PREFIX, client_settings, is_secret
 from services.log.log_settings import LogSettings
+from services.log.patience import PATIENCE_S
 from services.node.log_limits import MIB, LogLimits
 from services.node.metrics_ports import MOST
 from services.spark.settings import SparkSettings
@@ -83,6 +84,12 @@ class Settings(LogSettings):
         ge=1,
         le=86_400,
         description="a transaction, trim or restore that hangs for so long is given up",
+    )
+    command_patience_s: float = Field(
+        PATIENCE_S,
+        ge=1,
+        le=3600,
+        description="a command waits so long for Kafka to answer, as when a partition has no leader for a while",
     )
     memory_mb: int = Field(
         0,

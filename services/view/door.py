@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.topics import ClusterTopics
+from services.log.patience import PATIENCE_S, Patience
 from services.log.protocol import Log
 
 
@@ -20,11 +21,22 @@ class Whereabouts:
     secret_file: str = ""
 
 
+def _say_nothing(_: str) -> None:
+    """Where no person waits."""
+
+
+UNTOLD = Patience(PATIENCE_S, _say_nothing)
+
+
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A Kafka that has answered, and the names of the cluster on it. present: partitions by topic."""
+    """A Kafka that has answered, and the names of the cluster on it. present: partitions by topic.
+
+    patience: of its log, for what a command waits for without a call of the log.
+    """
 
     log: Log
     topics: ClusterTopics
     present: dict[str, int]
     where: Whereabouts
+    patience: Patience = UNTOLD

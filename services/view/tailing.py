@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from schemas.topics import Partition
-from services.kernel.errors import Retriable
+from services.log.expecting import Expecting
 from services.log.protocol import Chunk, Log, Message
 from services.log.silence import Silence
 
 _WAIT_S = 0.1
-SILENT_S = 30.0
-"""For so long Kafka may give nothing of what it says is there. The caller's time between two records does not count."""
 
 
 def read_topic(
@@ -31,7 +29,7 @@ def read_topic(
             it goes before `follow`. Without either, the end is where each partition ended at the call.
 
     Raises:
-        Retriable: nothing came for SILENT_S, and what was there at the call has not been read.
+        Retriable: what was there at the call does not come.
     """
     wanted = [Partition(topic, index) for index in range(partitions)]
     ends = log.offsets(wanted, "end")
@@ -39,17 +37,15 @@ def read_topic(
     reader = log.reader("tail")
     try:
         reader.assign(positions)
-        silence = Silence(clock)
+        silence, expecting = Silence(clock), Expecting(log, reader)
         while True:
-            reached = all(positions[partition] >= ends[partition] for partition in wanted)
-            if reached:
+            missing = [partition for partition in wanted if positions[partition] < ends[partition]]
+            if not missing:
                 if until_idle_s is not None and silence.silent_s >= until_idle_s:
                     return
                 if until_idle_s is None and not follow:
                     return
-            elif not follow and silence.silent_s > SILENT_S:
-                raise Retriable(f"{topic}: nothing came for {SILENT_S:g} s, and its end is not reached: try again")
-            for chunk in silence.during(lambda: reader.poll(_WAIT_S), _has_records):
+            for chunk in silence.during(lambda: expecting.poll(missing, _WAIT_S), _has_records):  # noqa: B023
                 for message in chunk.messages:
                     positions[chunk.partition] = message.offset() + 1
                     if follow or until_idle_s is not None or message.offset() < ends[chunk.partition]:

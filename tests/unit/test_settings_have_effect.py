@@ -187,6 +187,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "heartbeat_interval_ms": "node/lineup.py",
         "loop_patience_s": "node/lineup.py",
         "call_patience_s": "node/lineup.py",
+        "command_patience_s": "cli/whereabouts.py tests/unit/cli/test_waiting_commands.py",
         "memory_mb": "node/lineup.py",
         "leave_s": "node/lineup.py",
         "trim_after_s": "node/lineup.py",
