@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from xdist.workermanage import WorkerController
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 from tests.support.kafka import running_kafka
+from tests.support.processor_limit import LIMIT_S, processor_limit
 
 TESTS = Path(__file__).parent
 CLUSTERS, CLUSTER_MARKS = ("contract", "integration"), ("kafka", "spark", "docker", "alone")
@@ -49,7 +51,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kafka)
         if any(map(item.get_closest_marker, CLUSTER_MARKS)) and item.path.relative_to(TESTS).parts[0] not in CLUSTERS:
             raise pytest.UsageError(f"{item.nodeid}: tests marked {CLUSTER_MARKS} belong to one of {CLUSTERS}")
+        if _in_memory(item):
+            item.add_marker(pytest.mark.timeout(0))
     items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "slow")])
+
+
+def _in_memory(item: pytest.Item) -> bool:
+    """It waits for no cluster, so that its limit is one of processor time."""
+    return not any(map(item.get_closest_marker, CLUSTER_MARKS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with processor_limit(LIMIT_S) if _in_memory(item) else nullcontext():
+        return (yield)
 
 
 @cache
