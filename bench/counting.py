@@ -121,7 +121,7 @@ class _Batches:
 
 def _layouts() -> list[UnitLayout]:
     cluster = ClusterTopics("bench")
-    text = jobs.COUNT.substitute(name="counting", topic="counting", tasks=1)
+    text = jobs.unprotected(jobs.COUNT.substitute(name="counting", topic="counting", tasks=1))
     plan = make_plan(
         load(text, "counting.yaml"),
         generation=GENERATION,

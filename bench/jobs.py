@@ -111,7 +111,7 @@ operators:
   none: {filter: "n < 0", input: count}
 queries: {counts: {input: none, sink: {topic: $topic-out}}}
 placement: {units: [[events, count], [none, counts]]}
-fault_tolerance: {checkpoint: {interval_ms: $interval_ms}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: $interval_ms}}
 """
 )
 """Its first unit's frames tell when each batch was done, and hardly anything else is to be done with them."""
@@ -172,6 +172,11 @@ def record(index: int, keys: int, time_ms: int) -> bytes:
 def within(job: Template, latency_ms: int) -> Template:
     """The job with a latency budget."""
     return Template(f"latency_ms: {latency_ms}\n{job.template}")
+
+
+def unprotected(text: str) -> str:
+    """A job file whose units have no standby unless it says so: a bench measures protection where it is named."""
+    return text if "fault_tolerance:" in text else f"{text}\nfault_tolerance: {{default: {{scheme: none}}}}\n"
 
 
 def under(job: Template, scheme: str) -> Template:

@@ -31,8 +31,9 @@ Weight = Annotated[Number, Field(ge=0, le=1_000_000)]
 class SchemeSettings(JobPart):
     """How units survive a failure."""
 
-    scheme: Scheme = "none"
-    """Fault-tolerance scheme; `none` is one copy, placed again from its checkpoint log."""
+    scheme: Scheme = "hybrid"
+    """Fault-tolerance scheme; `none` is one copy, placed again from its checkpoint log. With one worker alone a unit
+    runs without its standby, and `holdfast status` says so."""
 
 
 class HybridSettings(JobPart):

@@ -107,6 +107,8 @@ def submit(
     from services.client import submitting
     from services.client.planning import missing_topics, read_job
     from services.kernel.errors import JobRejected
+    from services.kernel.plurals import plural
+    from services.view.protection import said
 
     try:
         job = read_job(file)
@@ -118,18 +120,21 @@ def submit(
             patience_s = timeout or submitting.patience_s(spark)
             done = submitting.submit(door, job.raw, patience_s, report if spark else lambda how_far: None)
             warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
+            unprotected = submitting.unprotected(door, done.generation)
     except JobRejected as rejected:
         _refuse(str(file), rejected.problems, as_json)
         return
     if as_json:
         print_json(
             {"job": done.job, "generation": done.generation, "state": "running", "units": done.status.units,
-             "warnings": warnings}
+             "warnings": warnings, "unprotected": unprotected}
         )  # fmt: skip
         return
     for warning in warnings:
         note(f"warning: {warning}")
-    say(f"job {done.job} runs as {done.generation} in {done.status.units} units")
+    say(f"job {done.job} runs as {done.generation} in {plural(done.status.units, 'unit')}")
+    for line in said(unprotected, done.status.units):
+        say(line)
 
 
 def cancel(

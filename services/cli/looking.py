@@ -31,21 +31,30 @@ def list_jobs(
     as_json: Json = False,
 ) -> None:
     """List jobs."""
+    import msgspec
+
     from services.cli.whereabouts import connected
     from services.view.cluster import OVER
-    from services.view.reading import read_jobs
+    from services.view.protection import said
+    from services.view.reading import read_all
 
+    now_ms = int(time.time() * 1000)
     with connected(data_dir, kafka) as door:
-        jobs = [job for job in read_jobs(door).jobs() if every or job.state not in OVER]
+        view = read_all(door)
+    found = [job for job in view.jobs() if every or job.state not in OVER]
+    jobs = [msgspec.structs.replace(job, unprotected=view.unprotected(job, now_ms)) for job in found]
     if as_json:
         print_json(jobs)
         return
     rows = [
-        (job.job, job.generation, coloured(job.state), _when(job.since_ms), f"{job.available}/{job.units}", job.error)
+        (
+            job.job, job.generation, coloured(job.state), _when(job.since_ms), f"{job.available}/{job.units}",
+            "; ".join(said(job.unprotected, job.units)) or "", job.error,
+        )
         for job in jobs
-    ]
+    ]  # fmt: skip
     empty = "no job runs" if not every else "there never was a job"
-    print_table(("job", "generation", "state", "since", "units up", "error"), rows, empty=empty)
+    print_table(("job", "generation", "state", "since", "units up", "protection", "error"), rows, empty=empty)
 
 
 def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
@@ -85,6 +94,7 @@ def _draw_status(found: JobStatus) -> None:
     from rich.text import Text
 
     from services.cli.terminal import console
+    from services.view.protection import said
 
     since = f" since {_when(found.since_ms)}" if found.since_ms else ""
     console().print(Text(f"job {found.job} ({found.generation}) is "), coloured(found.state), Text(since), sep="")
@@ -117,6 +127,8 @@ def _draw_status(found: JobStatus) -> None:
         say(dropped_as_late(found.late_by_stream))
     for topic, count in found.refused.items():
         say(f"{count:,} records of {topic} refused: `holdfast events` says which, and why")
+    for line in said(found.unprotected, len(found.units)):
+        say(line)
     if found.unserved:
         why = "every worker that could take one holds as many as it may (HOLDFAST_STANDBYS)"
         say(f"no place for a standby of {', '.join(found.unserved)}: {why}")

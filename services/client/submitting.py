@@ -24,6 +24,7 @@ from schemas.topics import Partition, generation
 from services.kernel.errors import CommandFailed, JobRejected, Retriable
 from services.view.door import Door
 from services.view.lines import JobLine
+from services.view.protection import PASSING
 from services.view.reading import Watch, read_all, read_jobs
 
 ANSWER_S = 5.0
@@ -89,6 +90,14 @@ def sink_warnings(door: Door, generation: str) -> list[str]:
         f"job {', '.join(jobs)} writes to topic {topic}, too: the header `job` says whose a row is"
         for topic, jobs in read_jobs(door).shared_sinks(generation).items()
     ]
+
+
+def unprotected(door: Door, generation: str) -> dict[str, tuple[str, ...]]:
+    """Units of a job that has just begun to which no standby will come, by the reason (services/view/protection.py)."""
+    view = read_all(door)
+    job = next((one for one in view.jobs() if one.generation == generation), None)
+    found = {} if job is None else view.unprotected(job, int(time.time() * 1000))
+    return {reason: units for reason, units in found.items() if reason not in PASSING}
 
 
 def _how_far(status: Status) -> str:

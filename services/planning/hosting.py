@@ -6,7 +6,7 @@ writes the rows as plain JSON. What the driver commits comes back by a task that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -159,12 +159,14 @@ def unit_plans(
         )
 
 
-def warnings(checked: Checked, schemes: Mapping[str, str], tasks: Mapping[str, int]) -> Iterator[str]:
-    """What a user of Spark operators should know before it runs."""
+def warnings(
+    checked: Checked, schemes: Mapping[str, str], named: Collection[str], tasks: Mapping[str, int]
+) -> Iterator[str]:
+    """What a user of Spark operators should know before it runs. named: operators whose scheme the file names."""
     for name in operators(checked.spec):
         if name not in tasks:
             continue
-        if (wanted := schemes[name]) in _SCHEMES:
+        if name in named and (wanted := schemes[name]) in _SCHEMES:
             yield f"operators.{name}: its driver runs as {_SCHEMES[wanted]}, not {wanted}: a standby starts the query"
         found = found_by_spark(checked, name)
         if found.get("holds") and not found.get("closes"):

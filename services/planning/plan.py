@@ -177,7 +177,8 @@ class _Draft:
 
     def warnings(self) -> Iterator[str]:
         yield from self._fused.warnings
-        yield from hosting.warnings(self._checked, self._schemes, self.tasks)
+        named = {name for name in self._schemes if units.asked_for(self._spec, name)}
+        yield from hosting.warnings(self._checked, self._schemes, named, self.tasks)
         if self._topics is not None:
             yield from user_topics.partition_warnings(self._spec, self._topics)
         if self.interval_ms > self._spec.batch_interval_ms:

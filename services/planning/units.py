@@ -49,6 +49,12 @@ def scheme_of(checked: Checked, operator: str) -> str:
     return available.scheme(by_operator.get(operator, checked.spec.fault_tolerance.default.scheme))
 
 
+def asked_for(spec: JobSpec, operator: str) -> bool:
+    """Whether the file names a scheme for a Spark operator's driver, or it has the default of every job."""
+    named = {resolve(name, spec): one for name, one in spec.fault_tolerance.units.items()}
+    return "scheme" in named.get(operator, spec.fault_tolerance.default).model_fields_set
+
+
 def _operators(spec: JobSpec) -> set[str]:
     return {*spec.sources, *spec.operators, *map(sink_name, spec.queries)}
 

@@ -32,6 +32,7 @@ from services.kernel.versions import differences
 from services.view.costs import CostsView, JobCosts
 from services.view.lines import CopyLine, JobLine, JobStatus, PolicyLine, UnitLine, UnitProgress, WorkerLine
 from services.view.losses import once_each
+from services.view.protection import unprotected
 from services.view.sharing import unserved
 
 SILENT_MS = 1000
@@ -196,6 +197,7 @@ class ClusterView:
             units=tuple(units),
             refused=self._refused_of(job),
             unserved=() if plan is None or job.state in OVER else self._unserved(plan, now_ms),
+            unprotected=self.unprotected(job, now_ms),
             skipped=sum(map(len, self._admitted.skipped(job.generation).values())),
             **asdict(counts) | {"late_dropped": once_each(counts.late_dropped).by_source},
             late_by_stream=counts.late_dropped,
@@ -205,8 +207,17 @@ class ClusterView:
         )
 
     def _unserved(self, plan: Plan, now_ms: int) -> tuple[str, ...]:
-        alive = [worker.beat for worker in self._workers.values() if _worker_state(worker, now_ms) == "live"]
-        return unserved(plan, self._assigned.units(), alive)
+        return unserved(plan, self._assigned.units(), self._alive(now_ms))
+
+    def unprotected(self, job: JobLine, now_ms: int) -> dict[str, tuple[str, ...]]:
+        """Units of a job that run without a standby, by the reason (services/view/protection.py)."""
+        plan = self._plans.get(job.generation)
+        if plan is None or job.state in OVER:
+            return {}
+        return unprotected(plan, self._assigned.units(), self._alive(now_ms))
+
+    def _alive(self, now_ms: int) -> list[Heartbeat]:
+        return [worker.beat for worker in self._workers.values() if _worker_state(worker, now_ms) == "live"]
 
     def _refused_of(self, job: JobLine) -> dict[str, int]:
         """Of the present workers; one that restarts reads, and refuses, the same records again."""

@@ -10,7 +10,10 @@ from schemas.plans import QueryState
 
 
 class JobLine(msgspec.Struct, frozen=True):
-    """A line of `holdfast list`. available: units that run. since_ms: in this state, time of day; 0: not known."""
+    """A line of `holdfast list`. available: units that run. since_ms: in this state, time of day; 0: not known.
+
+    unprotected: units without a standby, by the reason (services/view/protection.py).
+    """
 
     job: str
     generation: str
@@ -21,6 +24,7 @@ class JobLine(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     problems: tuple[dict[str, str], ...] = ()
     since_ms: int = 0
+    unprotected: dict[str, tuple[str, ...]] = {}
 
 
 class CopyLine(msgspec.Struct, frozen=True):
@@ -121,7 +125,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
     could take one holds as many as it may. checkpoint: the policy in force; null: the job has no plan. queries: whether
     each is available (schemas/plans.py, QueryState). retention: topics that may delete what
-    a recovery would read again.
+    a recovery would read again. unprotected: units without a standby, by the reason (services/view/protection.py).
     """
 
     job: str
@@ -145,3 +149,4 @@ class JobStatus(msgspec.Struct, frozen=True):
     checkpoint: PolicyLine | None = None
     queries: tuple[QueryState, ...] = ()
     retention: tuple[str, ...] = ()
+    unprotected: dict[str, tuple[str, ...]] = {}

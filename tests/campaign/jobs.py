@@ -65,7 +65,7 @@ HEAD = """
 name: $name
 keep_cuts: true
 batch_interval_ms: 25
-fault_tolerance: {checkpoint: {interval_ms: 100}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 100}}
 """
 SOURCE = """{topic: $name-%s, parallelism: 2, fields: {k: string, n: int, at: timestamp}, event_time: at, unit: ms,
     idle_after_s: %s}"""
@@ -213,6 +213,6 @@ JOBS: dict[str, Job] = {
 }
 PROTECTED = replace(
     JOBS["counts"],
-    text=Template(COUNTS.replace("fault_tolerance: {", "fault_tolerance: {default: {scheme: hybrid}, ")),
+    text=Template(COUNTS.replace("scheme: none", "scheme: hybrid")),
 )
 """The job that counts, under the scheme that deployed jobs have."""

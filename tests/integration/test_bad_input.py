@@ -25,6 +25,7 @@ SIMPLE = """
 name: NAME
 sources: {s: {topic: IN, fields: {id: int, at: timestamp, text: string?}, event_time: at}}
 OPERATORS
+fault_tolerance: {default: {scheme: none}}
 queries: {all: {input: INPUT, sink: {topic: OUT}}}
 """
 

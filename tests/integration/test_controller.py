@@ -80,6 +80,7 @@ class Site:
             "sources": {"s": {"topic": self.input, "fields": {"x": "int"}, "parallelism": 2}},
             "operators": {"n": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s", "emit": "updates"}},
             "queries": {"q": {"input": "n", "sink": {"topic": self.output}}},
+            "fault_tolerance": {"default": {"scheme": "none"}},
             **more,
         }
 

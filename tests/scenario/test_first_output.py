@@ -15,6 +15,7 @@ sources:
   orders: {topic: orders, fields: {item: string, at: timestamp}, event_time: at, unit: ms}
 operators:
   yearly: {aggregate: {n: "count()"}, key: [item], input: orders, window: {size_s: 31536000}, emit: final}
+fault_tolerance: {default: {scheme: none}}
 queries:
   years: {input: yearly, sink: {topic: years}}
 """

@@ -26,6 +26,7 @@ sources:
     idle_after_s: 1
 operators:
   minutes: {aggregate: {n: "count()"}, input: visits, window: {size_s: 60}, emit: final}
+fault_tolerance: {default: {scheme: none}}
 queries: {minutes: {input: minutes, sink: {topic: minutes}}}
 """
 

@@ -22,6 +22,7 @@ sources: {in: {topic: in, fields: {key: string, n: int}}}
 operators:
   kept: {filter: "n >= 0", input: in}
   obeyed: {python: "tests.support.isolated:Obeys", isolation: process, params: PARAMS, input: kept, key: [key]}
+fault_tolerance: {default: {scheme: none}}
 queries: {obeyed: {input: obeyed, sink: {topic: obeyed}}}
 """
 

@@ -22,6 +22,7 @@ JOB = """
 name: numbers
 sources: {numbers: {topic: numbers, fields: {x: int}}}
 operators: {kept: {filter: "x >= 0", input: numbers}}
+fault_tolerance: {default: {scheme: none}}
 queries: {kept: {input: kept, sink: {topic: kept}}}
 """
 
@@ -185,6 +186,7 @@ TOTALS = """
 name: totals
 sources: {numbers: {topic: numbers, fields: {x: string}}}
 operators: {totals: {aggregate: {n: "count()"}, key: [x], input: numbers}}
+fault_tolerance: {default: {scheme: none}}
 queries: {totals: {input: totals, sink: {topic: totals}}}
 """
 

@@ -21,6 +21,7 @@ sources:
   orders: {topic: orders, fields: {user: int, amount: int}, parallelism: 2}
 operators:
   totals: {aggregate: {n: "count()"}, key: [user], input: orders}
+fault_tolerance: {default: {scheme: none}}
 queries:
   raw: {input: orders, sink: {topic: raw}}
   totals: {input: totals, sink: {topic: totals}}
@@ -32,6 +33,7 @@ sources:
   orders: {topic: orders, fields: {x: int, at: timestamp}, event_time: at, unit: ms, idle_after_s: 5}
 operators:
   windows: {aggregate: {n: "count()"}, input: orders, window: {size_s: 1}}
+fault_tolerance: {default: {scheme: none}}
 queries:
   windows: {input: windows, sink: {topic: windows}}
 """
@@ -166,6 +168,7 @@ sources:
   b: {topic: in, fields: {amount: int}}
 operators:
   both: {union: [a, b]}
+fault_tolerance: {default: {scheme: none}}
 queries:
   raw: {input: both, sink: {topic: raw}}
 """)
@@ -208,6 +211,7 @@ sources:
   users: {topic: users, fields: {user: int, name: string}, table: [user]}
 operators:
   named: {join: {left: orders, right: users, "on": [user]}}
+fault_tolerance: {default: {scheme: none}}
 queries:
   raw: {input: named, sink: {topic: raw}}
 """)

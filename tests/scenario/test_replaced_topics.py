@@ -150,6 +150,7 @@ def test_a_drain_of_a_stopped_job_ends_it_with_what_was_cut() -> None:
 SIMPLE = """
 name: simple
 sources: {orders: {topic: orders, fields: {user: int, amount: int}}}
+fault_tolerance: {default: {scheme: none}}
 queries: {raw: {input: orders, sink: {topic: raw}}}
 """
 

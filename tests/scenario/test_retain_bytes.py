@@ -19,6 +19,7 @@ sources: {numbers: {topic: numbers, fields: {x: int, pad: string}, parallelism: 
 operators:
   fine: {filter: "x >= 0", input: numbers, parallelism: 1}
   poor: {filter: "x >= 0", input: numbers, parallelism: 1}
+fault_tolerance: {default: {scheme: none}}
 queries:
   fine: {input: fine, sink: {topic: fine}}
   poor: {input: poor, sink: {topic: poor}}

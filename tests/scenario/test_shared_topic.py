@@ -25,6 +25,7 @@ keep_cuts: true
 {SOURCES}
 operators:
   both: {{union: [a, b]}}
+fault_tolerance: {{default: {{scheme: none}}}}
 queries:
   both: {{input: both, sink: {{topic: both}}}}
 """
@@ -32,6 +33,7 @@ APART = f"""
 name: apart
 max_batch_records: 10
 {SOURCES}
+fault_tolerance: {{default: {{scheme: none}}}}
 queries:
   a: {{input: a, sink: {{topic: out-a}}}}
   b: {{input: b, sink: {{topic: out-b}}}}

@@ -31,6 +31,7 @@ sources:
 operators:
   beside: {join: {left: orders, right: customers, "on": [customer], kind: left}, parallelism: 2}
   hourly: {aggregate: {n: "count(city)"}, key: [city], window: {size_s: 3600}, input: beside}
+fault_tolerance: {default: {scheme: none}}
 queries:
   beside: {input: beside, sink: {topic: beside}}
   hourly: {input: hourly, sink: {topic: hourly}}

@@ -31,6 +31,7 @@ sources:
 operators:
   large: {filter: "amount >= 10", input: orders}
   tens: {aggregate: {n: "count()", mean: "mean(amount)"}, key: [item], input: orders, window: {size_s: 600}}
+fault_tolerance: {default: {scheme: none}}
 queries:
   tens: {input: tens, sink: {topic: tens}}
   big: {input: large, sink: {topic: big}}

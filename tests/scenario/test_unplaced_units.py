@@ -22,6 +22,7 @@ operators:
   fine: {aggregate: {n: "count()"}, key: [y], input: numbers}
   poor: {aggregate: {n: "count()"}, key: [y], input: numbers}
   next: {filter: "n > 0", input: poor}
+fault_tolerance: {default: {scheme: none}}
 queries:
   fine: {input: fine, sink: {topic: fine}}
   next: {input: next, sink: {topic: next}}
@@ -34,6 +35,7 @@ operators:
   poor: {aggregate: {n: "count()"}, key: [y], input: numbers, parallelism: 2, emit: each}
   all: {filter: "n > 0", input: poor, parallelism: 1}
   fine: {filter: "x >= 0", input: numbers}
+fault_tolerance: {default: {scheme: none}}
 queries:
   fine: {input: fine, sink: {topic: fine}}
   poor: {input: all, sink: {topic: poor}}
@@ -48,6 +50,7 @@ operators:
   odd: {filter: "x % 2 = 1", input: numbers}
   both: {union: [even, odd]}
   counted: {aggregate: {n: "count()"}, key: [y], input: both}
+fault_tolerance: {default: {scheme: none}}
 queries:
   fine: {input: fine, sink: {topic: fine}}
   both: {input: counted, sink: {topic: both}}

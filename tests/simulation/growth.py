@@ -59,6 +59,7 @@ JOB: dict[str, Any] = {
     "operators": {"n": {"aggregate": {"n": "count()"}, "key": ["k"], "input": "s", "parallelism": 2}},
     "queries": {"q": {"input": "n", "sink": {"topic": "out-0"}}},
     "batch_interval_ms": 100,
+    "fault_tolerance": {"default": {"scheme": "none"}},
 }
 
 
@@ -159,7 +160,7 @@ def grow(seconds: int, pace: Pace = QUICK) -> Growing:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     job = JOB | {"replay_horizon_s": pace.horizon_s}
     if pace.slow > 1:
-        job |= {"fault_tolerance": {"checkpoint": {"interval_ms": 500 * pace.slow}}}
+        job |= {"fault_tolerance": {"default": {"scheme": "none"}, "checkpoint": {"interval_ms": 500 * pace.slow}}}
     made, found = planned(job, {"in-s": 2, "out-0": 1}), Growing()
     with seldom_collected(), _patched(pace):
         cluster = Cluster("growth", made, {"w0": "", "w1": ""}, 1, 1)

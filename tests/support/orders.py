@@ -31,6 +31,7 @@ operators:
     window: {size_s: 3600}
     emit: final
     parallelism: 2
+fault_tolerance: {default: {scheme: none}}
 queries:
   shops: {input: per_shop, sink: {topic: shops}}
   hours: {input: hourly, sink: {topic: hours}}

@@ -299,6 +299,15 @@ class Detector:
             if pulse.beat is not None and pulse.fresh and not pulse.exited and self._misses(pulse) < ALIVE_MISSES:
                 yield pulse.beat
 
+    def expected(self, hosts: str, within_us: int) -> set[str]:
+        """Workers of that kind which live, or were heard so lately that they may come back.
+
+        Args:
+            hosts: the kind of process, as in a heartbeat.
+        """
+        present = ((name, pulse) for name, pulse in self._pulses.items() if self._silent_us(pulse) < within_us)
+        return {name for name, pulse in present if pulse.beat is None or pulse.beat.hosts == hosts}
+
     @property
     def steady(self) -> set[tuple[str, str]]:
         """Workers and incarnations of which no heartbeat is missing."""

@@ -27,10 +27,12 @@ from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.placement.relieving import Relieving
 from services.recovery.core.placement.sharing import Sharing
 from services.recovery.core.unit import protection
+from services.recovery.core.unit.blame import SUSPECT_US
 from services.recovery.core.unit.changing import Covering
 from services.recovery.core.unit.crashes import Crashes
 from services.recovery.core.unit.proving import Proofs
 from services.recovery.core.unit.situation import Situation
+from services.recovery.core.unit.stance import Stance
 from services.recovery.core.unit.terms import Terms
 
 MOST_UNITS = 2**30
@@ -123,7 +125,8 @@ class Known:
 
     def _others_safe(self, suspect: str) -> bool:
         """Whether a worker may be lost: no other unit is unprotected but those whose workers ended at their work."""
-        return all(unit == suspect or self.crashes.of(unit) is not None for unit in self.exposed())
+        found = (one for one in self.situations() if not protection.protected(one) and not self._without_place(one))
+        return all(one.change.unit == suspect or self.crashes.of(one.change.unit) is not None for one in found)
 
     def silences(self) -> dict[Watched, int | None]:
         """How many heartbeats miss that say something of copies; None: the worker is gone. Many are on one worker."""
@@ -198,6 +201,14 @@ class Known:
         """Those of them that can be protected: some worker has, or gets, a place for their standbys."""
         return [unit for unit in self.unprotected() if unit not in self.sharing.unserved]
 
+    def _without_place(self, s: Situation) -> bool:
+        """No worker has a place for the unit's standby: each is full, or its primary's is the only one there is."""
+        if s.change.unit in self.sharing.unserved:
+            return True
+        alone = s.stance is Stance.ALONE and s.ready(s.primary)
+        within_us = max(s.terms.fail_stop_us, SUSPECT_US)
+        return alone and self.detector.expected(s.terms.host, within_us) <= {s.primary.worker}
+
     def unplaced(self) -> list[str]:
         """Units that are to run and have no copies. Those in quarantine are not to."""
         found = ((unit, self.assigned.of(unit)) for unit in self.wants.without_copies(self.standings))
@@ -211,11 +222,10 @@ class Known:
 
     def at_rest(self) -> bool:
         """All workers answer, no unit changes or moves, and nobody waits for either."""
-        unserved = self.sharing.unserved
         if self.incidents.any_open(self.assigned):
             return False
         return self.detector.calm and all(
-            protection.at_rest(one) or one.change.unit in unserved for one in self.situations()
+            protection.at_rest(one) or self._without_place(one) for one in self.situations()
         )
 
     def calm(self, calm_us: int) -> bool:

@@ -17,6 +17,7 @@ JOB = """
 name: NAME
 keep_cuts: true
 sources: {s: {topic: NAME-in, fields: {id: int}}}
+fault_tolerance: {default: {scheme: none}}
 queries: {all: {input: s, sink: {topic: NAME-out}}}
 """
 

@@ -68,6 +68,7 @@ name: simple
 keep_cuts: true
 sources: {numbers: {topic: numbers, fields: {n: int}}}
 operators: {even: {filter: "n % 2 = 0", input: numbers}}
+fault_tolerance: {default: {scheme: none}}
 queries: {evens: {input: even, sink: {topic: evens}}}
 """
 
@@ -113,6 +114,7 @@ sources:
   customers: {topic: customers, fields: {customer: string, city: string}, table: [customer], parallelism: 2}
 operators:
   beside: {join: {left: bought, right: customers, "on": [customer], kind: left}, parallelism: 2}
+fault_tolerance: {default: {scheme: none}}
 queries:
   beside: {input: beside, sink: {topic: beside}}
 """

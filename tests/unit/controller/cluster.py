@@ -47,6 +47,7 @@ def job(name: str = "job", **more: Any) -> dict[str, Any]:
         "sources": {"s": {"topic": "in", "fields": {"x": "int"}, "parallelism": 2}},
         "operators": {"n": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s", "emit": "updates"}},
         "queries": {"q": {"input": "n", "sink": {"topic": f"out-{name}"}}},
+        "fault_tolerance": {"default": {"scheme": "none"}},
         **more,
     }
 

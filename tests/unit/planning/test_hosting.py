@@ -113,6 +113,12 @@ def test_a_driver_changes_places_instead_of_rolling_back() -> None:
     assert any("its driver runs as passive-hot" in text for text in made.warnings)
 
 
+def test_a_job_that_names_no_scheme_is_hybrid_and_is_warned_of_nothing() -> None:
+    made = planned(job({"h": heavy()}))
+    assert {unit.name: unit.scheme for unit in made.units} == {"h-0": "hybrid", "spark-h-0": "passive-hot"}
+    assert not [warning for warning in made.warnings if "passive-hot" in warning]
+
+
 def test_the_scheme_of_an_operator_is_its_drivers_too() -> None:
     raw = job({"h": heavy()}, fault_tolerance={"units": {"h": {"scheme": "deployed"}}})
     assert {unit.name: unit.scheme for unit in planned(raw).units} == {"h-0": "deployed", "spark-h-0": "deployed"}

@@ -237,7 +237,7 @@ def test_a_plan_can_be_read() -> None:
     made = plan(job({"n": count()}, two()), {"in": 2, "out": 1})
     tables = {section.title: section for section in sections(made, TOPICS)}
     assert tables["Operators"].rows[1] == ("n", "aggregate", "2", "s (keyed by x)", "x, n")
-    assert tables["Units"].rows[2] == ("n-0", "n-0, sink-q-0", "none")
+    assert tables["Units"].rows[2] == ("n-0", "n-0, sink-q-0", "hybrid")
     assert ("in", "2", "source") in tables["Topics"].rows
     assert all(len(row) == len(section.columns) for section in tables.values() for row in section.rows)
     assert summary(made, TOPICS)["operators"][1]["inputs"][0]["topic"] == TOPICS.data("s", 0)

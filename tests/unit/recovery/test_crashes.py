@@ -18,15 +18,18 @@ KILLED = -9
 
 
 class Deadly7:
-    """A cluster of three workers with units u-0 and u-1, of which u-0 ends its worker at a batch.
+    """A cluster of some workers with units u-0 and u-1, of which u-0 ends its worker at a batch.
 
     own: exit status of such a worker. restart_s: until a worker that ended is back. The parent's first notice does not
     know the status.
     """
 
-    def __init__(self, scheme: str, other: str = "hybrid", own: int = 1, restart_s: float = 0.5) -> None:
-        workers = [Worker(f"w{number}", f"z{number}") for number in (1, 2, 3)]
-        self.world = World(*workers, made=plan({"u-0": scheme, "u-1": other})).start().settle()
+    def __init__(
+        self, scheme: str, other: str = "hybrid", own: int = 1, restart_s: float = 0.5, count: int = 3
+    ) -> None:
+        workers = [Worker(f"w{number}", f"z{number}") for number in range(1, count + 1)]
+        self.world = World(*workers, made=plan({"u-0": scheme, "u-1": other})).start()
+        self.world.settle() if count > 1 else self.world.run(5)
         self.own, self.restart_s = own, restart_s
         self.batch: int | None = None
         self.ended: list[tuple[int, str]] = []
@@ -89,6 +92,14 @@ def test_its_standby_leads_only_once_the_others_are_protected_again(scheme: str)
     assert deadly.world.change().deadly is not None
     assert not deadly.others_alone
     assert not deadly.world.unprotected()
+
+
+@pytest.mark.parametrize("scheme", ["none", "hybrid"])
+def test_on_a_lone_worker_a_deadly_unit_waits_for_no_standby_that_nobody_can_have(scheme: str) -> None:
+    deadly = Deadly7(scheme, scheme, count=1).lurk().run(8)
+    assert len(deadly.ended) == 3
+    assert deadly.world.change().deadly is not None
+    assert deadly.ended[2][0] - deadly.ended[0][0] < SUSPECT_US / 2
 
 
 def test_the_standby_of_a_unit_whose_worker_was_killed_leads_at_once() -> None:

@@ -682,3 +682,15 @@ def test_nothing_is_decided_for_units_of_a_generation_that_has_ended() -> None:
     world.kill("w2")
     assert world.run(10).unprotected() == []
     assert story(world) == []
+
+
+def test_a_unit_on_the_only_worker_gets_its_standby_when_a_second_worker_comes() -> None:
+    world = World(Worker("w1", "z1"), Worker("w2", "z2"), made=plan({"u-0": "hybrid"}))
+    world.workers["w2"].alive = False
+    world.start().run(5)
+    assert stance(world.change()) is Stance.ALONE
+    assert world.unprotected() == [UNIT]
+    world.workers["w2"].alive = True
+    world.settle()
+    assert stance(world.change()) is Stance.NORMAL
+    assert [copy.worker for copy in world.change().copies] == ["w1", "w2"]

@@ -13,6 +13,7 @@ from schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Skip, S
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
 from services.view.cluster import ClusterView, natural
+from services.view.protection import said
 
 TOPICS = ClusterTopics("t")
 NOW = 1_700_000_000_000
@@ -59,8 +60,8 @@ class Cluster:
         self.view.read(TOPICS.status, plans.encode(status))
         return self
 
-    def assign(self, unit: str, epoch: int, *copies: Copy) -> Cluster:
-        change = Change(unit_key("flights", "1-aaaaaa", unit), epoch, copies, scheme="hybrid")
+    def assign(self, unit: str, epoch: int, *copies: Copy, scheme: str = "hybrid") -> Cluster:
+        change = Change(unit_key("flights", "1-aaaaaa", unit), epoch, copies, scheme=scheme)
         self.view.read(TOPICS.assignments, assignments.encode(Assignment("controller", NOW, (change,))))
         return self
 
@@ -287,3 +288,27 @@ def test_the_status_names_units_whose_standbys_have_no_place() -> None:
     cluster.beat("w3", "1")
     assert cluster.view.status(job, NOW).unserved == ()
     assert cluster.view.status(job, NOW + 5_000).unserved == (), "nobody answers, so nobody knows"
+
+
+def test_a_unit_without_a_standby_says_why() -> None:
+    primary, standby = Copy("w1", "1", Flags()), Copy("w2", "1", Flags(commit=False, process=False, send=False))
+    cluster = Cluster().decide(RUN).status("1-aaaaaa", "running")
+    cluster.assign("late-0", 1, primary).assign("late-1", 1, primary).beat("w1", "1")
+    (job,) = cluster.view.jobs()
+    assert cluster.view.unprotected(job, NOW) == {"one worker": ("late-0", "late-1")}
+    cluster.beat("w2", "1").assign("late-0", 2, primary, standby)
+    assert cluster.view.unprotected(job, NOW) == {"a standby is being made": ("late-1",)}
+    assert cluster.view.status(job, NOW).unprotected == cluster.view.unprotected(job, NOW)
+    cluster.assign("late-1", 2, primary, scheme="none")
+    assert cluster.view.unprotected(job, NOW) == {"scheme none": ("late-1",)}
+    cluster.assign("late-1", 3, primary, scheme="passive")
+    assert cluster.view.unprotected(job, NOW) == {}, "another worker can take it"
+    cluster.exit("w2", "1").assign("late-0", 3, primary)
+    assert cluster.view.unprotected(job, NOW) == {"one worker": ("late-0", "late-1")}
+    cluster.status("1-aaaaaa", "ended")
+    assert cluster.view.unprotected(cluster.view.jobs()[0], NOW) == {}
+
+
+def test_the_units_are_named_where_not_all_of_the_job_are_unprotected() -> None:
+    assert said({"one worker": ("a-0", "b-0")}, 2) == ["unprotected: one worker"]
+    assert said({"scheme none": ("a-0",)}, 2) == ["unprotected: scheme none (a-0)"]

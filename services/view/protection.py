@@ -1,0 +1,63 @@
+"""Units that no second copy protects, and why, for people.
+
+Source: MECHANISMS section 4, H9. Recovery decides; this says from the same records what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from schemas.assignments import Change, unit_key
+from schemas.heartbeats import Heartbeat
+from schemas.plans import Plan
+from services.kernel.plans.pinning import Fit
+from services.recovery.core.unit.schemes import SCHEMES, Rung
+from services.recovery.core.unit.terms import Terms, terms
+
+ONE_WORKER, ONE_DRIVER = "one worker", "one Spark driver"
+BY_SCHEME = "scheme none"
+OTHER_VERSIONS = "every other worker has versions that give other bytes"
+MAKING = "a standby is being made"
+PASSING = (MAKING,)
+"""Reasons that end by themselves within seconds."""
+
+
+def unprotected(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbeat]) -> dict[str, tuple[str, ...]]:
+    """Names of units that run without a standby, by the reason.
+
+    A unit under a scheme that makes its second copy only once the first has failed (`passive`) is protected as long as
+    another worker could take it. Units without any copy are not protected by anything, but are no case of this.
+
+    Args:
+        changes: of all units, by key.
+        alive: the last heartbeats of workers that may take copies.
+    """
+    beats, of_units = list(alive), terms(plan)
+    found: dict[str, list[str]] = {}
+    for unit in plan.units:
+        key = unit_key(plan.job, plan.generation, unit.name)
+        change = changes.get(key)
+        reason = "" if change is None or len(change.copies) != 1 else _reason(change, of_units[key], beats)
+        if reason:
+            found.setdefault(reason, []).append(unit.name)
+    return {reason: tuple(units) for reason, units in found.items()}
+
+
+def _reason(change: Change, known: Terms, beats: list[Heartbeat]) -> str:
+    if change.scheme == "none":
+        return BY_SCHEME
+    others = [beat for beat in beats if beat.hosts == known.host and beat.worker != change.copies[0].worker]
+    if not others:
+        return ONE_DRIVER if known.host else ONE_WORKER
+    if all(known.pin.fit(change, beat.versions) is Fit.DIFFERS for beat in others):
+        return OTHER_VERSIONS
+    scheme = change.scheme if change.scheme in SCHEMES else "none"
+    return "" if known.target(scheme) is Rung.ABSENT else MAKING
+
+
+def said(unprotected: Mapping[str, tuple[str, ...]], units: int) -> list[str]:
+    """A line a reason: `unprotected: one worker`, with the units where it is not all `units` of the job."""
+    return [
+        f"unprotected: {reason}" + ("" if len(names) == units else f" ({', '.join(names)})")
+        for reason, names in unprotected.items()
+    ]
