@@ -16,6 +16,7 @@ from bench.counting import counting
 from bench.disk import disk
 from bench.figures import Figures, Target, at_least, at_most
 from bench.growth import growth
+from bench.imports import imports
 from bench.isolation import isolation
 from bench.latency import latency
 from bench.overhead import overhead
@@ -277,6 +278,14 @@ MEASURES = (
         "one of 10,000 keys; in one thread, without a cluster",
         counting,
         {f"{kind}_share_percent": at_most(1) for kind in ("small", "large", "keys")},
+        workers=0,
+        standard=False,
+    ),
+    Measure(
+        "imports",
+        "`holdfast --help`, and `holdfast try` with 100 records; which modules take the longest to load",
+        imports,
+        {"help_s": at_most(0.3), "try_s": at_most(1.5)},
         workers=0,
         standard=False,
     ),

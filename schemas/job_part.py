@@ -5,7 +5,11 @@ Source: JOBS "A job file". An attribute's docstring is its line in `holdfast sch
 
 from __future__ import annotations
 
-from typing import Annotated
+import ast
+import inspect
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
@@ -18,7 +22,32 @@ MAX_PARALLELISM = 256
 class JobPart(BaseModel):
     """A mapping of the job file. Unknown keys are errors: a mistyped setting must not run with its default."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        """Each attribute is described by its docstring. By itself, pydantic reads all sources at each start."""
+        found = handler(schema)
+        properties = handler.resolve_ref_schema(found).get("properties", {})
+        for part in reversed(cls.__mro__):
+            if issubclass(part, JobPart):
+                for name, text in _docstrings(part):
+                    properties.get(name, {}).setdefault("description", text)
+        return found
+
+
+def _docstrings(part: type) -> Iterator[tuple[str, str]]:
+    """Attributes that a class declares, each with the text that stands below it."""
+    (declared,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body
+    assert isinstance(declared, ast.ClassDef)
+    for attribute, text in pairwise(declared.body):
+        if (
+            isinstance(attribute, ast.AnnAssign)
+            and isinstance(attribute.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+        ):
+            yield attribute.target.id, inspect.cleandoc(str(text.value.value))
 
 
 Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]

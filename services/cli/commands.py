@@ -1,39 +1,23 @@
-"""The `holdfast` command: which commands there are. Each imports what it needs when it runs."""
+"""The `holdfast` command: which commands there are. The module of a command is imported when it runs."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
-from services.cli import (
-    acls,
-    checkpointing,
-    cluster,
-    dead_letters,
-    explaining,
-    faults,
-    jobs,
-    looking,
-    machine,
-    repair,
-    replay,
-    results,
-    sending,
-    topics,
-)
 from services.cli.terminal import say_error
 from services.kernel.errors import CommandFailed
 
-TOUR = """
-Runs streaming jobs on Kafka so that no failure of a worker loses or doubles a record.
-
-[bold]A tour[/bold]
-
+TOUR = """\
   holdfast doctor                       is this machine ready?
   holdfast try job.yaml | head          a job on files, without Kafka
   holdfast up --detach                  Kafka, controller, recovery and workers
@@ -49,8 +33,204 @@ Runs streaming jobs on Kafka so that no failure of a worker loses or doubles a r
 """
 
 
+CLUSTER, JOBS, DATA, LOOKING, MACHINE = "Cluster", "Jobs", "Data", "Looking", "This machine"
+MARKUP = "rich"
+WIDEST = 100
+"""Columns of a page of help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the table.
+
+    code: module of this package and function, as `jobs:submit`.
+    summary: the first sentences of the function's docstring. They stand here, too, so that `holdfast --help` imports no
+        command; a test compares them.
+    """
+
+    name: str
+    panel: str
+    code: str
+    summary: str
+
+    def load(self) -> Callable[..., Any]:
+        module, _, function = self.code.partition(":")
+        loaded: Callable[..., Any] = getattr(importlib.import_module(f"services.cli.{module}"), function)
+        return loaded
+
+
+COMMANDS = (
+    Command(
+        "up",
+        CLUSTER,
+        "cluster:up",
+        "Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers.",
+    ),
+    Command("down", CLUSTER, "cluster:down", "Stop the cluster on this machine; its data stay, unless --purge."),
+    Command(
+        "serve",
+        CLUSTER,
+        "cluster:serve",
+        "Run one service on a Kafka that is there, and start it again when it ends: what a container runs.",
+    ),
+    Command(
+        "topics",
+        CLUSTER,
+        "topics:topics",
+        "List the topics that the cluster and its jobs keep on Kafka, and until when; --clean deletes them.",
+    ),
+    Command(
+        "acls",
+        CLUSTER,
+        "acls:acls",
+        "Print what each service may do on Kafka, or --apply it. Rights on a job's topics come with the job.",
+    ),
+    Command(
+        "kill",
+        CLUSTER,
+        "faults:kill",
+        "Kill a worker of the local cluster without warning (SIGKILL), to see what happens; it is started again.",
+    ),
+    Command(
+        "stall",
+        CLUSTER,
+        "faults:stall",
+        "Stop a worker of the local cluster for a while (SIGSTOP), or slow it down; it always continues afterwards.",
+    ),
+    Command(
+        "try",
+        JOBS,
+        "trying:command",
+        "Run a job on files, in memory: no Kafka, no Java, the same results as on a cluster.",
+    ),
+    Command(
+        "check",
+        JOBS,
+        "jobs:check",
+        "Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed.",
+    ),
+    Command("submit", JOBS, "jobs:submit", "Start a job; returns when it runs, or says why it does not."),
+    Command(
+        "cancel",
+        JOBS,
+        "jobs:cancel",
+        "End a job: at once, or with --drain after everything up to now is delivered. Returns when it has ended.",
+    ),
+    Command("pause", JOBS, "jobs:pause", "Stop taking records in; what was taken in is finished."),
+    Command("resume", JOBS, "jobs:resume", "Continue after a pause, or with a source's topic that was created again."),
+    Command(
+        "scheme",
+        JOBS,
+        "jobs:scheme",
+        "Change the fault-tolerance scheme of a unit while it runs. Returns once the change is decided.",
+    ),
+    Command(
+        "checkpoint",
+        JOBS,
+        "checkpointing:checkpoint",
+        "Change the checkpoint policy of a job while it runs: when its units capture.",
+    ),
+    Command(
+        "rollback",
+        JOBS,
+        "checkpointing:rollback",
+        "Take units of a job back to its newest global checkpoint, from which they compute again.",
+    ),
+    Command("move", JOBS, "jobs:move", "Move a unit to another worker while it runs, without an outage."),
+    Command(
+        "accept",
+        JOBS,
+        "jobs:accept",
+        "Let the versions lead that the job's workers have now, though they have not shown that they give equal bytes.",
+    ),
+    Command(
+        "drill",
+        JOBS,
+        "explaining:drill",
+        "Make a takeover of a unit that is protected, and compare what it takes with what was predicted and promised.",
+    ),
+    Command(
+        "send",
+        DATA,
+        "sending:send",
+        "Write a file's records to a topic; record i goes to partition i modulo their number, unless it has a key.",
+    ),
+    Command(
+        "results",
+        DATA,
+        "results:results",
+        "Print a query's rows from the first, a JSON object a line; also of a job that has ended.",
+    ),
+    Command(
+        "replay",
+        DATA,
+        "replay:replay",
+        "Compute a job again from its input and its cut log, and compare every row that its sinks hold, batch by batch.",  # noqa: E501
+    ),
+    Command("repair", DATA, "repair:repair", "Find records on a job's own topics that hold it up, and skip them."),
+    Command(
+        "dead-letters",
+        DATA,
+        "dead_letters:dead_letters",
+        "Show the records that could not be processed, with position and reason, or send them back.",
+    ),
+    Command("list", LOOKING, "looking:list_jobs", "List jobs."),
+    Command(
+        "status",
+        LOOKING,
+        "looking:status",
+        "Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost.",
+    ),
+    Command("units", LOOKING, "looking:units", "Show who runs what of a job, with which flags; or what it costs."),
+    Command("workers", LOOKING, "looking:workers", "List the workers heard of in the last minute."),
+    Command(
+        "events",
+        LOOKING,
+        "looking:events",
+        "Show what happened, oldest first, with times split into detection, activation, replay.",
+    ),
+    Command(
+        "explain",
+        LOOKING,
+        "explaining:explain",
+        "Say why units have their scheme, what each would take and cost, and what would have to change.",
+    ),
+    Command("doctor", MACHINE, "machine:doctor", "Check Java, Kafka, disk and limits, and say what to do."),
+    Command("settings", MACHINE, "machine:settings", "List every HOLDFAST_* variable with its value and what it does."),
+    Command(
+        "schema", MACHINE, "machine:schema", "Print the JSON Schema of job files, for editors; it is JSON either way."
+    ),
+)
+_BY_NAME = {one.name: one for one in COMMANDS}
+
+
 class Commands(TyperGroup):
-    """Says what went wrong in one line, with an exit code: 1 failed, 2 usage."""
+    """Loads a command when it is named, and says what went wrong in one line, with an exit code: 1 failed, 2 usage."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_BY_NAME)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = _BY_NAME.get(cmd_name)
+        if command is None:
+            return None
+        info = CommandInfo(name=command.name, callback=command.load(), rich_help_panel=command.panel)
+        return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=MARKUP)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The page of all commands, as plain text: rich would take longer to load than all the rest."""
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(self.help)
+        with formatter.section("A tour"):
+            for line in TOUR.splitlines():
+                formatter.write(f"  {line}\n")
+        with formatter.section("Options"):
+            formatter.write_dl([("-h, --help", "Show this message and exit.")])
+        panels = dict.fromkeys(one.panel for one in COMMANDS)
+        for panel in panels:
+            with formatter.section(panel):
+                formatter.write_dl([(one.name, one.summary) for one in COMMANDS if one.panel == panel])
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -84,51 +264,18 @@ def _told(error: Exception) -> bool:
 
 app = typer.Typer(
     cls=Commands,
-    help=TOUR,
-    rich_markup_mode="rich",
-    no_args_is_help=True,
+    help="Runs streaming jobs on Kafka so that no failure of a worker loses or doubles a record.",
+    rich_markup_mode=MARKUP,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
 )
 
-CLUSTER, JOBS, DATA, LOOKING, MACHINE = "Cluster", "Jobs", "Data", "Looking", "This machine"
 
-
-def _assemble() -> None:
-    app.command(rich_help_panel=CLUSTER)(cluster.up)
-    app.command(rich_help_panel=CLUSTER)(cluster.down)
-    app.command(rich_help_panel=CLUSTER)(cluster.serve)
-    app.command(rich_help_panel=CLUSTER)(topics.topics)
-    app.command(rich_help_panel=CLUSTER)(acls.acls)
-    app.command(rich_help_panel=CLUSTER)(faults.kill)
-    app.command(rich_help_panel=CLUSTER)(faults.stall)
-    if importlib.util.find_spec("services.cli.trying") is not None:
-        app.command("try", rich_help_panel=JOBS)(importlib.import_module("services.cli.trying").command)
-    for command in (
-        jobs.check,
-        jobs.submit,
-        jobs.cancel,
-        jobs.pause,
-        jobs.resume,
-        jobs.scheme,
-        checkpointing.checkpoint,
-        checkpointing.rollback,
-        jobs.move,
-        jobs.accept,
-        explaining.drill,
-    ):
-        app.command(rich_help_panel=JOBS)(command)
-    app.command(rich_help_panel=DATA)(sending.send)
-    app.command(rich_help_panel=DATA)(results.results)
-    app.command(rich_help_panel=DATA)(replay.replay)
-    app.command(rich_help_panel=DATA)(repair.repair)
-    app.command("dead-letters", rich_help_panel=DATA)(dead_letters.dead_letters)
-    app.command("list", rich_help_panel=LOOKING)(looking.list_jobs)
-    for look in (looking.status, looking.units, looking.workers, looking.events, explaining.explain):
-        app.command(rich_help_panel=LOOKING)(look)
-    for about in (machine.doctor, machine.settings, machine.schema):
-        app.command(rich_help_panel=MACHINE)(about)
-
-
-_assemble()
+@app.callback()
+def _root(ctx: typer.Context) -> None:
+    """Makes `app` a group, though its commands are not registered with it; alone it prints the help."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(2)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from services.view.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
@@ -43,6 +41,8 @@ def say_error(message: str, hint: str = "") -> None:
 
 def print_json(data: Any) -> None:
     """One line, so that many make JSON lines."""
+    import msgspec
+
     print_raw(msgspec.json.encode(data))
 
 

@@ -5,6 +5,7 @@ Source: JOBS `try`.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -72,17 +73,20 @@ def _refuse(lines: list[str], status: int) -> None:
 
 
 def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
-    import structlog
-
+    # What is loaded stays: the collector of garbage need not look through it while it is loaded, nor later.
+    gc.disable()
     from services.client.local_run import LocalRun, complete
+    from services.hosting import plugins
     from services.kernel import lazy_modules
     from services.kernel.operators.python import restrict
+    from services.log.logger import drop_below
     from services.planning.checking import entry_of
     from services.planning.loading import load
-    from services.worker.process.settings import WorkerSettings
 
     lazy_modules.resolve(load=False)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    gc.freeze()
+    gc.enable()
+    drop_below(logging.ERROR)
     if not job.exists():
         _refuse([f"there is no file {job}"], 2)
     spec = complete(load(job.read_text(), str(job)))
@@ -90,7 +94,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     sys.path.insert(0, str(Path.cwd()))
     feeds: dict[str, Iterator[list[bytes]]] = {name: _records(path, spec.sources[name]) for name, path in files.items()}
     modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
-    allow = WorkerSettings().allow or modules
+    allow = plugins.modules_of(os.environ.get(plugins.VARIABLE, "")) or modules
     restrict(allow)
     run = LocalRun(spec, feeds, allow)
     finished = run.run(_progress())

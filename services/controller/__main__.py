@@ -8,8 +8,6 @@ import signal
 import time
 from collections.abc import Callable
 
-import structlog
-
 from schemas.topics import ClusterTopics, Partition
 from services.controller.app import TICK_S, Shell
 from services.controller.conductor import Conductor
@@ -28,6 +26,7 @@ from services.log.durability import Durability
 from services.log.health import Health, answering, reading
 from services.log.jobs import positions, read_jobs
 from services.log.listening import listen
+from services.log.logger import get_logger
 from services.log.metrics import of_process, of_refusals
 from services.log.opening import gate, look_at_secret, open_log, refused_by
 from services.log.protocol import Log
@@ -41,7 +40,7 @@ end that its parent reported, counts from the start on."""
 STOP_S = 0.5
 """Nothing needs saving, so nothing is worth waiting for any longer."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def steady_time_ms() -> Callable[[], int]:

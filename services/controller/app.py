@@ -13,8 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
 from schemas.topics import Partition
 from services.controller.conductor import Conductor
 from services.controller.core.actions import Action
@@ -22,6 +20,7 @@ from services.controller.core.events import Outcome
 from services.controller.watching import ProgressRecord, Watching
 from services.kernel.errors import Retriable
 from services.log.backlog import Backlog
+from services.log.logger import get_logger
 from services.log.protocol import Log
 
 TICK_S = 0.1
@@ -30,7 +29,7 @@ LOOK_AGAIN_S = 1.0
 
 T = TypeVar("T")
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class Shell:

@@ -12,7 +12,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-import structlog
 
 from schemas import assignments, cuts, events, formats, heartbeats, plans, progress
 from schemas.assignments import Assignment, split_job_key
@@ -38,12 +37,13 @@ from services.kernel.plans.layout import commit_logs, data_topics
 from services.log.cut_ranges import records_of
 from services.log.durability import Durability
 from services.log.jobs import feed_kept
+from services.log.logger import get_logger
 from services.log.protocol import Log
 
 if TYPE_CHECKING:
     from services.controller.drafting import Drafter
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 _BLOCKING = (
     do.Draft,

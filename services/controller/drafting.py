@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import structlog
 
 from schemas import reading
 from schemas.decided import Id
@@ -22,12 +21,13 @@ from schemas.topics import Partition
 from services.controller.spark_analysis import Describer
 from services.kernel.errors import JobRejected, Retriable
 from services.kernel.logs.policies import ALIGNED
+from services.log.logger import get_logger
 from services.log.protocol import At, Log
 from services.planning import user_topics
 from services.planning.loading import interpret
 from services.planning.plan import make_plan
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class Drafter:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import structlog
-
 from schemas import plans
 from schemas.plans import Record, Retirement, Snapshot
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.logs.jobs import EVERY, MANY, Jobs, Submissions
 from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
+from services.log.logger import get_logger
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class Rooting:

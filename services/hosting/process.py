@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import structlog
-
 from schemas.topics import ClusterTopics, Partition
 from services.hosting.doing import Doing
 from services.hosting.ending import Ending, Leaving
@@ -23,11 +21,12 @@ from services.hosting.watchdog import Watchdog, end_process
 from services.kernel.errors import WorkerUnfit
 from services.kernel.versions import versions
 from services.log.health import Check, Health, answering, reading
+from services.log.logger import get_logger
 from services.log.metrics import of_process, of_refusals
 from services.log.opening import look_at_secret, open_log, refused_by
 from services.log.protocol import Log
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class Host(Reporting, Leaving, Protocol):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import msgspec
-import structlog
 
 from schemas.events import Event, encode
 from schemas.topics import ClusterTopics, Partition
 from services.hosting.identity import Identity
+from services.log.logger import get_logger
 from services.log.protocol import Appender
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class EventPublisher:

@@ -9,6 +9,7 @@ import time
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from services.hosting.plugins import modules_of
 from services.log.log_settings import LogSettings
 from services.log.metrics_settings import MetricsSettings
 
@@ -63,4 +64,4 @@ class HostSettings(LogSettings, MetricsSettings):
     @property
     def allow(self) -> list[str]:
         """The modules that plugins names."""
-        return [name.strip() for name in self.plugins.split(",") if name.strip()]
+        return modules_of(self.plugins)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from schemas.plans import Problem
-from schemas.topics import Partition
+if TYPE_CHECKING:
+    from schemas.plans import Problem
+    from schemas.topics import Partition
 
 
 class HoldfastError(Exception):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 
-import structlog
-
 from schemas.topics import Partition
 from services.kernel.errors import PositionGone, Retriable
 from services.log.agents import Passed, Read
 from services.log.kafka import KafkaLog
+from services.log.logger import get_logger
 from services.log.opening import KafkaDoor
 from services.log.protocol import Log
 
@@ -23,7 +22,7 @@ Feed = Callable[[Partition, int, int, bytes | None], object]
 
 COORDINATED_S, LOOK_AGAIN_S = 10.0, 0.1
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def recent(log: Log, heartbeats: Partition, history_ms: int) -> dict[Partition, int]:

@@ -15,11 +15,11 @@ from itertools import repeat
 from queue import Empty, SimpleQueue
 from typing import NoReturn
 
-import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from services.kernel.errors import Fenced, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
 from services.log.kafka_client import Cluster, connect, error_of, listed
+from services.log.logger import get_logger
 from services.log.protocol import Rows
 
 CONNECT_S = 1.0
@@ -57,7 +57,7 @@ _LOCAL_REFUSALS = (KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG, Kafka
 """Errors of the library that the same rows meet each time."""
 _LOST = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class _Connection:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-import structlog
-
 from schemas.topics import Partition
 from services.kernel.errors import PositionGone, Retriable, StateCorrupted
 from services.kernel.logs.snapshots import Upto, base_of, oldest_of
+from services.log.logger import get_logger
 from services.log.protocol import Log, Message
 
 LAST_STRETCH = 65_536
@@ -24,7 +23,7 @@ LAST_STRETCH = 65_536
 SCANS = 5
 """A log that is trimmed again and again while it is read is left alone for a while."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 S = TypeVar("S", bound=Upto)
 T = TypeVar("T", contravariant=True)

@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import murmur2
-
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, InvalidRecord, PositionGone, Retriable, StateCorrupted
 from services.log.answers import Unacknowledged
@@ -201,7 +199,11 @@ class MemoryLog:
         partitions = self._topics.get(topic)
         if not partitions:
             raise Retriable(f"{topic} does not exist")
-        return Partition(topic, 0 if key is None else murmur2(key, len(partitions)))
+        if key is None or len(partitions) == 1:
+            return Partition(topic, 0)
+        from confluent_kafka import murmur2  # where nobody has to choose, no client of Kafka is loaded
+
+        return Partition(topic, murmur2(key, len(partitions)))
 
     def every(self, topic: str) -> Iterable[Partition]:
         """Where a record may go that its key routes."""

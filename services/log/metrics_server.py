@@ -13,18 +13,18 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from services.log.health import Health
+from services.log.logger import get_logger
 from services.log.metrics import Metric, Read
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-_log = structlog.get_logger()
+_log = get_logger()
 _Family = CounterMetricFamily | GaugeMetricFamily
 
 LIVE, READY = "/healthz", "/readyz"

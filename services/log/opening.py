@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-import structlog
 from msgspec.structs import replace
 
 from schemas import events
@@ -14,6 +13,7 @@ from schemas.topics import ClusterTopics, Partition
 from services.kernel.errors import HoldfastError, Retriable
 from services.log.client_settings import client_settings
 from services.log.kafka import KafkaLog
+from services.log.logger import get_logger
 from services.log.patience import Patience
 from services.log.protocol import Log, Message
 from services.log.seal import Fault, Keyring, Place, is_sealed
@@ -34,7 +34,7 @@ _BARE = (
 )
 
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class SecretDiffers(HoldfastError):

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import structlog
-
 from schemas.topics import Partition
 from services.kernel.errors import Retriable, StateCorrupted
 from services.kernel.logs.snapshots import Trims
+from services.log.logger import get_logger
 from services.log.protocol import Log
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def trim_due(log: Log, trims: Trims, now_us: int) -> None:

@@ -10,8 +10,6 @@ import os
 import signal
 import time
 
-import structlog
-
 from schemas.topics import ClusterTopics, Partition
 from services.kernel import lazy_modules
 from services.kernel.errors import Retriable
@@ -25,6 +23,7 @@ from services.log.durability import Durability
 from services.log.health import Health, answering, reading
 from services.log.jobs import feed_kept, positions, read_jobs
 from services.log.listening import listen
+from services.log.logger import get_logger
 from services.log.opening import gate, look_at_secret, open_log, refused_by
 from services.log.service_log import close_service_log, open_service_log
 from services.log.trimming import trim
@@ -41,7 +40,7 @@ counts from now."""
 LEARNT_MS = 600_000
 """A replica that starts learns from takeovers of so long ago how far estimates were off."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 async def run(settings: RecoverySettings) -> int:
@@ -77,7 +76,7 @@ async def run(settings: RecoverySettings) -> int:
     checks = {"log": reading(lambda: replica.core.known.acting), "kafka": answering(log, happened)}
     health = Health(settings.recovery, "recovery", checks)
     if settings.metrics_port:
-        replica.meters.serve(settings.metrics_port, settings.metrics_address, health)
+        replica.meters().serve(settings.metrics_port, settings.metrics_address, health)
     feed_kept(topics, jobs, replica.feed)
     nexts = catch_up(log, begins, replica.feed)
     backlog.trimmed(nexts)

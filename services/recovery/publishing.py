@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import structlog
-
 from schemas.assignments import Assignment, Change, split_unit_key
 from schemas.events import Event, encode
 from schemas.heartbeats import HeartbeatRecord
 from schemas.topics import Partition
 from services.kernel.logs.refusals import KIND as REFUSED
+from services.log.logger import get_logger
 from services.log.protocol import Appender
 from services.recovery.core.adaptive.judging import Judgement, Judging, needed, rounded
 from services.recovery.core.adaptive.wording import alternatives, lines
@@ -22,9 +21,11 @@ from services.recovery.core.job.incident import kind_of, story_line
 from services.recovery.core.known import Known
 from services.recovery.core.unit.reasons import BEGINS, chosen_for_promise, follows_failure, move_kind
 from services.recovery.core.unit.versions import found_out
-from services.recovery.meters import INSTABILITY_PHASE
 
-_log = structlog.get_logger()
+_log = get_logger()
+
+INSTABILITY_PHASE = "instability"
+"""The phase of an event that tells how long a failure left units unprotected."""
 
 
 class Publishing:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from schemas import assignments, commands, formats, heartbeats, plans
 from schemas.assignments import Assignment, Change, job_key_of, unit_key
@@ -25,6 +25,7 @@ from services.kernel.logs.refusals import Refusals
 from services.kernel.logs.snapshots import Trims
 from services.kernel.logs.standings import EVERY, Standings
 from services.log.backlog import Backlog
+from services.log.logger import get_logger
 from services.log.protocol import Appender
 from services.recovery.core.observed import (
     AssignmentRead,
@@ -47,14 +48,16 @@ from services.recovery.core.observed import (
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import Recovery
 from services.recovery.core.unit.proving import BATCHES
-from services.recovery.meters import Meters
 from services.recovery.publishing import Publishing
 from services.recovery.snapshotting import Snapshotting
 
 ECHO_MS = 50
 """Between two heartbeats that a replica sends itself: late ones say that the broker or this process is slow."""
 
-_log = structlog.get_logger()
+if TYPE_CHECKING:
+    from services.recovery.meters import Meters
+
+_log = get_logger()
 
 
 def _now_us() -> int:
@@ -112,7 +115,8 @@ class Replica:
             name, known, appender, assigned, self.trims, snapshot_every, publish, now_us, _now_ms
         )
         self.refusals = Refusals(publish, lambda: now_us() / 1000, _now_ms)
-        self.meters = Meters(known, _now_ms(), self.refusals.most, unsealed, name=name)
+        self._unsealed = unsealed
+        self._meters: Meters | None = None
         self._readers: Mapping[Partition, Callable[[int, bytes], None]] = {
             Partition(topics.heartbeats, 0): self._beat,
             assigned: self._assignment,
@@ -120,6 +124,14 @@ class Replica:
             Partition(topics.submit, 0): self._command,
             Partition(topics.events, 0): self._happened,
         }
+
+    def meters(self) -> Meters:
+        """Counts what happens from now on, for Prometheus, whose client is loaded for nothing else."""
+        from services.recovery.meters import Meters
+
+        if self._meters is None:
+            self._meters = Meters(self.core.known, _now_ms(), self.refusals.most, self._unsealed, name=self._name)
+        return self._meters
 
     @property
     def partitions(self) -> list[Partition]:
@@ -223,7 +235,8 @@ class Replica:
 
     def _happened(self, offset: int, value: bytes) -> None:
         event = decode_event(value)
-        self.meters.count(event)
+        if self._meters is not None:
+            self._meters.count(event)
         if event.job not in self._generations or not event.unit:
             return
         key = unit_key(event.job, self._generations[event.job], event.unit)

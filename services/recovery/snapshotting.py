@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from schemas import assignments
 from schemas.assignments import Assignment, Snapshot
 from schemas.events import Event
 from schemas.topics import Partition
 from services.kernel.logs.snapshots import MAX_BYTES, Pace, Trims
 from services.kernel.logs.standings import MANY
+from services.log.logger import get_logger
 from services.log.protocol import Appender
 from services.recovery.core.known import Known
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class Snapshotting:

@@ -9,8 +9,6 @@ import copy
 from collections.abc import Callable, Collection
 from functools import partial
 
-import structlog
-
 from schemas.assignments import Flags, unit_key
 from schemas.commits import Commit, Fence
 from schemas.costs import Costs
@@ -25,6 +23,7 @@ from services.kernel.codecs.frames import FrameCodec
 from services.kernel.codecs.marked import lanes
 from services.kernel.errors import Fenced, HoldfastError, PositionGone, StateCorrupted
 from services.log.cut_logs import commit_base
+from services.log.logger import get_logger
 from services.spark.commits import Commits
 from services.spark.controls import Controls
 from services.spark.core import lifecycle
@@ -48,7 +47,7 @@ from services.spark.engine import (
 from services.spark.spent import Spent
 from services.spark.surroundings import Surroundings
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class SparkCopy:

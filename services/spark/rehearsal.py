@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from schemas.plans import SparkPlan
 from schemas.topics import Partition, generation_number
+from services.log.logger import get_logger
 from services.log.protocol import Log
 from services.spark.core.modes import output_mode
 from services.spark.faults import cause_of
@@ -35,7 +35,7 @@ LOOK_S = 0.05
 CLEAR_S = 10.0
 """A task that was cut off writes on for a moment after its query has ended."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 @dataclass(slots=True)

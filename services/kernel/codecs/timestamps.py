@@ -24,7 +24,8 @@ _HAS_OFFSET = r"[T ][^T ]*(Z|[+-][0-9:]+)$"
 
 def parse(texts: Sequence[str | None]) -> pl.Series:
     """Microseconds, null where a text is null or no time. What a text means never depends on the others."""
-    array = pa.array(texts, pa.string())
+    # Not by `pa.array`, which loads pandas where it is installed, to see whether it is given something of pandas.
+    array = pl.Series(texts, dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
     for kind in (_ZONED, _NAIVE):
         if (times := _parsed(array, kind)) is not None:
             return _in_range(pl.Series(times.cast(pa.int64())))

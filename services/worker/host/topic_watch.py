@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import structlog
-
 from services.hosting.blocking import Blocking
+from services.log.logger import get_logger
 from services.log.protocol import Described, Log
 
 LOOK_MS = 1_000.0
@@ -19,7 +18,7 @@ LOOK_MS = 1_000.0
 FORGOTTEN_MS = 60_000.0
 """A topic at which no copy has looked for so long is asked about no more."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class TopicWatch:

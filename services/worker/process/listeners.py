@@ -6,15 +6,15 @@ Source: PROTOCOL 5.
 from __future__ import annotations
 
 import msgspec
-import structlog
 
 from schemas import progress
 from schemas.topics import Partition
 from services.kernel.logs.refusals import Refusals
+from services.log.logger import get_logger
 from services.log.protocol import Chunk
 from services.worker.host.job import JobView
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class Herald:

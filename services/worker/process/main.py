@@ -9,8 +9,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import structlog
-
 from services.hosting.blocking import BlockingThreads
 from services.hosting.doing import Doing
 from services.hosting.ending import Ending
@@ -18,6 +16,7 @@ from services.hosting.identity import Identity
 from services.hosting.process import clock_ms, open_cluster, serve, time_ms
 from services.kernel import lazy_modules
 from services.kernel.operators.python import restrict
+from services.log.logger import get_logger
 from services.log.private import keep_private
 from services.log.service_log import open_service_log
 from services.worker.process.collector import Collector
@@ -29,7 +28,7 @@ from services.worker.process.settings import WorkerSettings
 if TYPE_CHECKING:
     from services.worker.host.spans import Spans
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 SWITCH_INTERVAL_S = 0.0005
 """Transactions run beside the loop: at Python's 5 ms each would wait for the loop that long, and the loop for it."""

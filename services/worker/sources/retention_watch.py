@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import structlog
-
 from schemas.checkpoints import Marker
 from schemas.cuts import CutsSnapshot
 from schemas.events import Event
@@ -17,6 +15,7 @@ from schemas.topics import Partition
 from services.kernel.logs.cuts import beginning_of
 from services.kernel.logs.policies import ALIGNED
 from services.kernel.plans.layout import task_name
+from services.log.logger import get_logger
 from services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -25,7 +24,7 @@ from services.worker.sources.cutter import Cutter
 LOOK_MS = 10_000.0
 """Between two looks."""
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 class Found(NamedTuple):

@@ -40,6 +40,7 @@ class Shell:
             "r1", TOPICS, self.log.appender("r1"), Backlog.of(self.log, self._read), 100, lambda: self.now_us,
             unsealed=lambda: {TOPICS.heartbeats: 2, TOPICS.events: 1},
         )  # fmt: skip
+        self.replica.meters()
 
     def append(self, topic: str, value: bytes) -> None:
         self.log.appender("test").append(Partition(topic, 0), value)
@@ -108,7 +109,7 @@ def test_the_period_of_instability_is_told_once_all_is_protected_again_and_prome
     (told,) = [one for one in shell.events() if one.kind == "protected-again"]
     assert (told.worker, told.detail) == ("w1", "w1 had failed; units protected again: 1")
     assert 1_000 <= told.phases_ms["instability"] <= 2_000
-    found = generate_latest(shell.replica.meters.registry).decode()
+    found = generate_latest(shell.replica.meters().registry).decode()
     assert "holdfast_instability_seconds_count 1.0" in found
     assert 'phase="instability"' not in found
 
@@ -190,7 +191,7 @@ def test_a_unit_whose_standby_has_no_place_is_told_of_once_and_again_when_it_has
     copies = shell.replica.core.known.assigned.units()[UNIT].copies
     assert [copy.worker for copy in copies] == ["w1"], "its place was taken from it"
     pass_s(2, 0, 0)
-    found = generate_latest(shell.replica.meters.registry).decode()
+    found = generate_latest(shell.replica.meters().registry).decode()
     assert 'holdfast_units_unserved{generation="3-abcdef",job="job"} 1.0' in found
     pass_s(2, 0, 1)
     told = [one for one in shell.events() if one.kind.startswith("standby-has")]
@@ -200,7 +201,7 @@ def test_a_unit_whose_standby_has_no_place_is_told_of_once_and_again_when_it_has
 
 def test_prometheus_sees_phases_units_and_what_was_skipped(shell: Shell) -> None:
     port = choose_pair()
-    shell.replica.meters.serve(port)
+    shell.replica.meters().serve(port)
     soon = 2**42
     shell.append(TOPICS.events, events.encode(Event(soon, "unit-active", phases_ms={"replay": 30.0})))
     shell.append(TOPICS.events, events.encode(Event(1, "unit-active", phases_ms={"replay": 30.0})))
@@ -217,8 +218,8 @@ def test_prometheus_sees_phases_units_and_what_was_skipped(shell: Shell) -> None
 
 def test_a_port_that_is_taken_is_no_reason_to_stop(shell: Shell) -> None:
     port = choose_pair()
-    shell.replica.meters.serve(port)
-    shell.replica.meters.serve(port)
+    shell.replica.meters().serve(port)
+    shell.replica.meters().serve(port)
 
 
 JUNK = (b"", b"\xff", b"{", b"[]", b"null", b'{"type":"heartbeat"}', b'{"author":1}')
@@ -309,7 +310,7 @@ def test_a_takeover_that_took_longer_corrects_what_is_estimated_next(shell: Shel
     measured(shell)
     take_over(shell, recovered=200.0)
     assert shell.replica.core.known.adaptive.margin(UNIT) > 1.5
-    assert b"holdfast_events_total" in generate_latest(shell.replica.meters.registry)
+    assert b"holdfast_events_total" in generate_latest(shell.replica.meters().registry)
 
 
 def test_nothing_is_judged_of_a_unit_that_has_measured_nothing(shell: Shell) -> None:
@@ -322,7 +323,7 @@ def test_prometheus_counts_promises_and_has_recoveries_as_predicted_and_as_they_
         promise_ms = 0.0 if kind == "takeover-judged" else 300.0
         judged = Event(10**13, kind, "job", "u-0", 2, phases_ms=times, predicted_ms=times, promise_ms=promise_ms)
         shell.append(TOPICS.events, events.encode(judged))
-    found = generate_latest(shell.replica.meters.registry).decode()
+    found = generate_latest(shell.replica.meters().registry).decode()
     for kept in ("true", "false"):
         assert f'holdfast_promises_total{{job="job",kept="{kept}"}} 1.0' in found
     assert 'holdfast_recovery_seconds_count{of="actual"} 3.0' in found

@@ -1,0 +1,60 @@
+"""Logger: the messages of our own processes, by structlog, which is loaded with the first message.
+
+structlog loads rich, attrs and asyncio: 0.25 s of a core. A run in memory says nothing below an error, so it never
+needs them. services/log/service_log.py says how a message becomes a line.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+
+class _Threshold:
+    """What is below it is dropped before structlog is loaded."""
+
+    level = logging.NOTSET
+
+
+class Logger:
+    """Each method takes an event, in plain words, and fields. Any thread may call them."""
+
+    __slots__ = ("_loaded",)
+
+    def __init__(self) -> None:
+        self._loaded: Any = None
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self._say(logging.DEBUG, "debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self._say(logging.INFO, "info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self._say(logging.WARNING, "warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._say(logging.ERROR, "error", event, fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        """An error, with the traceback of the exception that is being handled."""
+        self._say(logging.ERROR, "exception", event, fields)
+
+    def _say(self, level: int, method: str, event: str, fields: dict[str, Any]) -> None:
+        if level < _Threshold.level:
+            return
+        if self._loaded is None:
+            import structlog
+
+            self._loaded = structlog.get_logger()
+        getattr(self._loaded, method)(event, **fields)
+
+
+def get_logger() -> Logger:
+    """To be called once a module, at its top."""
+    return Logger()
+
+
+def drop_below(level: int) -> None:
+    """In this process, from now on. level: one of logging's, such as logging.ERROR."""
+    _Threshold.level = level
