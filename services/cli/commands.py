@@ -7,14 +7,14 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from services.cli.terminal import say_error
+from services.cli.terminal import print_plain, say_error
 from services.kernel.errors import CommandFailed
 
 TOUR = """\
@@ -34,7 +34,7 @@ TOUR = """\
 
 
 CLUSTER, JOBS, DATA, LOOKING, MACHINE = "Cluster", "Jobs", "Data", "Looking", "This machine"
-MARKUP = "rich"
+MARKUP: Final = "rich"
 WIDEST = 100
 """Columns of a page of help."""
 
@@ -277,5 +277,5 @@ app = typer.Typer(
 def _root(ctx: typer.Context) -> None:
     """Makes `app` a group, though its commands are not registered with it; alone it prints the help."""
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+        print_plain(ctx.get_help())
         raise typer.Exit(2)
