@@ -29,11 +29,15 @@ class JobPart(BaseModel):
         """Each attribute is described by its docstring. By itself, pydantic reads all sources at each start."""
         found = handler(schema)
         properties = handler.resolve_ref_schema(found).get("properties", {})
-        for part in reversed(cls.__mro__):
-            if issubclass(part, JobPart):
-                for name, text in _docstrings(part):
-                    properties.get(name, {}).setdefault("description", text)
+        for name, text in cls.described().items():
+            properties.get(name, {}).setdefault("description", text)
         return found
+
+    @classmethod
+    def described(cls) -> dict[str, str]:
+        """The docstring of each attribute."""
+        parts = (part for part in reversed(cls.__mro__) if issubclass(part, JobPart))
+        return {name: text for part in parts for name, text in _docstrings(part)}
 
 
 def _docstrings(part: type) -> Iterator[tuple[str, str]]:

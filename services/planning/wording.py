@@ -33,8 +33,8 @@ def _as_it_is(error: ErrorDetails) -> Words:
 
 def _missing(error: ErrorDetails) -> Words:
     owner = _owner(error["loc"][:-1])
-    field = None if owner is None else owner.model_fields.get(str(error["loc"][-1]))
-    return "is missing", (field.description or "").split("\n")[0] if field is not None else ""
+    about = "" if owner is None else owner.described().get(str(error["loc"][-1]), "")
+    return "is missing", about.partition("\n")[0]
 
 
 def _unknown(error: ErrorDetails) -> Words:
