@@ -51,7 +51,8 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
 class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """A unit: task `index` of each of `operators`, in topological order. partition: its checkpoint partition.
 
-    host: what kind of process takes it: a worker, or a Spark driver (`spark`).
+    host: what kind of process takes it: a worker, or a Spark driver (`spark`). planned: the job has a replication
+    budget, and the replication plan says whether the unit gets a replica that processes; `scheme` is without one.
     """
 
     name: str
@@ -62,6 +63,7 @@ class UnitPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     delivers: bool = False
     """It may write sink rows or dead letters, so it owns a transactional id."""
     host: str = ""
+    planned: bool = False
 
 
 class SourcePlan(msgspec.Struct, frozen=True):

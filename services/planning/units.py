@@ -24,14 +24,23 @@ def unit_plans(checked: Checked, tasks: Mapping[str, int], groups: Sequence[Sequ
     for partition, (group, index) in enumerate(names):
         name = task_name(group[0], index)
         wanted = _wanted(checked.spec, name, group)
+        scheme = available.scheme(next(iter(wanted), checked.spec.fault_tolerance.default.scheme))
+        planned = is_planned(checked.spec, not wanted)
         yield UnitPlan(
             name=name,
             index=index,
             operators=tuple(group),
             partition=partition,
-            scheme=available.scheme(next(iter(wanted), checked.spec.fault_tolerance.default.scheme)),
+            scheme="passive" if planned and scheme == "none" else scheme,
             delivers=any(_delivers(checked, operator) for operator in group),
+            planned=planned,
         )
+
+
+def is_planned(spec: JobSpec, by_default: bool) -> bool:
+    """The replication budget decides about a unit. by_default: the file names no scheme for it."""
+    settings = spec.fault_tolerance
+    return settings.replication_budget is not None and by_default and settings.default.scheme != "adaptive"
 
 
 def _wanted(spec: JobSpec, unit: str, group: Sequence[str]) -> list[str]:

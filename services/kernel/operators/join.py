@@ -88,6 +88,9 @@ class JoinKind(OperatorKind):
     def stateful(self, params: Params) -> bool:
         return True
 
+    def correlated(self, params: Params) -> bool:
+        return True
+
     def passing(self, params: Params) -> Passing:
         return Passing.NONE if _timed(params) else Passing.SOME
 

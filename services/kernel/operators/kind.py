@@ -172,6 +172,10 @@ class OperatorKind(Kind, ABC):
         """Why all rows must meet in one task; empty: they need not. windowed: its inputs' rows are."""
         return ""
 
+    def correlated(self, params: Params) -> bool:
+        """A missing part of one input makes the rows of its other inputs useless (MECHANISMS P3)."""
+        return False
+
     def stateful(self, params: Params) -> bool:
         """It keeps something from batch to batch. What does not gets no tables."""
         return False

@@ -1,0 +1,92 @@
+"""How much of its output a job still has while some units are gone: output fidelity, and the rival metric.
+
+The paper counts losses; what is left of a stream, 1 less its loss, is counted here, because it is a sum over the
+substreams that are there. A failed task puts out nothing. A task of a source that is there puts out all. Any other task
+puts out as much as it gets: with independent inputs the mean of them, weighted by rate; with correlated ones their
+product. Source: MECHANISMS P2, P3 and P4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from services.kernel.fidelity.topology import Alive, Parts, Tasks, Topology
+
+
+def fidelity(topology: Topology, alive: Alive, correlated: bool = True) -> Parts:
+    """Output fidelity OF of each set of units, 0 to 1. correlated=False: IC, which takes every input as independent."""
+    return _of_sinks(topology, kept(topology, alive, correlated))
+
+
+def of_queries(topology: Topology, alive: Alive) -> dict[str, float]:
+    """OF of each query by itself; alive: one set of units."""
+    outputs = kept(topology, alive)
+    found: dict[str, tuple[float, float]] = {}
+    for sink in topology.sinks:
+        share, query = topology.share[sink], topology.nodes[sink].query
+        got, all_of_it = found.get(query, (0.0, 0.0))
+        weight = share if share.sum() > 0 else np.full(len(share), 1 / len(share))
+        found[query] = (got + float(outputs[sink] @ weight), all_of_it + float(weight.sum()))
+    return {query: got / all_of_it for query, (got, all_of_it) in found.items()}
+
+
+def kept(topology: Topology, alive: Alive, correlated: bool = True) -> list[Parts]:
+    """By node, what its tasks still put out, as a part of what they would put out without a failure."""
+    found: list[Parts] = []
+    for node in topology.nodes:
+        found.append(alive[..., node.units] * taken_in(node, found, correlated))
+    return found
+
+
+def taken_in(node: Tasks, outputs: Sequence[Parts], correlated: bool = True) -> Parts:
+    """By task of a node, the part of its output that its inputs allow."""
+    if not node.streams:
+        return np.ones(len(node.units))
+    means = [stream.mean(outputs[stream.producer]) for stream in node.streams]
+    if correlated and node.correlated:
+        return np.asarray(np.prod(np.stack(np.broadcast_arrays(*means)), axis=0))
+    return np.asarray(sum(mean * stream.weight for mean, stream in zip(means, node.streams, strict=True)))
+
+
+def _of_sinks(topology: Topology, outputs: Sequence[Parts]) -> Parts:
+    return np.asarray(sum(outputs[sink] @ topology.share[sink] for sink in topology.sinks))
+
+
+class Standing:
+    """What a job puts out under a plan that grows: a unit that is added changes only what lies below it."""
+
+    def __init__(self, topology: Topology, alive: Alive) -> None:
+        self.topology, self.alive = topology, alive.copy()
+        self.outputs = kept(topology, self.alive)
+        self.fidelity = float(_of_sinks(topology, self.outputs))
+        self._foreseen: tuple[tuple[int, ...], float, dict[int, Parts]] = ((), self.fidelity, {})
+
+    def with_units(self, units: Iterable[int]) -> float:
+        """OF with these units, too; nothing is changed."""
+        return self._recomputed(tuple(units))[1]
+
+    def add(self, units: Iterable[int]) -> None:
+        some, self.fidelity, changed = self._recomputed(tuple(units))
+        self.alive[list(some)] = True
+        for place, output in changed.items():
+            self.outputs[place] = output
+        self._foreseen = ((), self.fidelity, {})
+
+    def _recomputed(self, units: tuple[int, ...]) -> tuple[tuple[int, ...], float, dict[int, Parts]]:
+        """The same question asked twice is answered from the first answer, since a unit is weighed, then added."""
+        if units != self._foreseen[0]:
+            self._foreseen = (units, *self._computed(units))
+        return self._foreseen
+
+    def _computed(self, units: tuple[int, ...]) -> tuple[float, dict[int, Parts]]:
+        alive = self.alive.copy()
+        alive[list(units)] = True
+        nodes = self.topology.nodes
+        first = {place for unit in units for place in self.topology.nodes_of[unit]}
+        outputs, changed = list(self.outputs), dict[int, Parts]()
+        for place in sorted({below for one in first for below in nodes[one].below}):
+            output = alive[nodes[place].units] * taken_in(nodes[place], outputs)
+            outputs[place] = changed[place] = output
+        return float(_of_sinks(self.topology, outputs)), changed

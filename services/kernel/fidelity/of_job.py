@@ -1,0 +1,124 @@
+"""The topology of a job: from its plan, and from the rates that were given or measured.
+
+Forward is one-to-one, merge is merge, keyed and spread are full (one writer to several readers is a split). In a full
+edge every writer's rows reach the readers in the same proportions, so the rate of a substream is what the writer puts
+out times the reader's part of all that comes in. A table's rows are keys, each as good as another: of its side a join
+loses the share of the table's tasks that are gone. What Spark computes comes back through a task that reads, as it
+were, what was written for Spark. Source: MECHANISMS P1; docs/decisions/0145.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import floor
+
+from schemas.plans import Edge, OperatorPlan, Plan
+from services.kernel.fidelity.topology import Feed, Node, Substream, Topology, topology
+from services.kernel.operators import catalogue
+from services.kernel.plans.layout import writers
+
+SURVIVING = frozenset({"active-standby", "active-replication", "hybrid", "adaptive"})
+"""Schemes under which a unit outside the budget counts as there: a copy of it takes over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Records per second, of what is known; the rest follows from the inputs, in equal parts.
+
+    outputs: by operator and task, what it puts out. inputs: by operator, producer and task, what it takes in.
+    """
+
+    outputs: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a replication budget is about. left_out: units with a scheme of their own, adaptive ones, and Spark's."""
+
+    topology: Topology
+    units: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    def budget(self, share: float) -> int:
+        """Units that may have a replica. share: of the units that are planned, 0 to 1."""
+        return floor(share * len(self.units) + 1e-9)
+
+
+def planned(plan: Plan, rates: Rates | None = None) -> Planned:
+    """Raises ValueError for a plan without a query."""
+    units = {(operator, unit.index): unit for unit in plan.units if not unit.host for operator in unit.operators}
+    on_workers = [unit for unit in plan.units if not unit.host]
+    fixed = [unit.name for unit in on_workers if not unit.planned and unit.scheme in SURVIVING]
+    barred = [unit.name for unit in on_workers if not unit.planned and unit.scheme not in SURVIVING]
+    nodes: dict[str, Node] = {}
+    edges = _inputs(plan)
+    for operator in _ordered(plan, edges):
+        names = tuple(units[operator.name, task].name for task in range(operator.parallelism))
+        nodes[operator.name] = _node(plan, operator, names, edges[operator.name], nodes, rates or Rates())
+    left_out = tuple(unit.name for unit in plan.units if not unit.planned)
+    made = topology(tuple(nodes.values()), fixed, barred)
+    return Planned(made, tuple(unit.name for unit in on_workers if unit.planned), left_out)
+
+
+def _inputs(plan: Plan) -> dict[str, list[Edge]]:
+    """By operator. What a sink writes for Spark is read by the task that brings back what Spark made of it."""
+    found: dict[str, list[Edge]] = {operator.name: [] for operator in plan.operators}
+    for edge in sorted(plan.edges, key=lambda one: one.slot):
+        found[edge.consumer].append(edge)
+    for spark in plan.spark:
+        written = [one.name for one in plan.operators if one.kind == "sink" and one.params["topic"] == spark.topic]
+        found[spark.operator] += [Edge(name, spark.operator, 0, "spread", topic=spark.topic) for name in written]
+    return found
+
+
+def _ordered(plan: Plan, edges: Mapping[str, list[Edge]]) -> list[OperatorPlan]:
+    left, found = list(plan.operators), dict[str, OperatorPlan]()
+    while left:
+        ready = [one for one in left if all(edge.producer in found for edge in edges[one.name])]
+        if not ready:
+            raise ValueError("the operators of the plan read each other in a circle")
+        found |= {one.name: one for one in ready}
+        left = [one for one in left if one.name not in found]
+    return list(found.values())
+
+
+def _node(
+    plan: Plan,
+    operator: OperatorPlan,
+    names: tuple[str, ...],
+    edges: list[Edge],
+    nodes: Mapping[str, Node],
+    rates: Rates,
+) -> Node:
+    feeds, weights = [], []
+    for edge in edges:
+        before = nodes[edge.producer]
+        table = any(one.name == edge.producer and one.params.get("table") for one in plan.operators)
+        sent = (1.0,) * len(before.units) if table else before.rates
+        if edge.routing in ("forward", "merge"):
+            found = tuple(
+                Substream(writer, reader, sent[writer])
+                for reader in range(len(names))
+                for writer in writers(edge.routing, reader, len(sent), len(names))
+            )
+            feeds.append(Feed(edge.producer, found, local=edge.topic is None))
+            taken = tuple(map(sum, (sent[reader :: len(names)] for reader in range(len(names)))))
+        else:
+            feeds.append(Feed(edge.producer, rates=sent))
+            taken = (sum(sent) / len(names),) * len(names)
+        known = rates.inputs.get(operator.name, {}).get(edge.producer)
+        weights.append(taken if known is None or table else known)
+    put_out = rates.outputs.get(operator.name)
+    if put_out is None:
+        put_out = tuple(map(sum, zip(*weights, strict=True))) if weights else _of_source(plan, operator)
+    correlated = operator.kind in catalogue.OPERATORS and catalogue.OPERATORS[operator.kind].correlated(operator.params)
+    query = str(operator.params.get("query", "")) if operator.kind == "sink" else ""
+    return Node(operator.name, names, put_out, tuple(feeds), correlated, query, tuple(weights))
+
+
+def _of_source(plan: Plan, operator: OperatorPlan) -> tuple[float, ...]:
+    """Every partition of its topic brings as much as any other."""
+    owners = next((one.owners for one in plan.sources if one.operator == operator.name), ())
+    return tuple(float(len(owned)) for owned in owners) or (1.0,) * operator.parallelism

@@ -1,0 +1,92 @@
+"""The best plan of each size, from every union of MC-trees within the budget. Exponential; for small cases.
+
+A unit outside of every complete MC-tree of a plan adds nothing, so that the best plan is a union of trees. Plans grow by
+trees whose new units fit what is left, one budget after the other. Source: MECHANISMS P6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.kernel.fidelity.loss import fidelity
+from services.kernel.fidelity.planners.plan import Grown, Step
+from services.kernel.fidelity.topology import Topology
+from services.kernel.fidelity.trees import TooMany, mc_trees
+
+MOST_PAIRS = 20_000_000
+"""Pairs of a plan and a tree that are tried: seconds of work."""
+MOST_UNITS = 63
+_SLICE = 4_096
+"""Plans that are evaluated at once."""
+Masks = NDArray[np.uint64]
+
+
+def exact(topology: Topology, budget: int, most: int = MOST_PAIRS) -> tuple[Grown, ...]:
+    """By budget from 0 on, the best plan of at most so many units; it is one step.
+
+    Raises:
+        TooMany: there are more trees, units or plans than this search takes on.
+    """
+    if len(topology.units) > MOST_UNITS:
+        raise TooMany(f"{len(topology.units)} units, more than {MOST_UNITS}")
+    given = _mask(topology.fixed)
+    trees = np.array(
+        sorted({_mask(tree) & ~given for tree in mc_trees(topology) if not tree & topology.barred}), dtype=np.uint64
+    )
+    best: list[tuple[float, int]] = []
+    for plans in _by_size(trees, budget, most):
+        value, plan = _best(topology, plans, given)
+        best.append(max(best[-1], (value, plan), key=lambda one: one[0]) if best else (value, plan))
+    base = best[0][0]
+    return tuple(Grown((Step(_units(plan), value),) if plan else (), base) for value, plan in best)
+
+
+def _by_size(trees: Masks, budget: int, most: int) -> Iterable[Masks]:
+    """All unions of trees, by the number of their units, up to the budget."""
+    waiting: list[list[Masks]] = [[] for _ in range(budget + 1)]
+    waiting[0] = [np.zeros(1, dtype=np.uint64)]
+    seen = 0
+    for size in range(budget + 1):
+        plans = np.unique(np.concatenate(waiting[size])) if waiting[size] else np.zeros(0, dtype=np.uint64)
+        waiting[size] = []
+        seen += len(plans) * len(trees)
+        if seen > most:
+            raise TooMany(f"more than {most} ways to grow a plan of {budget} units")
+        yield plans
+        for tree in trees if size < budget else ():
+            grown = plans | tree
+            sizes = np.bitwise_count(grown)
+            for larger in np.unique(sizes[(sizes > size) & (sizes <= budget)]):
+                waiting[int(larger)].append(np.unique(grown[sizes == larger]))
+        for larger in range(size + 1, budget + 1):
+            if len(waiting[larger]) > 1:
+                waiting[larger] = [np.unique(np.concatenate(waiting[larger]))]
+            if seen + len(waiting[larger][0] if waiting[larger] else ()) * len(trees) > most:
+                raise TooMany(f"more than {most} ways to grow a plan of {budget} units")
+
+
+def _best(topology: Topology, plans: Masks, given: int) -> tuple[float, int]:
+    best, at = -1.0, 0
+    bits = np.arange(len(topology.units), dtype=np.uint64)
+    for start in range(0, len(plans), _SLICE):
+        some = plans[start : start + _SLICE]
+        alive = ((some | np.uint64(given))[:, None] >> bits & np.uint64(1)).astype(np.bool_)
+        values = fidelity(topology, alive)
+        top = int(values.argmax())
+        if values[top] > best + 1e-12:
+            best, at = float(values[top]), int(some[top])
+    return best, at
+
+
+def _mask(units: Iterable[int]) -> int:
+    found = 0
+    for unit in units:
+        found |= 1 << unit
+    return found
+
+
+def _units(mask: int) -> tuple[int, ...]:
+    return tuple(unit for unit in range(mask.bit_length()) if mask >> unit & 1)

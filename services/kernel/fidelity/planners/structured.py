@@ -1,0 +1,73 @@
+"""The planner that runs: each step extends the plan by the MC-tree, or part of one, that gains most per unit.
+
+The paper divides a topology into sub-topologies, blocks and branches, since it lists MC-trees and their number explodes
+(planners/printed.py is that algorithm). The search of growth.py finds the best tree of every size without a list, over
+all of the topology at once: single units, branches, and trees across all sub-topologies are its candidates alike.
+
+Source: MECHANISMS P8 and P9; docs/decisions/0145.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from services.kernel.fidelity.loss import Standing
+from services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
+from services.kernel.fidelity.planners.plan import Grown, Step, presence
+from services.kernel.fidelity.topology import Topology
+
+EXACT_UP_TO = 250
+"""Units of a topology of which every step is a search of its own; of larger ones a search gives several steps."""
+_NEAR = 0.9
+"""Of the best candidate of a search, so much must a further one of the same search gain per unit."""
+_EQUAL = 1e-12
+
+
+def structure_aware(topology: Topology, budget: int) -> Grown:
+    """Steps until nothing gains anything within the budget, which may leave some of it."""
+    standing = Standing(topology, presence(topology, ()))
+    base, left, steps = standing.fidelity, budget, list[Step]()
+    largest = least_tree(topology, MOST_SIZE)
+    together = 1 + len(topology.units) // EXACT_UP_TO
+    while left > 0:
+        taken = _search(standing, min(left, largest), left, together)
+        if not taken:
+            break
+        steps += taken
+        left -= sum(len(step.units) for step in taken)
+    return Grown(tuple(steps), base)
+
+
+def _search(standing: Standing, size: int, left: int, together: int) -> list[Step]:
+    growth = Growth(standing, size)
+    candidates = growth.candidates(together)
+    if together == 1:
+        found = ((growth.units(*one), one) for one in candidates)
+        best = max(
+            ((_density(standing, one), sorted(one)) for one, _ in found), key=lambda one: one[0], default=(0.0, [])
+        )
+        return [_taken(standing, best[1])] if best[0] > _EQUAL else []
+    taken, first = list[Step](), 0.0
+    for one in candidates:
+        new = sorted(unit for unit in growth.units(*one) if not standing.alive[unit])
+        if not new or len(new) > left:
+            continue
+        density = _density(standing, new)
+        if density <= _EQUAL or density < _NEAR * first:
+            continue
+        first = first or density
+        taken.append(_taken(standing, new))
+        left -= len(new)
+        if len(taken) == together or not left:
+            break
+    return taken
+
+
+def _density(standing: Standing, new: Collection[int]) -> float:
+    """Gain in OF per new unit."""
+    return (standing.with_units(new) - standing.fidelity) / len(new) if new else 0.0
+
+
+def _taken(standing: Standing, new: Sequence[int]) -> Step:
+    standing.add(new)
+    return Step(tuple(new), standing.fidelity)
