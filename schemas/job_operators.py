@@ -186,6 +186,8 @@ class Dedup(OperatorSpec):
     """Columns in which rows that are the same are equal."""
     input: Name
     """Source or operator that it reads."""
+    emit: Literal["final", "each"] = "final"
+    """final: a row is judged, by event time, once the watermark has passed it. each: as it comes, by those before it."""
 
 
 Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]

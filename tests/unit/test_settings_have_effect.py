@@ -96,6 +96,7 @@ JOB = {
     "Union.union": "schemas/job_operators.py",
     "Dedup.dedup": PART,
     "Dedup.key": "kernel/operators/dedup.py",
+    "Dedup.emit": "kernel/operators/dedup.py",
     "Dedup.input": "planning/graph.py",
     "Within.within_s": "kernel/operators/dedup.py",
     "Hosted.input": "planning/graph.py",

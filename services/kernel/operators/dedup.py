@@ -1,22 +1,25 @@
 """dedup: of the rows of a key, the first within a time, by event time.
 
-A row that is passed on is remembered. A row is dropped if a remembered row of its key has the same event time or one
-that is less than `within` older. The rows of a batch are judged in the order of their event times, equal times in the
-order in which they came; what is passed on keeps the order of the input. A row that was passed on is never taken back:
-an older row of its key that comes in a later batch is judged by what is older than itself.
+`emit: final`: a row is judged once the watermark has passed it, so that all rows in time that are older are known. Rows
+are judged in the order of their event times; of equal times in the order of their contents, for the order in which they
+came is not the same in every run. A row is dropped if a row of its key that was passed on is less than `within` away.
+So what is passed on depends on the rows alone, and not on how they fall into batches or in which order they come.
+
+`emit: each`: a row is judged as it comes, by the rows that came before it. So the order in which rows come counts, and how
+they fall into batches does not.
 
 A remembered row is closed once the watermark is `within` past it, because no row in time can meet it any more. A row
-that is behind the watermark is judged by what is still open, and is late if all that it could meet is closed. What is
-open follows from the watermark alone, not from what the state has not yet forgotten.
-Source: JOBS "operators", PROTOCOL 3 (late) and 4.
+that was behind the watermark when it came is judged by what is still open, and is late if all older rows that it could
+meet are closed. A row that was passed on is never taken back. What is open follows from the watermark alone, not from
+what the state has not yet forgotten.
+Source: JOBS "operators", PROTOCOL 3 (late) and 4, docs/decisions/0140.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from schemas.cuts import NO_WATERMARK
@@ -24,6 +27,8 @@ from schemas.job_operators import Dedup as DedupSpec
 from schemas.plans import OperatorPlan
 from services.kernel.codecs import keys as canonical_keys
 from services.kernel.codecs.fields import schema, with_time
+from services.kernel.codecs.frames import RowCodec
+from services.kernel.operators.held_rows import HeldRows
 from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.late import split_late
 from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
@@ -47,7 +52,8 @@ class DedupKind(OperatorKind):
 
     def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
         params, columns = plan.params, schema(inputs[0])
-        return Dedup(params["key"], _within(params), params.get("late") == "topic", columns, tables)
+        at_once = params.get("emit", "final") == "each"
+        return Dedup(params["key"], _within(params), params.get("late") == "topic", at_once, columns, tables)
 
     def needs(self, params: Params) -> tuple[str, ...]:
         return ("late",)
@@ -86,41 +92,63 @@ class Dedup:
     """One task.
 
     The event times of remembered rows lie in the state by slice of time and key. A slice is `within` long, so what a
-    row may meet lies in its own slice and the one before, and a slice is forgotten as a whole.
+    row may meet lies in its own slice and the ones beside it, and a slice is forgotten as a whole.
 
     Args:
         key: columns of rows that are the same; null is a value like any other. within_us: microseconds.
         keep_late: late rows are refused (to the dead letters) instead of dropped.
+        at_once: rows are judged as they come.
     """
 
-    def __init__(self, key: Sequence[str], within_us: int, keep_late: bool, columns: pl.Schema, tables: Tables) -> None:
-        self._key, self._within, self._keep_late = list(key), within_us, keep_late
+    def __init__(
+        self,
+        key: Sequence[str],
+        within_us: int,
+        keep_late: bool,
+        at_once: bool,
+        columns: pl.Schema,
+        tables: Tables,
+    ) -> None:
+        self._key, self._within, self._keep_late, self._at_once = list(key), within_us, keep_late, at_once
         self._times = tables.table("times", prefix_bytes=8)
         self._live = tables.table("live")
+        self._order = _Order(with_time(columns))
+        self._held = HeldRows(with_time(columns), tables.table("held"))
         self._nothing = with_time(columns).to_frame()
         self._slices: set[int] | None = None
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         open_us = _open_us(self._within, context.watermark_before)
+        slices = self._known_slices(context.watermark_before)
         rows, late, refused, dropped = split_late(inputs[0], open_us, self._keep_late)
-        slices = self._known_slices()
-        passed = rows.filter(self._judged(rows, open_us, slices)) if rows.height else self._nothing
+        due = rows if self._at_once else self._order.of(self._due(rows, context))
+        passed = due.filter(self._judged(due, open_us, slices)) if due.height else self._nothing
         if context.watermark > context.watermark_before:
             self._forget(slices, context.watermark)
         return Outcome(passed, late, refused, dropped=(dropped,))
 
+    def _due(self, rows: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
+        """Those that the watermark has passed, of this batch and of earlier ones; the others wait."""
+        before = rows.filter(rows[TIME] < context.watermark)
+        if before.height < rows.height:
+            self._held.add(rows.filter(rows[TIME] >= context.watermark), context.batch)
+        if context.watermark == context.watermark_before:
+            return before
+        return pl.concat([self._held.take(context.watermark), before])
+
     # -- judging rows -------------------------------------------------------------------------------------------------
 
     def _judged(self, rows: pl.DataFrame, open_us: int, slices: set[int]) -> pl.Series:
-        """True for rows that are passed on, which are remembered."""
+        """True for rows that are passed on, which are remembered. Rows are judged in the order given."""
         keys, times = self._keys(rows), rows[TIME].to_list()
         remembered = self._remembered(keys, times, open_us, slices)
         passes, new = [False] * rows.height, set[tuple[int, bytes]]()
-        for row in np.argsort(times, kind="stable").tolist():
-            key, time = keys[row], times[row]
+        for row, (key, time) in enumerate(zip(keys, times, strict=True)):
             before = remembered[key]
-            place = bisect_right(before, time)
+            place = bisect_left(before, time)
             if place and time - before[place - 1] < self._within:
+                continue
+            if place < len(before) and before[place] - time < self._within:
                 continue
             before.insert(place, time)
             passes[row] = True
@@ -139,7 +167,7 @@ class Dedup:
     ) -> dict[bytes, list[int]]:
         """The open event times that rows of these keys and times may meet, ascending, by key."""
         own = {(time // self._within, key) for time, key in zip(times, keys, strict=True)}
-        asked = sorted(own | {(number - 1, key) for number, key in own})
+        asked = sorted({(number + beside, key) for number, key in own for beside in (-1, 0, 1)})
         asked = [(number, key) for number, key in asked if number in slices]
         found: dict[bytes, list[int]] = {key: [] for key in keys}
         values = self._times.get_many([prefix_of(number) + key for number, key in asked])
@@ -157,9 +185,10 @@ class Dedup:
 
     # -- slices of time -----------------------------------------------------------------------------------------------
 
-    def _known_slices(self) -> set[int]:
-        """Numbers of the slices that hold anything; read from the state at first use."""
+    def _known_slices(self, watermark: int) -> set[int]:
+        """Numbers of the slices that hold anything; read from the state at first use, with the rows that wait."""
         if self._slices is None:
+            self._held.load(watermark)
             self._slices = {time_of(key) for key, _ in self._live.scan(b"")}
         return self._slices
 
@@ -170,3 +199,27 @@ class Dedup:
             self._times.delete_many([key for number in gone for key, _ in self._times.scan(prefix_of(number))])
             self._live.delete_many([prefix_of(number) for number in gone])
             slices.difference_update(gone)
+
+
+class _Order:
+    """Rows in the order of their event times, of equal times in that of their contents, to the last bit."""
+
+    def __init__(self, columns: pl.Schema) -> None:
+        self._columns = columns
+        self._codecs = {name: RowCodec(pl.Schema({name: kind})) for name, kind in columns.items() if kind.is_nested()}
+
+    def of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        if rows.height < 2:
+            return rows
+        keys = [rows[TIME], *(self._comparable(rows[name]) for name in self._columns if name != TIME)]
+        order = pl.DataFrame([key.alias(str(at)) for at, key in enumerate(keys)])
+        return rows[order.select(pl.arg_sort_by(order.columns, nulls_last=False)).to_series()]
+
+    def _comparable(self, column: pl.Series) -> pl.Series:
+        """Equal only where the bits are: polars takes -0.0 for 0.0, and does not sort lists."""
+        if column.dtype.is_float():
+            return column.reinterpret(signed=True)  # any order will do that tells bits apart
+        if (codec := self._codecs.get(column.name)) is not None:
+            each = (column.slice(at, 1).to_frame() for at in range(len(column)))
+            return pl.Series(column.name, [codec.encode(one) for one in each], dtype=pl.Binary)
+        return column

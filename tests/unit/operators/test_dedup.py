@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK
@@ -39,36 +39,58 @@ def times(rows: Rows) -> list[float]:
 
 def test_a_row_less_than_within_after_the_one_passed_on_is_dropped() -> None:
     task = dedup()
-    assert times(task.run([row(0), row(4.999999), row(5), row(9)])) == [0, 5]
-    assert times(task.run([row(9.9), row(10)])) == [10]
+    assert times(task.run([row(0), row(4.999999), row(5), row(9)], watermark=9 * SECOND)) == [0, 5]
+    assert times(task.run([row(9.9), row(10)])) == []
+    assert times(task.end()) == [10]
+
+
+def test_a_row_waits_until_the_watermark_has_passed_it() -> None:
+    task = dedup()
+    assert times(task.run([row(7)], watermark=7 * SECOND)) == [], "another one of that time may come"
+    assert times(task.run([], watermark=7 * SECOND + 1)) == [7]
+
+
+def test_the_older_of_two_rows_is_passed_on_whichever_comes_first_in_one_batch_or_two() -> None:
+    older, newer = row(1_000_005), row(1_000_008)
+    for given_batches in ([[older, newer]], [[newer, older]], [[older], [newer]], [[newer], [older]]):
+        task, found = dedup(), Rows()
+        for batch in given_batches:
+            found += task.run(batch, watermark=(1_000_008 - 600) * SECOND)
+            task.restore()
+        assert times(found + task.end()) == [1_000_005]
 
 
 def test_a_dropped_row_drops_nothing_itself() -> None:
-    assert times(dedup().run([row(second) for second in range(0, 13, 4)])) == [0, 8]
+    assert times(dedup(emit="each").run([row(second) for second in range(0, 13, 4)])) == [0, 8]
 
 
-def test_of_equal_times_the_first_row_is_passed_on() -> None:
-    assert [one["n"] for one in dedup().run([row(1, "a", 7), row(1, "a", 8), row(1, "b", 9)])] == [7, 9]
-
-
-def test_rows_of_a_batch_are_judged_in_order_of_time_and_keep_the_order_in_which_they_came() -> None:
-    assert times(dedup().run([row(9), row(1, "b"), row(3), row(4)])) == [9, 1, 3]
-
-
-def test_an_older_row_of_a_later_batch_is_judged_by_what_is_older() -> None:
+def test_of_equal_times_the_smallest_row_is_passed_on_and_rows_come_in_order() -> None:
     task = dedup()
-    assert times(task.run([row(9)])) == [9]
-    assert times(task.run([row(3), row(4), row(8), row(10)])) == [3, 8], "the row at 9 drops the one at 10 alone"
+    assert task.run([row(1, "b", 9), row(1, "a", 8)]) == []
+    assert task.run([row(1, "a", 7), row(0, "c", 3)]) == []
+    assert [one["n"] for one in task.end()] == [3, 7, 9]
+
+
+def test_at_once_rows_are_judged_by_those_before_them_in_one_batch_or_several() -> None:
+    some = [row(9), row(1, "b"), row(5), row(4), row(3), row(14), row(14.5)]
+    assert times(dedup(emit="each").run(some)) == [9, 1, 4, 14]
+    task = dedup(emit="each")
+    assert times([one for each in some for one in task.run([each])]) == [9, 1, 4, 14]
 
 
 def test_null_is_a_key_and_floats_have_one_zero_and_one_nan() -> None:
-    assert len(dedup().run([row(0, None), row(1, None), row(2, "None")])) == 2
+    assert len(dedup(emit="each").run([row(0, None), row(1, None), row(2, "None")])) == 2
     values = [0.0, -0.0, float("nan"), -float("nan"), None]
-    assert [one["n"] for one in dedup(("x",)).run([row(i, "a", i, x) for i, x in enumerate(values)])] == [0, 2, 4]
+    assert [one["n"] for one in dedup(("x",), emit="each").run([row(i, "a", i, x) for i, x in enumerate(values)])] == [
+        0,
+        2,
+        4,
+    ]
 
 
-def test_a_row_is_late_once_all_that_it_could_meet_is_closed() -> None:
-    task = dedup()
+@pytest.mark.parametrize("emit", ["final", "each"])
+def test_a_row_is_late_once_all_that_it_could_meet_is_closed(emit: str) -> None:
+    task = dedup(emit=emit)
     task.run([row(0)], watermark=10 * SECOND)
     assert times(task.run([row(5, "b"), row(5.000001, "b"), row(6, "b")])) == [5.000001], "the watermark was 10"
     assert task.outcomes[-1].late == 1
@@ -88,8 +110,9 @@ def test_the_watermark_closes_what_is_remembered() -> None:
     task = dedup()
     for second in range(0, 100, 5):
         task.run([row(second, f"{number}") for number in range(10)], watermark=second * SECOND)
+        task.restore()
     image = task.entries()
-    assert len(image) <= 3 * 10 + 3, "no more than three slices of time"
+    assert len(image) <= 3 * 10 + 3 + 1, "no more than three slices of time, and what waits"
     task.end()
     assert task.entries() == []
 
@@ -103,8 +126,8 @@ batches = st.lists(st.tuples(st.lists(rows, max_size=8), st.integers(0, 12), st.
 def first(of: Rows, passed: Rows, watermark: int) -> Rows:
     """One row after the other, each compared with all that were passed on before."""
     found = Rows()
-    for one in sorted(of, key=lambda r: r["_time"]):
-        met = [r for r in passed + found if r["k"] == one["k"] and 0 <= one["_time"] - r["_time"] < WITHIN]
+    for one in of:
+        met = [r for r in passed + found if r["k"] == one["k"] and abs(one["_time"] - r["_time"]) < WITHIN]
         late = one["_time"] + WITHIN <= watermark
         if not late and not any(r["_time"] + WITHIN > watermark for r in met):
             found.append(one)
@@ -112,16 +135,39 @@ def first(of: Rows, passed: Rows, watermark: int) -> Rows:
 
 
 @given(batches)
-def test_each_row_is_compared_with_all_that_are_open(some: list[tuple[Rows, int, bool]]) -> None:
-    task, passed = dedup(), Rows()
+def test_at_once_each_row_is_compared_with_all_that_are_open(some: list[tuple[Rows, int, bool]]) -> None:
+    task, passed = dedup(emit="each"), Rows()
     for given_rows, step, restore in some:
         if restore:
             task.restore()
         expected = first(given_rows, passed, task.watermark)
         watermark = max(0, task.watermark) + step * SECOND
-        found = task.run(given_rows, watermark=watermark)
-        assert sorted(map(str, found)) == sorted(map(str, expected))
+        assert task.run(given_rows, watermark=watermark) == expected
         passed += expected
+
+
+@settings(max_examples=40)
+@given(st.lists(rows, max_size=40), st.integers(0, 12), st.randoms(use_true_random=False))
+def test_batches_order_and_restores_within_lateness_make_no_difference(some: Rows, lateness: int, random: Any) -> None:
+    """In one piece: by event time, then by content."""
+
+    def content(one: dict[str, Any]) -> tuple[Any, ...]:
+        return (one["_time"], one["k"] is not None, one["k"] or "", one["n"])
+
+    expected = Rows()
+    for one in sorted(some, key=content):
+        expected += first([one], expected, NO_WATERMARK)
+    for _ in range(3):
+        task, found = dedup(), Rows()
+        left = sorted(some, key=lambda r: r["_time"] + random.uniform(0, lateness) * SECOND)
+        while left:
+            count = random.randint(1, 6)
+            batch, left = left[:count], left[count:]
+            newest = max(max(one["_time"] for one in batch) - lateness * SECOND, task.watermark)
+            found += task.run(batch, watermark=newest)
+            if random.random() < 0.3:
+                task.restore()
+        assert found + task.end() == expected
 
 
 @given(st.lists(rows, max_size=30), st.lists(st.integers(1, 5), max_size=30))
@@ -132,6 +178,7 @@ def test_rows_in_order_give_the_same_whatever_the_batches(some: Rows, sizes: lis
     for size in [*sizes, len(some)]:
         batch, left = left[:size], left[size:]
         found += task.run(batch, watermark=batch[-1]["_time"] if batch else None)
+    found += task.end()
     frame = pl.DataFrame(some, schema={"k": pl.String, "x": pl.Float64, "n": pl.Int64, "_time": pl.Int64})
     expected = []
     while frame.height:
@@ -142,7 +189,9 @@ def test_rows_in_order_give_the_same_whatever_the_batches(some: Rows, sizes: lis
             pl.col("_time") >= pl.col("until")
         )
         frame = frame.drop("until")
-    assert sorted(map(str, found)) == sorted(map(str, expected))
+    assert [(r["k"], r["_time"]) for r in found] == sorted(
+        ((r["k"], r["_time"]) for r in expected), key=lambda one: (one[1], one[0] is not None, one[0] or "")
+    )
 
 
 # -- in a job ---------------------------------------------------------------------------------------------------------
@@ -163,7 +212,7 @@ def test_it_keeps_its_inputs_columns_and_key() -> None:
 
 def test_late_rows_go_where_the_source_says() -> None:
     made = plan(job(FIRSTS, {"s": source(late="topic")}))
-    assert made.operators[1].params == {"dedup": {"within_s": 60.0}, "key": ["x"], "late": "topic"}
+    assert made.operators[1].params == {"dedup": {"within_s": 60.0}, "key": ["x"], "emit": "final", "late": "topic"}
 
 
 def test_its_horizon_is_its_time() -> None:
@@ -214,5 +263,5 @@ def test_a_key_that_cannot_be_one_is_told_with_its_place(key: list[str], message
 
 def test_no_watermark_and_the_end_of_the_stream_are_watermarks_too() -> None:
     task = dedup()
-    assert times(task.run([row(-100), row(-96), row(7)], watermark=NO_WATERMARK)) == [-100, 7]
-    assert times(task.run([row(-96), row(8)], watermark=END_WATERMARK)) == []
+    assert times(task.run([row(-100), row(-96), row(7)], watermark=NO_WATERMARK)) == []
+    assert times(task.run([row(-96), row(8)], watermark=END_WATERMARK)) == [-100, 7]

@@ -1,0 +1,69 @@
+"""Rows that wait until the watermark has passed them, and then leave in the order of their event times.
+
+In memory they lie in a few sorted runs, of which the larger is at least twice the next one: a row is merged about as often
+as the number of rows has binary digits, and what leaves is the head of each run. The state holds the rows that each
+batch brought as one blob, so that a delta holds just what entered, and tombstones for what left.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import polars as pl
+
+from services.kernel.codecs.frames import RowCodec
+from services.kernel.operators.operator import TIME
+from services.kernel.state.table import Table
+
+
+class HeldRows:
+    """Of one task.
+
+    Args:
+        schema: of the rows, with the event time. table: of nothing else.
+    """
+
+    def __init__(self, schema: pl.Schema, table: Table) -> None:
+        self._codec, self._table = RowCodec(schema), table
+        self._nothing = schema.to_frame()
+        self._runs: list[pl.DataFrame] = []
+        self._leaving: list[tuple[int, int]] = []
+
+    def load(self, watermark: int) -> None:
+        """Reads the state. watermark: as of it, so that rows before this time have left."""
+        for key, (data,) in self._table.scan(b""):
+            rows = self._codec.decode(data)
+            heappush(self._leaving, (int(rows[TIME].max()), int.from_bytes(key, "big")))  # type: ignore[arg-type]
+            self._enter(rows.filter(rows[TIME] >= watermark))
+
+    def add(self, rows: pl.DataFrame, batch: int) -> None:
+        """Takes in a batch's rows, none of which leaves in the same batch."""
+        if rows.height:
+            self._table.put_many([batch.to_bytes(8, "big")], [(self._codec.encode(rows),)])
+            heappush(self._leaving, (int(rows[TIME].max()), batch))  # type: ignore[arg-type]
+            self._enter(rows)
+
+    def take(self, before_us: int) -> pl.DataFrame:
+        """The rows before this time, which leave."""
+        heads, runs = [self._nothing], list[pl.DataFrame]()
+        for run in self._runs:
+            count = int(run[TIME].search_sorted(before_us, side="left"))
+            if count:
+                heads.append(run.slice(0, count))
+            if count < run.height:
+                runs.append(run.slice(count))
+        self._runs = runs
+        gone = []
+        while self._leaving and self._leaving[0][0] < before_us:
+            gone.append(heappop(self._leaving)[1].to_bytes(8, "big"))
+        if gone:
+            self._table.delete_many(sorted(gone))
+        return pl.concat(heads)
+
+    def _enter(self, rows: pl.DataFrame) -> None:
+        if not rows.height:
+            return
+        self._runs.append(rows.sort(TIME))
+        while len(self._runs) > 1 and self._runs[-2].height < 2 * self._runs[-1].height:
+            last, before = self._runs.pop(), self._runs.pop()
+            self._runs.append(pl.concat([before, last]).sort(TIME))
