@@ -187,7 +187,7 @@ class Dedup(OperatorSpec):
     input: Name
     """Source or operator that it reads."""
     emit: Literal["final", "each"] = "final"
-    """final: a row is judged, by event time, once the watermark has passed it. each: as it comes, by those before it."""
+    """final: a row is judged by event time, once the watermark has passed it. each: as it comes, by those before."""
 
 
 Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]

@@ -28,7 +28,7 @@ max_batch_records: 500
 
 
 def one_piece(frame: pl.DataFrame, within_s: int) -> pl.DataFrame:
-    """Row after row, of one second by content: one passes if the last that has passed for its host is long enough ago."""
+    """Row after row, by content within a second: one passes if the last that passed for its host is long enough ago."""
     last, passes = dict[str, int](), list[bool]()
     for host, at_us in timed(frame).select("host", "_us").iter_rows():
         passes.append(host not in last or at_us - last[host] >= within_s * 1_000_000)

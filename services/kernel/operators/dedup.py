@@ -5,8 +5,8 @@ are judged in the order of their event times; of equal times in the order of the
 came is not the same in every run. A row is dropped if a row of its key that was passed on is less than `within` away.
 So what is passed on depends on the rows alone, and not on how they fall into batches or in which order they come.
 
-`emit: each`: a row is judged as it comes, by the rows that came before it. So the order in which rows come counts, and how
-they fall into batches does not.
+`emit: each`: a row is judged as it comes, by the rows that came before it. So the order in which rows come counts, and
+how they fall into batches does not.
 
 A remembered row is closed once the watermark is `within` past it, because no row in time can meet it any more. A row
 that was behind the watermark when it came is judged by what is still open, and is late if all older rows that it could

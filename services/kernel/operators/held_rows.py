@@ -1,8 +1,8 @@
 """Rows that wait until the watermark has passed them, and then leave in the order of their event times.
 
-In memory they lie in a few sorted runs, of which the larger is at least twice the next one: a row is merged about as often
-as the number of rows has binary digits, and what leaves is the head of each run. The state holds the rows that each
-batch brought as one blob, so that a delta holds just what entered, and tombstones for what left.
+In memory they lie in a few sorted runs, each at least twice as large as the next one: a row is merged about as often as
+the number of rows has binary digits, and what leaves is the head of each run. The state holds the rows that each batch
+brought as one blob, so that a delta holds just what entered, and tombstones for what left.
 """
 
 from __future__ import annotations
