@@ -30,7 +30,9 @@ def counts(totals: int, period_s: float) -> Job:
     job = JOBS["counts"]
     patient = "fail_stop_timeout_s: 300, misses: 50"  # a machine with much to do is late with heartbeats
     wanted = f"{{default: {{scheme: none}}, {patient}, rebalance_period_s: {period_s}, checkpoint"
-    text = job.text.template.replace("{checkpoint", wanted).replace("input: some, parallelism: 2", "input: some, $more")
+    text = job.text.template.replace("{default: {scheme: none}, checkpoint", wanted).replace(
+        "input: some, parallelism: 2", "input: some, $more"
+    )
     assert text.count("$more") == 1, "the job no longer says how many units count"
     text = text.replace("$more", f"parallelism: {totals}") + "placement: {spread_by: none}\n"
     return Job(job.kind, Template(text), job.sources, job.queries, job.check)

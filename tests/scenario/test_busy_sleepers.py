@@ -14,7 +14,7 @@ JOB = """
 name: busy
 keep_cuts: true
 batch_interval_ms: 5
-fault_tolerance: {checkpoint: {interval_ms: 50}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 50}}
 sources: {readings: {topic: in, fields: {key: string, x: int}}}
 operators: {count: {aggregate: {n: "count()"}, key: [key], input: readings, emit: each}}
 queries: {counts: {input: count, sink: {topic: out}}}

@@ -33,7 +33,8 @@ Captures = list[tuple[str, float, int]]
 
 def job(policy: str, **more: object) -> str:
     own = "".join(f", {name}: {value}" for name, value in more.items())
-    return JOB + f"batch_interval_ms: 20\nfault_tolerance: {{checkpoint: {{policy: {policy}{own}}}}}\n"
+    checkpoint = f"{{policy: {policy}{own}}}"
+    return JOB + f"batch_interval_ms: 20\nfault_tolerance: {{default: {{scheme: none}}, checkpoint: {checkpoint}}}\n"
 
 
 def feed(cluster: MemoryCluster, fed: list[Order]) -> None:

@@ -16,7 +16,7 @@ name: numbers
 sources: {numbers: {topic: numbers, fields: {x: int, y: string}, on_data_loss: continue}}
 operators: {per_y: {aggregate: {n: "count()", total: "sum(x)"}, key: [y], input: numbers}}
 queries: {totals: {input: per_y, sink: {topic: totals}}}
-fault_tolerance: {checkpoint: {interval_ms: 100}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 100}}
 """
 TOPIC = Partition("numbers", 0)
 STANDBY = Flags(state="live", receive=True, process=True, send=False, commit=False, checkpoint_target=False)

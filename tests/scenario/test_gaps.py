@@ -21,7 +21,7 @@ JOB = """
 name: sums
 keep_cuts: true
 batch_interval_ms: 5
-fault_tolerance: {precision: gap, checkpoint: {interval_ms: 60000}}
+fault_tolerance: {default: {scheme: none}, precision: gap, checkpoint: {interval_ms: 60000}}
 sources:
   s: {topic: s, fields: {k: string, x: int}}
 operators:

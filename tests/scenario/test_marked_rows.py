@@ -34,7 +34,7 @@ operators:
 queries:
   plain: {input: heavy, sink: {topic: plain}}
   sums: {input: sums, sink: {topic: sums}}
-fault_tolerance: {checkpoint: {interval_ms: 50}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 50}}
 keep_cuts: true
 """
 SECOND_US = 1_000_000

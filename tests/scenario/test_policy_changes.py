@@ -22,7 +22,7 @@ from tests.support.driven_cluster import DrivenCluster
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders
 
-HYBRID = job("sweep", interval_ms=100).replace("checkpoint:", "default: {scheme: hybrid}, checkpoint:")
+HYBRID = job("sweep", interval_ms=100).replace("scheme: none", "scheme: hybrid")
 
 
 def follow(cluster: MemoryCluster, asked: int, policy: str, **settings: int) -> CheckpointPolicy:

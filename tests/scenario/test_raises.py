@@ -37,7 +37,7 @@ JOB = """
 name: orders
 keep_cuts: true
 batch_interval_ms: 5
-fault_tolerance: {checkpoint: {interval_ms: CHECKPOINT}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: CHECKPOINT}}
 sources:
   orders:
     topic: orders

@@ -25,7 +25,7 @@ sources:
 operators: {per_shop: {aggregate: {n: "count()"}, key: [shop], input: orders}}
 queries: {counts: {input: per_shop, sink: {topic: counts}}}
 placement: {units: [[orders], [per_shop, counts]]}
-fault_tolerance: {checkpoint: {interval_ms: 500}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 500}}
 """
 
 

@@ -14,7 +14,7 @@ from tests.support.memory_cluster import MemoryCluster
 
 SOURCES = """
 batch_interval_ms: 5
-fault_tolerance: {checkpoint: {interval_ms: 50}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 50}}
 sources:
   a: {topic: in, fields: {x: int}}
   b: {topic: in, fields: {x: int}}
@@ -25,7 +25,6 @@ keep_cuts: true
 {SOURCES}
 operators:
   both: {{union: [a, b]}}
-fault_tolerance: {{default: {{scheme: none}}}}
 queries:
   both: {{input: both, sink: {{topic: both}}}}
 """
@@ -33,7 +32,6 @@ APART = f"""
 name: apart
 max_batch_records: 10
 {SOURCES}
-fault_tolerance: {{default: {{scheme: none}}}}
 queries:
   a: {{input: a, sink: {{topic: out-a}}}}
   b: {{input: b, sink: {{topic: out-b}}}}

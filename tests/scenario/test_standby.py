@@ -29,7 +29,7 @@ SECONDARIES = {
     "active": Flags(commit=False),
 }
 CHAIN = JOB + "placement: {units: [[orders], [large], [big]]}\n"
-FAST = CHAIN + "fault_tolerance: {checkpoint: {interval_ms: 50}}\n"
+FAST = CHAIN + "fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 50}}\n"
 
 
 def fed_half(fed: list[Order]) -> MemoryCluster:

@@ -27,7 +27,7 @@ from services.view.door import Door, Whereabouts
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, check, orders
 
-BUSY = JOB + "fault_tolerance: {checkpoint: {interval_ms: 50}}\n"
+BUSY = JOB + "fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 50}}\n"
 RUBBISH = (b"", b"\x00", b"\xff" * 7, b"{}", b"[]", b"null", b"\x01" + b"\x00" * 43, b"\x01" * 200, b"{" * 10_000)
 
 

@@ -36,7 +36,7 @@ JOB = """
 name: orders
 keep_cuts: true
 batch_interval_ms: 5
-fault_tolerance: {checkpoint: {interval_ms: 100}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 100}}
 sources:
   orders:
     topic: orders

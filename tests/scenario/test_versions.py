@@ -20,7 +20,7 @@ JOB = """
 name: versions
 keep_cuts: true
 batch_interval_ms: 5
-fault_tolerance: {checkpoint: {interval_ms: 100}}
+fault_tolerance: {default: {scheme: none}, checkpoint: {interval_ms: 100}}
 sources:
   s: {topic: in, fields: {k: string, x: int, at: timestamp}, event_time: at, unit: ms}
 operators:

@@ -42,7 +42,7 @@ def calm(job: Job, times: int = 2) -> Job:
 def tolerant(scheme: str, fail_stop_s: float = 300.0, kind: str = "counts") -> Job:
     """A calm job under a scheme. A worker that is only slow, or frozen for a while, is not given up."""
     wanted = f"{{default: {{scheme: {scheme}}}, fail_stop_timeout_s: {fail_stop_s}, checkpoint"
-    return calm(_changed(JOBS[kind], {"{checkpoint": wanted}))
+    return calm(_changed(JOBS[kind], {"{default: {scheme: none}, checkpoint": wanted}))
 
 
 def _changed(job: Job, words: dict[str, str]) -> Job:

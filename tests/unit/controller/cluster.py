@@ -41,14 +41,15 @@ CLUSTER = ClusterTopics("t")
 
 
 def job(name: str = "job", **more: Any) -> dict[str, Any]:
-    """A count by key, in three units: two source tasks and one that counts and delivers."""
+    """A count by key, in three units: two source tasks and one that counts and delivers; nothing protects them unless
+    the settings say so."""
     return {
         "name": name,
         "sources": {"s": {"topic": "in", "fields": {"x": "int"}, "parallelism": 2}},
         "operators": {"n": {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s", "emit": "updates"}},
         "queries": {"q": {"input": "n", "sink": {"topic": f"out-{name}"}}},
-        "fault_tolerance": {"default": {"scheme": "none"}},
         **more,
+        "fault_tolerance": {"default": {"scheme": "none"}, **more.get("fault_tolerance", {})},
     }
 
 
