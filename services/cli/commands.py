@@ -109,6 +109,12 @@ COMMANDS = (
         "jobs:check",
         "Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed.",
     ),
+    Command(
+        "plan",
+        JOBS,
+        "replication:plan",
+        "Say which units a replication budget would give a replica, and what results would be left without the others.",
+    ),
     Command("submit", JOBS, "jobs:submit", "Start a job; returns when it runs, or says why it does not."),
     Command(
         "cancel",

@@ -16,7 +16,7 @@ from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
 from schemas.topics import JobTopics
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
-from services.planning import hosting, parallelism, units, user_topics
+from services.planning import hosting, parallelism, replicating, units, user_topics
 from services.planning.checking import Checked, Describe, check, resolve
 from services.planning.fusing import Fused, fuse
 from services.planning.graph import sink_name
@@ -81,7 +81,9 @@ def make_plan(
         spark=draft.spark,
         warnings=(*checked.warnings, *draft.warnings()),
     )
-    return structs.replace(made, warnings=(*made.warnings, *units.gap_warnings(made)))
+    if problems := [*replicating.problems(made)]:
+        raise JobRejected(problems)
+    return structs.replace(made, warnings=(*made.warnings, *units.gap_warnings(made), *replicating.warnings(made)))
 
 
 class _Draft:

@@ -13,6 +13,7 @@ from schemas.topics import JobTopics
 from services.kernel.codecs.fields import DELETED
 from services.kernel.operators import catalogue
 from services.kernel.plans.layout import commit_logs, data_topics, task_name
+from services.planning import replicating
 
 ISOLATION_COSTS = "180 MB and a second of CPU at its start for each process, half a millisecond to one a batch"
 """As `./scripts/bench isolation` measures it."""
@@ -58,6 +59,7 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
             for one in plan.operators
             if _isolated(one)
         ],
+        "replication": _replication(plan),
         "interval_ms": plan.interval_ms,
         "warnings": list(plan.warnings),
     }
@@ -66,6 +68,22 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
 def _isolated(operator: OperatorPlan) -> bool:
     kind = catalogue.OPERATORS.get(operator.kind)
     return kind is not None and kind.isolated(operator.params)
+
+
+def _replication(plan: Plan) -> dict[str, Any] | None:
+    """What the budget of the job gets it, with even rates; None: it has none."""
+    share = replicating.share_of(plan)
+    return None if share is None else replicating.predict(plan, share).as_plain()
+
+
+def _predicted(found: dict[str, Any]) -> Section:
+    rows = [(f"query {query}", f"{value:.3f}") for query, value in found["queries"].items()]
+    replicas = f"{len(found['units'])} of {found['planned']}: {', '.join(found['units'])}"
+    return Section(
+        "Replication, with every other unit gone",
+        ("", "fidelity"),
+        (*rows, ("job", f"{found['fidelity']:.3f}"), ("units with a replica", replicas)),
+    )
 
 
 def _drain(spark: SparkPlan) -> str:
@@ -149,6 +167,7 @@ def sections(plan: Plan, topics: JobTopics) -> list[Section]:
             if data["isolated"]
             else []
         ),
+        *([_predicted(data["replication"])] if data["replication"] else []),
         Section("Settings", ("setting", "value"), (("batch interval", f"{plan.interval_ms} ms"),)),
         Section("Warnings", ("warning",), tuple((text,) for text in plan.warnings)),
     ]

@@ -22,6 +22,7 @@ from schemas.incidents import Incident
 from schemas.plans import Counts, Plan, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
+from services.kernel.fidelity.of_job import Rates
 from services.kernel.logs.admitted import Admitted
 from services.kernel.logs.admitted import decode as decode_decision
 from services.kernel.logs.assigned import Assigned
@@ -313,6 +314,11 @@ class ClusterView:
         """What the copies of a job cost, and what goes along its edges."""
         keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
         return self._costs.job(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
+
+    def rates(self, plan: Plan) -> Rates:
+        """Of the job's streams, as measured."""
+        keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
+        return self._costs.rates(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
 
     def _unit_line(self, plan: Plan, unit: UnitPlan) -> UnitLine:
         change = self._assigned.of(unit_key(plan.job, plan.generation, unit.name))

@@ -16,6 +16,7 @@ from schemas.costs import Costs
 from schemas.heartbeats import Heartbeat
 from schemas.plans import Plan
 from schemas.topics import edge as edge_of
+from services.kernel.fidelity.of_job import Rates, edge_rates
 from services.kernel.protection.expected import of_workers
 
 RATE_MS = 15_000
@@ -176,6 +177,25 @@ class CostsView:
                     edges += _edges(unit, counted, between)
         recovery = tuple(_recovery(unit, copies) for unit in dict.fromkeys(one.unit for one in copies if _leads(one)))
         return JobCosts(tuple(copies), tuple(edges), recovery, tuple(_workers(recovery)))
+
+    def rates(self, plan: Plan, changes: Mapping[str, Change | None]) -> Rates:
+        """Records per second along the edges, as the leaders of the units count them (MECHANISMS P1)."""
+        inputs: dict[tuple[str, str], float] = {}
+        outputs: dict[tuple[str, str], float] = {}
+        for unit, change in changes.items():
+            leader = None if change is None else change.committer
+            counted = None if leader is None else self._counted.get(
+                (leader.worker, unit_key(plan.job, plan.generation, unit))
+            )  # fmt: skip
+            if counted is None:
+                continue
+            for edge, (records, _) in counted.last.inputs.items():
+                rate = counted.per_s(records, counted.first.inputs.get(edge, (0, 0))[0])
+                inputs |= {} if rate is None else {(unit, edge): rate}
+            for edge, records in counted.last.outputs.items():
+                rate = counted.per_s(records, counted.first.outputs.get(edge, 0))
+                outputs |= {} if rate is None else {(unit, edge): rate}
+        return edge_rates(plan, inputs, outputs)
 
 
 def _copy(unit: str, worker: str, incarnation: str, role: str, counted: _Counted) -> CopyCosts:

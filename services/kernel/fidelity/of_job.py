@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import floor
 
 from schemas.plans import Edge, OperatorPlan, Plan
+from schemas.topics import edge as edge_of
 from services.kernel.fidelity.topology import Feed, Node, Substream, Topology, topology
 from services.kernel.operators import catalogue
 from services.kernel.plans.layout import writers
@@ -122,3 +123,31 @@ def _of_source(plan: Plan, operator: OperatorPlan) -> tuple[float, ...]:
     """Every partition of its topic brings as much as any other."""
     owners = next((one.owners for one in plan.sources if one.operator == operator.name), ())
     return tuple(float(len(owned)) for owned in owners) or (1.0,) * operator.parallelism
+
+
+def edge_rates(plan: Plan, inputs: Mapping[tuple[str, str], float], outputs: Mapping[tuple[str, str], float]) -> Rates:
+    """What leaders measure, as rates of operators; of an operator of which some task says nothing, nothing is known.
+
+    Args:
+        inputs, outputs: records per second by unit and edge, as in schemas/costs.py.
+    """
+    units = {(operator, unit.index): unit.name for unit in plan.units if not unit.host for operator in unit.operators}
+    topics = {edge.topic: edge_of(edge.topic) for edge in plan.edges if edge.topic is not None}
+    found: dict[str, tuple[float, ...]] = {}
+    taken: dict[str, dict[str, tuple[float, ...]]] = {}
+    for operator in plan.operators:
+        tasks = [units.get((operator.name, task), "") for task in range(operator.parallelism)]
+        sent = [topics[e.topic] for e in plan.edges if e.producer == operator.name and e.topic is not None]
+        edges = {operator.name} if operator.kind == "sink" else set(sent)
+        for edge in sorted(edges):
+            values = [outputs.get((unit, edge)) for unit in tasks]
+            known = tuple(value for value in values if value is not None)
+            if len(known) == len(values):
+                found[operator.name] = known
+        for one in plan.edges:
+            if one.consumer == operator.name and one.topic is not None:
+                values = [inputs.get((unit, topics[one.topic])) for unit in tasks]
+                known = tuple(value for value in values if value is not None)
+                if len(known) == len(values):
+                    taken.setdefault(operator.name, {})[one.producer] = known
+    return Rates(found, taken)

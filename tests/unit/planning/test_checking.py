@@ -284,14 +284,14 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
             "default": {"scheme": "hybrid"},
             "buffering": "source",
             "correlated_failure": {"workers": 3},
-            "replication_budget": 0.5,
+            "replication_budget": 1.0,
             "misses": 2,
         },
         placement={"spread_by": "host"},
     )
     made = plan(raw)
     assert made.warnings == (
-        "fault_tolerance.replication_budget: 0.5 is not available yet, runs as none",
+        "fault_tolerance.replication_budget: 1.0 is not available yet, runs as none",
         "queries.q.results: tentative is not available yet, runs as final",
         "fault_tolerance.buffering: source goes by global checkpoints, which sweep does not make, "
         "runs as upstream until the policy is aligned",

@@ -1,6 +1,6 @@
 """The best plan of each size, from every union of MC-trees within the budget. Exponential; for small cases.
 
-A unit outside of every complete MC-tree of a plan adds nothing, so that the best plan is a union of trees. Plans grow by
+A unit outside of every complete MC-tree of a plan adds nothing, so the best plan is a union of trees. Plans grow by
 trees whose new units fit what is left, one budget after the other. Source: MECHANISMS P6.
 """
 

@@ -23,9 +23,9 @@ _NEAR = 0.9
 _EQUAL = 1e-12
 
 
-def structure_aware(topology: Topology, budget: int) -> Grown:
-    """Steps until nothing gains anything within the budget, which may leave some of it."""
-    standing = Standing(topology, presence(topology, ()))
+def structure_aware(topology: Topology, budget: int, start: Collection[int] = ()) -> Grown:
+    """Steps until nothing gains anything within the budget, which may leave some of it. start: units planned before."""
+    standing = Standing(topology, presence(topology, start))
     base, left, steps = standing.fidelity, budget, list[Step]()
     largest = least_tree(topology, MOST_SIZE)
     together = 1 + len(topology.units) // EXACT_UP_TO

@@ -1,0 +1,180 @@
+"""What a replication budget gets a job: the planned units, the fidelity that is left without all others, and the curve.
+
+Source: MECHANISMS section 5, JOBS "fault_tolerance".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from schemas.plans import Plan, Problem
+from services.kernel.fidelity.loss import Standing, of_queries
+from services.kernel.fidelity.of_job import Rates, planned
+from services.kernel.fidelity.planners.exact import exact
+from services.kernel.fidelity.planners.greedy import greedy
+from services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
+from services.kernel.fidelity.planners.plan import Grown, names, presence
+from services.kernel.fidelity.planners.structured import structure_aware
+from services.kernel.fidelity.topology import Topology
+from services.kernel.fidelity.trees import TooMany
+from services.kernel.protection.fitting import unfit
+
+PATH = "fault_tolerance.replication_budget"
+_EXACT_PAIRS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Of one budget, with every unit gone that has no replica.
+
+    budget: units that may have a replica, of `planned`. units: those that get one, in the order in which they gain;
+    following: what a larger budget would add next, and the fidelity then. least: by query, the fewest units that give
+    it a fidelity above 0; None: no plan can. best: the fidelity of the best plan; None: too many to look at.
+    """
+
+    share: float
+    budget: int
+    planned: int
+    left_out: tuple[str, ...]
+    units: tuple[str, ...]
+    following: tuple[str, ...]
+    following_fidelity: float
+    fidelity: float
+    queries: Mapping[str, float]
+    curve: tuple[tuple[int, float], ...]
+    greedy: float
+    best: float | None
+    least: Mapping[str, int | None]
+
+    def as_plain(self) -> dict[str, Any]:
+        return {
+            "budget": self.share,
+            "budget_units": self.budget,
+            "planned": self.planned,
+            "left_out": list(self.left_out),
+            "units": list(self.units),
+            "next": {"units": list(self.following), "fidelity": self.following_fidelity},
+            "fidelity": self.fidelity,
+            "queries": dict(self.queries),
+            "curve": [{"units": units, "fidelity": value} for units, value in self.curve],
+            "greedy": self.greedy,
+            "exact": self.best,
+            "least": dict(self.least),
+        }
+
+
+def share_of(plan: Plan) -> float | None:
+    """The budget of the job file; None: it has none."""
+    found = (plan.spec.get("fault_tolerance") or {}).get("replication_budget")
+    return None if found is None else float(found)
+
+
+def predict(plan: Plan, share: float, rates: Rates | None = None) -> Prediction:
+    """share: of the planned units, 0 to 1. rates: even ones where nothing is known."""
+    of = planned(plan, rates)
+    topology, budget = of.topology, of.budget(share)
+    grown = structure_aware(topology, budget)
+    whole = structure_aware(topology, len(of.units))
+    later = structure_aware(topology, len(of.units) - len(grown.units), grown.units)
+    following = later.steps[0] if later.steps else None
+    return Prediction(
+        share,
+        budget,
+        len(of.units),
+        of.left_out,
+        names(topology, grown.units),
+        () if following is None else names(topology, following.units),
+        grown.fidelity if following is None else following.fidelity,
+        grown.fidelity,
+        of_queries(topology, presence(topology, grown.units)),
+        _curve(whole, len(of.units)),
+        greedy(topology, budget).fidelity,
+        _best(topology, budget),
+        least(topology),
+    )
+
+
+def _curve(whole: Grown, units: int) -> tuple[tuple[int, float], ...]:
+    """The fidelity of every budget from 0 to all units."""
+    found, used, value = {0: whole.given}, 0, whole.given
+    for step in whole.steps:
+        found |= dict.fromkeys(range(used, used + len(step.units)), value)
+        used, value = used + len(step.units), step.fidelity
+    found |= dict.fromkeys(range(used, units + 1), value)
+    return tuple(sorted(found.items()))
+
+
+def _best(topology: Topology, budget: int) -> float | None:
+    try:
+        return exact(topology, budget, _EXACT_PAIRS)[budget].fidelity
+    except TooMany:
+        return None
+
+
+def least(topology: Topology) -> dict[str, int | None]:
+    """By query, the fewest replicas with which something of it is left; None: there is no such plan."""
+    standing = Standing(topology, presence(topology, ()))
+    growth = Growth(standing, least_tree(topology, MOST_SIZE))
+    found: dict[str, int | None] = dict.fromkeys(topology.queries)
+    for sink in topology.sinks:
+        query = topology.nodes[sink].query
+        for task in range(len(topology.nodes[sink].units)):
+            if standing.outputs[sink][task] > 0:
+                found[query] = 0
+                continue
+            sizes = (growth.gains[sink][task] > 0).nonzero()[0]
+            if len(sizes):
+                count, before = len(growth.units(sink, task, int(sizes[0]))), found[query]
+                found[query] = count if before is None else min(before, count)
+    return found
+
+
+def problems(plan: Plan) -> Iterator[Problem]:
+    """Why the budget of the job file cannot do what it is for."""
+    share = share_of(plan)
+    if share is None:
+        return
+    of = planned(plan)
+    if not of.units:
+        yield Problem(
+            PATH,
+            "no unit is left for it: every unit has a scheme of its own, is adaptive, or runs on Spark",
+            "leave it out, or take units out of fault_tolerance.units and default to a scheme other than adaptive",
+        )
+        return
+    policy = (plan.spec.get("fault_tolerance") or {}).get("checkpoint", {}).get("policy", "")
+    if why := unfit(policy, "active-standby", "the planned units"):
+        yield Problem(PATH, why, "choose another fault_tolerance.checkpoint.policy")
+
+
+def warnings(plan: Plan) -> Iterator[str]:
+    """What is predicted, and queries that get nothing."""
+    share = share_of(plan)
+    if share is None:
+        return
+    of = planned(plan)
+    budget = of.budget(share)
+    if of.left_out:
+        some = ", ".join(of.left_out[:5]) + (" ..." if len(of.left_out) > 5 else "")
+        yield f"{PATH}: {_units(len(of.left_out))} left out, by a scheme of their own or on Spark: {some}"
+    for query, count in least(of.topology).items():
+        if count is None:
+            yield f"{PATH}: query {query} keeps nothing: a unit that it needs is left out and has no replica"
+        elif count > budget and share > 0:
+            allowed, needed = (
+                f"{share:g} is {_units(budget)} of {len(of.units)}",
+                f"{_units(count)}, {smallest_share(count, len(of.units)):g}",
+            )
+            yield f"{PATH}: query {query} keeps nothing, {allowed}: it needs {needed} or more"
+
+
+def smallest_share(count: int, units: int) -> float:
+    """The smallest budget, of two decimals, that allows so many of these units."""
+    return ceil(100 * count / units - 1e-9) / 100
+
+
+def _units(count: int) -> str:
+    return f"{count} unit{'s' * (count != 1)}"
