@@ -16,7 +16,7 @@ from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.kind import Stream
 from services.kernel.suggestions import did_you_mean, suggest
-from services.planning import available, checkpoints, source_streams, spark_inputs, tables
+from services.planning import assuming, available, checkpoints, source_streams, spark_inputs, tables
 from services.planning.graph import (
     Graph,
     cycle_problems,
@@ -71,20 +71,30 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
 
 
 def _describe_all(checked: Checked, describe: Describe) -> None:
-    """In topological order; what stands behind a problem is skipped, so that one mistake is reported once."""
+    """In topological order. Behind a problem, what is left open is open: columns without a type, or all of them.
+
+    A mistake is reported once, and one that stands behind another is reported, too.
+    """
     spec, graph, streams = checked.spec, checked.graph, checked.streams
     known = {problem.path for problem in checked.problems}
+    guessed: dict[str, assuming.Assumed] = {}
     for name in graph.order:
-        inputs = [streams[slot.producer] for slot in graph.slots[name] if slot.producer in streams]
-        if len(inputs) < len(graph.slots[name]):
+        slots = [slot.producer for slot in graph.slots[name]]
+        inputs = [streams[one] if one in streams else guessed.get(one) for one in slots]
+        if any(one is None for one in inputs):
             continue
         if name in spec.sources:
             if not any(path.startswith(f"sources.{name}.fields") for path in known):
                 streams[name] = source_streams.stream(spec.sources[name])
+            else:
+                guessed[name] = assuming.of_source(spec.sources[name])
         elif name not in spec.operators:
-            streams[name] = inputs[0]
+            if isinstance(inputs[0], Stream):
+                streams[name] = inputs[0]
         elif not known & _paths(checked, name):
-            _describe_one(checked, name, inputs, describe)
+            found = _describe_one(checked, name, [one for one in inputs if one is not None], describe)
+            if found is not None:
+                guessed[name] = found
 
 
 def _paths(checked: Checked, name: str) -> set[str]:
@@ -93,16 +103,31 @@ def _paths(checked: Checked, name: str) -> set[str]:
     return {own, f"{own}.{checked.spec.operators[name].kind}", *(slot.path for slot in checked.graph.slots[name])}
 
 
-def _describe_one(checked: Checked, name: str, inputs: Sequence[Stream], describe: Describe) -> None:
+def _describe_one(
+    checked: Checked, name: str, inputs: Sequence[Stream | assuming.Assumed], describe: Describe
+) -> assuming.Assumed | None:
+    """Adds the stream, or the problems; then it returns what is known of the stream, None for nothing."""
     known = {problem.path for problem in checked.problems}
     kind, params = checked.spec.operators[name].kind, checked.params[name]
+    typed = [one if isinstance(one, Stream) else one.stream for one in inputs]
     for need in catalogue.OPERATORS[kind].needs(params):
-        params |= NEEDS[need](checked, name, inputs)
+        params |= NEEDS[need](checked, name, typed)
+    assumed = [one for one in inputs if isinstance(one, assuming.Assumed)]
+    if assumed:
+        found, left = assuming.describe(kind, params, inputs)
+        _note(checked, name, found, known)
+        return left
     try:
-        checked.streams[name] = describe(kind, params, inputs)
+        checked.streams[name] = describe(kind, params, typed)
     except JobRejected as error:
-        found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in error.problems]
-        checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in known]
+        _note(checked, name, error.problems, known)
+        return assuming.behind(kind, params, typed, error.problems)
+    return None
+
+
+def _note(checked: Checked, name: str, problems: Sequence[Problem], known: set[str]) -> None:
+    found = [(f"operators.{name}.{one.path}".rstrip("."), one) for one in problems]
+    checked.problems += [Problem(path, one.message, one.hint) for path, one in found if path not in known]
 
 
 def _late(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:

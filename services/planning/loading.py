@@ -40,7 +40,11 @@ def interpret(raw: Any, name: str = "job") -> JobSpec:
     try:
         return JobSpec.model_validate(raw)
     except ValidationError as error:
-        problems = [_problem(details) for details in error.errors() if details["type"] not in _ECHOES]
+        from services.planning.remaining import remaining  # which checks whole jobs, and so needs this module
+
+        faults = [details for details in error.errors() if details["type"] not in _ECHOES]
+        problems = [_problem(details) for details in faults]
+        problems += remaining(raw, [details["loc"] for details in faults])
         raise JobRejected(sorted(problems, key=lambda problem: _order(problem.path))) from None
 
 

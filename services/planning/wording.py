@@ -54,6 +54,12 @@ def _not_a(kind: str) -> Callable[[ErrorDetails], Words]:
 
 def _type_hint(error: ErrorDetails, kind: str) -> str:
     value = error["input"]
+    if (
+        kind == "a list"
+        and error["loc"][-1:] == ("on",)
+        and not (isinstance(value, str) and re.fullmatch(r"\w+", value))
+    ):
+        return "name the columns that both sides have, such as on: [id]; a select before the join gives them one name"
     if kind == "a list" and isinstance(value, str):
         return f"write [{value}]"
     if value is None and "fields" in error["loc"]:

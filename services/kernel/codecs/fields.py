@@ -123,7 +123,18 @@ def _name(kind: pl.DataType) -> str:
     for name, simple in SIMPLE.items():
         if kind == simple:
             return name
+    if said := next((said for other, said in _NO_TYPES.items() if kind == other or isinstance(kind, other)), ""):
+        raise ValueError(said)
     raise ValueError(f"{kind} is no type of a stream: cast it to one of {', '.join(SIMPLE)}")
+
+
+_NO_TYPES: dict[Any, str] = {
+    pl.Duration: "is a span of time, which is no type of a field: subtract seconds, "
+    "`EXTRACT(EPOCH FROM later) - EXTRACT(EPOCH FROM earlier)`",
+    pl.Time: "is a time of day, which is no type of a field: as text it is `STRFTIME(moment, '%H:%M:%S')`",
+    pl.Null: "is null in every row and has no type: give it one, `CAST(NULL AS BIGINT)`",
+}
+"""Types of expressions that no field has, and what to write instead."""
 
 
 def _instance(kind: Any) -> pl.DataType:

@@ -6,12 +6,13 @@ Source: JOBS "Expressions are polars SQL expressions", PROTOCOL 4 (division by z
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
 
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
+from services.kernel.expressions import advice, explaining
 from services.kernel.expressions import rules as expression_rules
 from services.kernel.suggestions import suggest
 
@@ -29,11 +30,21 @@ _MISSING = re.compile(r"(?:unable to find column|column not found:?|not found:?)
 
 
 class ExpressionError(ValueError):
-    """What is wrong with an expression; the hint is part of the text."""
+    """What is wrong with an expression; the hint is part of each text.
+
+    mistakes: one text for each.
+    """
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        super().__init__("; ".join(mistakes))
 
 
-def name_of(item: str) -> str:
+def name_of(item: str, columns: Container[str] = ()) -> str:
     """The column that a select item makes: its own name, or what follows AS.
+
+    Args:
+        columns: of the input; one whose name is no word is written in double quotes.
 
     Raises:
         ExpressionError: for an expression without a name.
@@ -43,7 +54,15 @@ def name_of(item: str) -> str:
         return match["name"]
     if _BARE.fullmatch(item):
         return item
+    column = item[1:-1] if re.fullmatch(r'"[^"]*"', item) else item
+    if column in columns or column != item or re.fullmatch(r"[@$][\w@$.-]*", item):
+        raise ExpressionError(f"'{item}' has no name: write '\"{column}\" AS {_bare_name(column)}'")
     raise ExpressionError(f"'{item}' has no name: write '{item} AS name'")
+
+
+def _bare_name(column: str) -> str:
+    name = re.sub(r"\W+", "_", column).strip("_") or "name"
+    return name if _BARE.fullmatch(name) else f"column_{name}"
 
 
 def source_of(item: str) -> str:
@@ -79,18 +98,36 @@ def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Exp
         name = (match[1] or match[2]).upper()
         raise ExpressionError(f"{name} gives another value at each replay; results must depend on the data alone")
     if _SUBQUERY.search(bare):
-        raise ExpressionError("an expression sees one row: use a join instead of SELECT")
+        raise ExpressionError(advice.of_syntax(text, list(schema)))
     try:
         parsed = pl.sql_expr(text)
-        if unknown := [name for name in parsed.meta.root_names() if name not in schema]:
-            raise ExpressionError(_unknown(unknown[0], schema))
+        if unknown := list(dict.fromkeys(name for name in parsed.meta.root_names() if name not in schema)):
+            raise ExpressionError(*_unknown_columns(text, unknown, schema))
         expression = expression_rules.adapted(parsed, schema)
         _check(expression, text, schema)
     except expression_rules.Refused as error:
-        raise ExpressionError(f"'{text}' {error}") from error
+        raise ExpressionError(*_mistakes(text, f"'{text}' {error}", schema)) from error
     except (PolarsError, PanicException, RecursionError) as error:
-        raise ExpressionError(_plain(str(error), schema)) from error
+        raise ExpressionError(*_mistakes(text, _plain(str(error), schema), schema)) from error
+    except ValueError as error:
+        if isinstance(error, ExpressionError):
+            raise
+        raise ExpressionError(*_mistakes(text, str(error), schema)) from error
     return expression
+
+
+def _mistakes(text: str, message: str, schema: Mapping[str, pl.DataType]) -> list[str]:
+    if message.startswith("there is no column") or "is a word of SQL here" in message:
+        return [message]
+    return explaining.explained(text, message, schema, expression_rules.adapted)
+
+
+def _unknown_columns(text: str, names: list[str], schema: Mapping[str, pl.DataType]) -> list[str]:
+    """A word of SQL that polars took for a column is answered as SQL."""
+    said = advice.of_syntax(text, list(schema))
+    if said and any(name.upper() in said for name in names if name.isupper()):
+        return [said]
+    return [_unknown(name, schema) for name in names]
 
 
 def may_fail(text: str) -> bool:
@@ -114,7 +151,8 @@ def _check(expression: pl.Expr, text: str, schema: Mapping[str, pl.DataType]) ->
     except PolarsError:
         return  # the values do not suit it, such as a negative length; where rows do not either, they are refused
     if not together.equals(pl.concat(alone), null_equal=True):
-        raise ExpressionError(f"'{text}' looks at other rows: use an aggregate or top operator")
+        message = f"'{text}' looks at other rows: use an aggregate or top operator"
+        raise ExpressionError(*_mistakes(text, message, schema))
 
 
 def _made_up(schema: Mapping[str, pl.DataType], value: int) -> list[pl.Expr]:

@@ -8,7 +8,7 @@ Source: JOBS "Aggregates", PROTOCOL 4, MECHANISMS C10.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from services.kernel.codecs.keys import canonical_floats
+from services.kernel.expressions import advice
 from services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
 from services.kernel.operators import distinct, quantiles
 from services.kernel.suggestions import did_you_mean
@@ -210,8 +211,9 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Aggregate:
         ExpressionError: with what is wrong and what was probably meant.
     """
     match = _CALL.fullmatch(text)
-    if match is None:
-        raise ExpressionError(f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS)}")
+    if said := _no_single_call(text, match, list(schema)):
+        raise ExpressionError(said)
+    assert match is not None
     function, inner = match[1].lower(), match[2]
     if function not in FUNCTIONS:
         hint = did_you_mean(function, FUNCTIONS) or f"known: {', '.join(FUNCTIONS)}"
@@ -223,7 +225,39 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Aggregate:
     inner, share = _share(inner) if function == "quantile" else (inner, 0.0)
     argument = compile_expression(inner, schema)
     kind = result_type(argument, schema)
-    return Aggregate(name, function, argument, kind, _result(function, kind), share)
+    return Aggregate(name, function, argument, kind, _result(function, kind, inner), share)
+
+
+def _no_single_call(text: str, match: re.Match[str] | None, columns: Sequence[str]) -> str:
+    """Why the text is not one call of an aggregate; empty: it is one."""
+    bare = advice.without_texts(text)
+    calls = [(word, given) for word, given in advice.calls_of(text) if word.lower() in {*FUNCTIONS, *advice.AGGREGATES}]
+    for word, given in calls:
+        if advised := advice.AGGREGATES.get(word.lower()):
+            return f"{word.upper()} is not there: {advised(given)}"
+    if re.search(r"\b(?:FILTER\s*\(|OVER\b|WITHIN\b|DISTINCT\b)", bare, re.IGNORECASE):
+        return advice.of_syntax(text, columns)
+    if bare.count("(") != bare.count(")"):
+        return f"'{text}' has brackets that do not match"
+    if match is not None and _closes_last(bare) and (match[1].lower() in FUNCTIONS or not calls):
+        return ""
+    if calls:
+        own = " and ".join(dict.fromkeys(f"`{word}({', '.join(given)})`" for word, given in calls))
+        return (
+            f"'{text}' computes with aggregates: make each a column of its own, {own}, and compute with these columns "
+            "in a select operator behind the aggregate"
+        )
+    return f"'{text}' is no aggregate: write one of {', '.join(f'{f}(...)' for f in FUNCTIONS)}"
+
+
+def _closes_last(bare: str) -> bool:
+    """Whether the first bracket is closed by the last character."""
+    depth = 0
+    for place, letter in enumerate(bare.rstrip()):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and letter == ")":
+            return place == len(bare.rstrip()) - 1
+    return False
 
 
 def _share(inner: str) -> tuple[str, float]:
@@ -238,15 +272,20 @@ def _share(inner: str) -> tuple[str, float]:
     return expression.strip(), share
 
 
-def _result(function: str, kind: pl.DataType) -> pl.DataType:
+def _result(function: str, kind: pl.DataType, text: str) -> pl.DataType:
+    """text: the argument, for messages."""
     if function == "count":
         return pl.Int64()
     if function in ("sum", "mean", "quantile") and not kind.is_numeric():
-        raise ExpressionError(f"{function} needs a number, this is {kind}")
+        number, share = advice.as_number(text, kind), ", 0.5" if function == "quantile" else ""
+        hint = f": write `{function}({number}{share})`" if number else ""
+        raise ExpressionError(f"{function} needs a number, and {text} is {advice.in_words(kind)}{hint}")
     if function in ("min", "max") and not (kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean)):
-        raise ExpressionError(f"{function} needs values that have an order, this is {kind}")
+        raise ExpressionError(
+            f"{function} needs values that have an order, and {text} is {advice.in_words(kind)}{_taken_out(text, kind)}"
+        )
     if kind.is_nested():
-        raise ExpressionError(f"{function} cannot hold a {kind}: take out what you need")
+        raise ExpressionError(f"{function} cannot hold {advice.in_words(kind)}{_taken_out(text, kind)}")
     if function == "count_distinct":
         return pl.Int64()
     if function in ("mean", "quantile"):
@@ -258,3 +297,10 @@ def _result(function: str, kind: pl.DataType) -> pl.DataType:
     if isinstance(kind, pl.Decimal):
         return pl.Decimal(38, kind.scale) if function == "sum" else kind
     return kind
+
+
+def _taken_out(text: str, kind: pl.DataType) -> str:
+    """The hint that takes a plain value out of a nested one."""
+    if isinstance(kind, pl.List):
+        return f": take one element, `{text}[1]`"
+    return f": take one field, `{text}.{kind.fields[0].name}`" if isinstance(kind, pl.Struct) and kind.fields else ""

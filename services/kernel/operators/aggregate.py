@@ -38,7 +38,7 @@ class AggregateKind(OperatorKind):
                 if each and aggregate.function not in EACH:
                     problems.add(path, f"{aggregate.function} cannot be given after each record", "use emit: updates")
             except (ExpressionError, ValueError) as error:
-                problems.add(path, str(error))
+                problems.mistakes(path, error)
         if window and each:
             hint = "use updates, or leave out window"
             problems.add("emit", "each goes with running totals, not with windows", hint)

@@ -9,6 +9,7 @@ import polars as pl
 from schemas.job_operators import Filter
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.fields import schema
+from services.kernel.expressions.advice import in_words
 from services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from services.kernel.operators.operator import Operator
@@ -26,9 +27,9 @@ class FilterKind(OperatorKind):
         try:
             kind = result_type(compile_expression(params["filter"], columns), columns)
             if kind != pl.Boolean:
-                problems.add("filter", f"is of type {kind}, not bool", "compare it with something")
+                problems.add("filter", f"is {in_words(kind)}, not true or false", "compare it with something")
         except ExpressionError as error:
-            problems.add("filter", str(error))
+            problems.mistakes("filter", error)
         problems.check()
         return inputs[0]
 

@@ -8,6 +8,7 @@ Source: JOBS "join", PROTOCOL 3 and 4.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -25,6 +26,7 @@ from services.kernel.operators.operator import TIME, BatchContext, Operator, Out
 from services.kernel.operators.sorted_runs import Numbers, Run, taken
 from services.kernel.operators.table_join import TableJoin
 from services.kernel.state.table import Tables
+from services.kernel.suggestions import suggest
 
 _SECOND_US = 1_000_000
 Half = tuple[Run, Numbers]
@@ -41,8 +43,9 @@ class JoinKind(OperatorKind):
         problems, (left, right), on = Problems(), inputs, params["join"]["on"]
         for index, name in enumerate(on):
             path = f"join.on[{index}]"
-            both = [problems.key(path, name, side.fields) for side in (left, right)]
-            if all(both) and dtype(left.fields[name]) != dtype(right.fields[name]):
+            if not _on_both_sides(problems, path, name, left.fields, right.fields):
+                continue
+            if dtype(left.fields[name]) != dtype(right.fields[name]):
                 message = f"'{name}' is {left.fields[name]} on the left and {right.fields[name]} on the right"
                 problems.add(path, message, "give both sources the same type")
         problems.check()
@@ -108,6 +111,29 @@ class JoinKind(OperatorKind):
         until, newest, _ = super().held(params, newest_us)
         waits = until is not None and params["join"].get("kind") == "left"
         return Held(until, newest, _within(params) if waits else 0)
+
+
+def _on_both_sides(problems: Problems, path: str, name: str, left: Fields, right: Fields) -> bool:
+    """Notes a column that is not on both sides, with the select that gives it one name; True: both may be joined."""
+    if match := re.fullmatch(r"\s*(?:\w+\.)?(\w+)\s*==?\s*(?:\w+\.)?(\w+)\s*", name):
+        one, other = match[1], match[2]
+        hint = f"on: [{one}]"
+        if one != other:
+            hint = f"give one side the other's name by a select before the join, `{other} AS {one}`, then on: [{one}]"
+        problems.add(path, f"'{name}' is a condition: a join is on columns that have one name on both sides", hint)
+        return False
+    absent = [side for side, fields in (("left", left), ("right", right)) if name not in fields]
+    if not absent:
+        return all([problems.key(path, name, side) for side in (left, right)])
+    known = left if absent == ["left"] else right
+    near = suggest(name, known)
+    rename = f"a column of another name gets this one by a select before the join, `{next(iter(known))} AS {name}`"
+    hint = near if absent == ["left", "right"] else f"{near}; {rename}" if near else rename
+    if len(absent) == 2:
+        problems.add(path, f"there is no column '{name}' on either side", hint)
+    else:
+        problems.add(path, f"there is no column '{name}' on the {absent[0]}, only on the other side", hint)
+    return False
 
 
 def _timed(params: Params) -> bool:

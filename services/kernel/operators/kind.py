@@ -15,6 +15,7 @@ from schemas.job_operators import OperatorSpec
 from schemas.plans import OperatorPlan, Problem
 from services.kernel.codecs.fields import dtype
 from services.kernel.errors import JobRejected
+from services.kernel.expressions.parsing import ExpressionError
 from services.kernel.operators.operator import Operator
 from services.kernel.state.table import Tables
 from services.kernel.suggestions import suggest
@@ -189,6 +190,11 @@ class Problems:
 
     def add(self, path: str, message: str, hint: str = "") -> None:
         self.found.append(Problem(path, message, hint))
+
+    def mistakes(self, path: str, error: ValueError) -> None:
+        """Notes every mistake of an expression, or what another error says."""
+        for text in error.mistakes if isinstance(error, ExpressionError) else (str(error),):
+            self.add(path, text)
 
     def column(self, path: str, name: str, fields: Mapping[str, str]) -> bool:
         """Notes an unknown column; True if it is known."""

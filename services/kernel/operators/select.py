@@ -35,9 +35,9 @@ class SelectKind(OperatorKind):
         for index, item in enumerate(params["select"]):
             path = f"select[{index}]"
             try:
-                problems.output(path, name_of(item), _type(item, columns, inputs[0].fields), fields)
+                problems.output(path, name_of(item, columns), _type(item, columns, inputs[0].fields), fields)
             except (ExpressionError, ValueError) as error:
-                problems.add(path, str(error))
+                problems.mistakes(path, error)
         problems.check()
         whole = all(column in params["select"] for column in inputs[0].row_key)
         windowed = inputs[0].windowed and all(bound in params["select"] for bound in BOUNDS)

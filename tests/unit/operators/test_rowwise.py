@@ -100,7 +100,7 @@ def test_every_problem_of_an_operator_is_told_at_once() -> None:
 
 
 def test_a_filter_is_a_condition() -> None:
-    assert "not bool" in problems("filter", {"filter": "a + 1"}, FIELDS)["filter"]
+    assert "not true or false" in problems("filter", {"filter": "a + 1"}, FIELDS)["filter"]
 
 
 def test_streams_of_a_union_have_the_same_columns() -> None:

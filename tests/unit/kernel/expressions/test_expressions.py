@@ -175,7 +175,6 @@ def test_what_changes_between_replays_is_refused(text: str) -> None:
         "COUNT(*)",
         "SUM(a) OVER (PARTITION BY s)",
         "LAG(a) OVER (ORDER BY a)",
-        "UNNEST(l)",
         "STRING_AGG(s)",
         "CORR(a, b)",
         "QUANTILE_CONT(a, 0.5)",
@@ -189,15 +188,18 @@ def test_what_looks_at_other_rows_is_refused(text: str) -> None:
 
 def test_a_mistake_is_explained() -> None:
     assert wrong("dep_dely > 1") == "there is no column 'dep_dely' (did you mean 'dep_delay'?)"
-    assert wrong("s > 1") == "cannot compare string with numeric type (i32)"
+    assert wrong("s > 1") == (
+        "s is text and 1 is a whole number, which cannot be compared: "
+        "write `CAST(s AS DOUBLE)` for the text as a number"
+    )
     assert wrong("t > 'noon'") == "'t > 'noon'' compares a time with 'noon', which is none"
-    assert "unable to parse" in wrong("a +")
+    assert "cannot be read as an expression" in wrong("a +")
     assert "STRPTIME" in wrong("DATE(s)")
     assert "join" in wrong("a IN (SELECT 1)")
     assert "no column '_time'" in wrong("_time")
     assert wrong("CAST(user AS INT)", user=pl.String()).endswith('write the column in double quotes, "user"')
     assert wrong("order > 1", order=pl.Int64()).endswith('"order"')
-    assert wrong("user > 1") == "unsupported function 'user'"
+    assert "there is no function USER" in wrong("user > 1")
     assert compile_expression('CAST("user" AS INT)', {"user": pl.String()}).meta.root_names() == ["user"]
 
 

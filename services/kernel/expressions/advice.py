@@ -1,0 +1,534 @@
+"""Advice for SQL that an expression or an aggregate cannot have: what is not there, and what does the same here.
+
+Constructs are those that people bring from ksqlDB, Flink, Spark and other SQL. A text in backticks is code that is
+accepted in the place of what was written; a test compiles each. Source: JOBS "each with its path and a hint".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from services.kernel.suggestions import did_you_mean
+
+Arguments = Sequence[str]
+Advise = Callable[[Arguments], str]
+
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_WINDOW = "window: {size_s: 3600}"
+
+
+class Rule(NamedTuple):
+    """A construct: a pattern in the text without its quoted texts, and the answer, with the groups of the match."""
+
+    pattern: re.Pattern[str]
+    answer: str
+
+
+def _rule(pattern: str, answer: str) -> Rule:
+    return Rule(re.compile(pattern, re.IGNORECASE | re.DOTALL), answer)
+
+
+_ONE_ROW = "an expression sees one row"
+SYNTAX = (
+    _rule(
+        r"\$\d|\?\s*$|^\s*\?|(?<!:):[A-Za-z]\w*",
+        "{match} is a parameter, and an expression has none: write the value itself",
+    ),
+    _rule(
+        r"\bOVER\s*\(",
+        f"OVER is not there, because {_ONE_ROW}: use an aggregate operator by `key`, with "
+        "`emit: each` for a value after each record, or `top` for a rank",
+    ),
+    _rule(
+        r"\bFILTER\s*\(\s*WHERE\b",
+        "FILTER (WHERE ...) is not there: put the condition into the argument of an "
+        "aggregate, such as `count(CASE WHEN {condition} THEN 1 END)`, or a filter operator before it",
+    ),
+    _rule(r"\bWITHIN\s+GROUP\b", "WITHIN GROUP is not there: an aggregate `quantile({column}, 0.5)` is the median"),
+    _rule(r"\(\s*SELECT\b", f"a subquery is not there, because {_ONE_ROW}: use a join operator"),
+    _rule(r"\bEXISTS\s*\(", f"EXISTS is not there, because {_ONE_ROW}: use a join operator"),
+    _rule(
+        r"^\s*(?:SELECT|WITH)\b",
+        "SELECT is not there: write each column or expression as an item of its own, such "
+        "as `select: [{column}]`, and conditions as a filter operator",
+    ),
+    _rule(
+        r"\b(?:UNION|INTERSECT|EXCEPT)\b",
+        "{match} is not there inside an expression: a union operator takes several inputs, `union: [a, b]`",
+    ),
+    _rule(r"\bGROUP\s+BY\b", "GROUP BY is not there: name the columns as `key: [{column}]` of an aggregate operator"),
+    _rule(
+        r"\bGROUPING\s+SETS\b|\bCUBE\s*\(|\bROLLUP\s*\(",
+        "{match} is not there: write one aggregate operator for each set of columns",
+    ),
+    _rule(r"\bHAVING\b", "HAVING is not there: put a filter operator behind the aggregate"),
+    _rule(
+        r"\bORDER\s+BY\b",
+        "ORDER BY is not there, because a stream has no end at which it could be sorted: the "
+        "largest rows are those of a top operator, `top: {{k: 5, by: {column}}}`",
+    ),
+    _rule(
+        r"\b(?:LIMIT|OFFSET|FETCH)\b",
+        "{match} is not there: the largest rows are those of a top operator, `top: {{k: 5, by: {column}}}`",
+    ),
+    _rule(
+        r"\b(?:INNER|LEFT|RIGHT|FULL|CROSS)\s+(?:OUTER\s+)?JOIN\b|\bJOIN\b",
+        "JOIN is not there inside an expression: use a join operator",
+    ),
+    _rule(r"\bWHERE\b", "WHERE is not there: use a filter operator"),
+    _rule(
+        r"\b(?:LATERAL|UNNEST|EXPLODE|FLATTEN|POSEXPLODE)\b",
+        "{match} is not there, because an expression gives one "
+        "value for a row: take elements by place, `{column}[1]`, join them, `ARRAY_TO_STRING({column}, ',')`, or make "
+        "several rows of one with a Python operator",
+    ),
+    _rule(
+        r"\bAT\s+TIME\s+ZONE\b",
+        "AT TIME ZONE is not there: times are UTC; add the difference of a zone without "
+        "summer time, `{column} + INTERVAL '1 hour'`, or use a Python operator",
+    ),
+    _rule(
+        r"\b(?:NOT\s+)?BETWEEN\s+(?:A?SYMMETRIC)\b",
+        "BETWEEN SYMMETRIC is not there: write the smaller limit first, "
+        "or `{column} BETWEEN LEAST(1, 5) AND GREATEST(1, 5)`",
+    ),
+    _rule(r"\bSIMILAR\s+TO\b", "SIMILAR TO is not there: use a regular expression, `REGEXP_LIKE({column}, '^a')`"),
+    _rule(r"\bESCAPE\b", "ESCAPE is not there: use a regular expression, `REGEXP_LIKE({column}, '50%')`"),
+    _rule(
+        r"\bCOLLATE\b",
+        "COLLATE is not there: texts are compared by their code points; `LOWER({column})` makes "
+        "letter case count for nothing",
+    ),
+    _rule(r"\bMEMBER\s+OF\b", "MEMBER OF is not there: write `ARRAY_CONTAINS({last}, {column})`"),
+    _rule(
+        r"\bLIKE\s+(?!')\S",
+        "a pattern of LIKE is a text in single quotes, such as `{column} LIKE 'a%'`; a pattern "
+        "from a column is not there: `STRPOS({column}, {column}) > 0` finds one text in another",
+    ),
+    _rule(r"^\s*ALL\s", "ALL is not there: leave it out"),
+    _rule(r"\bPIVOT\b", "PIVOT is not there: write `CASE WHEN {column} IS NULL THEN 0 ELSE 1 END` for each column"),
+    _rule(r"^\s*\[", "a list in square brackets is not there: use a Python operator"),
+    _rule(
+        r"\bDISTINCT\b(?!\s+FROM)",
+        "DISTINCT is not there: distinct values are counted by an aggregate, "
+        "`count_distinct({column})`, and rows that repeat are dropped by a dedup operator",
+    ),
+    _rule(r"\bCONVERT\s*\(", "CONVERT is not there: write `CAST({last} AS BIGINT)`"),
+    _rule(r"\bCASE\b(?!.*\bEND\b)", "CASE has no END: write `CASE WHEN {column} IS NULL THEN 0 ELSE 1 END`"),
+    _rule(r"\bCASE\b(?!.*\bWHEN\b)", "CASE has no WHEN: write `CASE WHEN {column} IS NULL THEN 0 ELSE 1 END`"),
+    _rule(r"\bIN\s*\(\s*\)", "IN () has no value: name at least one, such as `{column} IN ({column})`"),
+    _rule(
+        r"\bMAP\s*\[|\bSTRUCT\s*\(|\bROW\s*\(|\bNAMED_STRUCT\s*\(",
+        "{match} is not there: make a column of each value, or a struct with a Python operator",
+    ),
+    _rule(r"&&", "&& is not there: write AND"),
+    _rule(r"(?<![<>=!])!(?!=)", "! is not there: write NOT"),
+    _rule(r"\*\*", "** is not there: write `POWER({column}, 2)`"),
+    _rule(r"\^", "^ is not there: write `POWER({column}, 2)` for a power, `XOR({column}, 1)` for bits"),
+    _rule(r"<<|>>", "{match} is not there: write `{column} * POWER(2, 3)` or `{column} // POWER(2, 3)`"),
+    _rule(r"\bDIV\b", "DIV is not there: write `{column} // 2`"),
+    _rule(
+        r"^\s*\*\s*$|\.\s*\*",
+        "* is not there: name each column, such as `select: [{column}]`; a filter operator keeps them all",
+    ),
+    _rule(r"^\s*--", "a comment is no expression: comments of a job file begin with #"),
+    _rule(r";", "; is not there: an expression is one value, without a semicolon"),
+)
+"""By the order in which they are tried; the first that is in the text answers."""
+
+_TRUNCATED = {
+    "year": "%Y-01-01 00:00:00",
+    "month": "%Y-%m-01 00:00:00",
+    "day": "%Y-%m-%d 00:00:00",
+    "hour": "%Y-%m-%d %H:00:00",
+    "minute": "%Y-%m-%d %H:%M:00",
+    "second": "%Y-%m-%d %H:%M:%S",
+}
+_WHOLE = "%Y-%m-%d %H:%M:%S"
+
+
+def _truncated(arguments: Arguments) -> str:
+    unit, column = (one.strip() for one in (*arguments, "'hour'", "column")[:2])
+    pattern = _TRUNCATED.get(unit.strip("'").lower(), _TRUNCATED["hour"])
+    return (
+        f"write `STRPTIME(STRFTIME({column}, '{pattern}'), '{_WHOLE}')`, or give an aggregate windows, `{_WINDOW}`, "
+        "whose rows carry window_start"
+    )
+
+
+def _same(template: str) -> Advise:
+    """{0}, {1}: the arguments as they were written, `column` where there are fewer."""
+    return lambda arguments: template.format(*(*(one.strip() for one in arguments), *["column"] * 4))
+
+
+_windows: Advise = lambda _: (  # noqa: E731
+    f"windows belong to an aggregate operator, `{_WINDOW}`; its rows carry window_start and window_end"
+)
+_of_rows = _same("it takes many rows: use an aggregate operator")
+_clock = _same("it would give another value at each replay; results must depend on the data alone")
+_json = _same("declare the field as a struct, `struct<a: int>`, and write field.a, or read it with a Python operator")
+_format = _same("write `STRFTIME({0}, '%Y-%m-%d')`, with the letters of strftime")
+_parsed = _same("write `STRPTIME({0}, '%Y-%m-%d %H:%M:%S')`, with the letters of strftime")
+_seconds = _same("write `EXTRACT(EPOCH FROM {0})`, seconds since 1970")
+_hash = _same("use a Python operator, such as one with hashlib")
+_unit_between = _same("write `EXTRACT(EPOCH FROM {2}) - EXTRACT(EPOCH FROM {1})`, in seconds")
+_added = _same("write `{2} + INTERVAL '1 day'`")
+
+FUNCTIONS: Mapping[str, Advise] = {
+    "date_trunc": _truncated,
+    "timestamp_trunc": lambda given: _truncated(given[::-1]),
+    "trunc_time": _truncated,
+    "tumble": _windows,
+    "hop": _windows,
+    "session": _windows,
+    "cumulate": _windows,
+    "tumbling": _windows,
+    "hopping": _windows,
+    "window": _windows,
+    "tumble_start": _windows,
+    "tumble_end": _windows,
+    "hop_start": _windows,
+    "hop_end": _windows,
+    "session_start": _windows,
+    "session_end": _windows,
+    "time_bucket": _windows,
+    "date_bin": _windows,
+    "row_number": _same("it looks at other rows: ranks are given by a top operator, `top: {{k: 5, by: n}}`"),
+    "rank": _same("it looks at other rows: ranks are given by a top operator, `top: {{k: 5, by: n}}`"),
+    "dense_rank": _same("it looks at other rows: ranks are given by a top operator, `top: {{k: 5, by: n}}`"),
+    "ntile": _of_rows,
+    "lag": _same("it looks at other rows: keep the row before in the state of a Python operator"),
+    "lead": _same("it looks at other rows: keep the row before in the state of a Python operator"),
+    "isnull": _same("write `{0} IS NULL`"),
+    "nvl": _same("write `COALESCE({0}, {1})`"),
+    "nvl2": _same("write `CASE WHEN {0} IS NULL THEN {2} ELSE {1} END`"),
+    "zeroifnull": _same("write `COALESCE({0}, 0)`"),
+    "nullifzero": _same("write `NULLIF({0}, 0)`"),
+    "decode": _same("write `CASE WHEN {0} = {1} THEN {2} END`"),
+    "iif": _same("write `IF({0}, {1}, {2})`"),
+    "cardinality": _same("write `ARRAY_LENGTH({0})`"),
+    "size": _same("write `ARRAY_LENGTH({0})`"),
+    "json_value": _json,
+    "extractjsonfield": _json,
+    "get_json_object": _json,
+    "json_extract": _json,
+    "parse_json": _json,
+    "json_query": _json,
+    "from_json": _json,
+    "to_json": _json,
+    "json_object": _json,
+    "json_extract_string": _json,
+    "to_timestamp": _parsed,
+    "stringtotimestamp": _parsed,
+    "parse_timestamp": _parsed,
+    "to_date": _parsed,
+    "stringtodate": _parsed,
+    "parse_date": _parsed,
+    "str_to_date": _parsed,
+    "to_timestamp_ltz": _parsed,
+    "timestamptostring": _format,
+    "format_timestamp": _format,
+    "date_format": _format,
+    "to_char": _format,
+    "datetostring": _format,
+    "format_date": _format,
+    "unix_timestamp": lambda given: _seconds(given) if given else _clock(given),
+    "unix_millis": _seconds,
+    "to_unixtime": _seconds,
+    "epoch": _seconds,
+    "unix_seconds": _seconds,
+    "unix_date": _seconds,
+    "from_unixtime": _same("write `CAST({0} * 1000000 AS TIMESTAMP)`: a number is microseconds since 1970"),
+    "timestampdiff": _unit_between,
+    "datediff": _unit_between,
+    "date_diff": _unit_between,
+    "timestamp_diff": _unit_between,
+    "timestampadd": _added,
+    "dateadd": _added,
+    "date_add": _same("write `{0} + INTERVAL '1 day'`"),
+    "date_sub": _same("write `{0} - INTERVAL '1 day'`"),
+    "add_months": _same("write `{0} + INTERVAL '1 month'`"),
+    "proctime": _clock,
+    "systimestamp": _clock,
+    "sysdate": _clock,
+    "getdate": _clock,
+    "gen_random_uuid": _clock,
+    "uuid_string": _clock,
+    "newid": _clock,
+    "localtimestamp": _clock,
+    "today": _clock,
+    "curdate": _clock,
+    "rowtime": _same("name the field that is the source's event_time"),
+    "dayname": _same("write `STRFTIME({0}, '%A')`"),
+    "monthname": _same("write `STRFTIME({0}, '%B')`"),
+    "len": _same("write `LENGTH({0})`"),
+    "instr": _same("write `STRPOS({0}, {1})`"),
+    "locate": _same("write `STRPOS({1}, {0})`"),
+    "charindex": _same("write `STRPOS({1}, {0})`"),
+    "contains": _same("write `STRPOS({0}, {1}) > 0`"),
+    "split": _same("write `SPLIT_PART({0}, {1}, 1)` for one part"),
+    "ucase": _same("write `UPPER({0})`"),
+    "lcase": _same("write `LOWER({0})`"),
+    "regexp_extract": _same("write `REGEXP_REPLACE({0}, '^.*(a).*$', '$1')`"),
+    "regexp_substr": _same("write `REGEXP_REPLACE({0}, '^.*(a).*$', '$1')`"),
+    "rlike": _same("write `REGEXP_LIKE({0}, {1})`"),
+    "md5": _hash,
+    "sha": _hash,
+    "sha1": _hash,
+    "sha2": _hash,
+    "sha256": _hash,
+    "hash": _hash,
+    "murmur_hash": _hash,
+    "mask": _hash,
+    "farm_fingerprint": _hash,
+    "crc32": _hash,
+    "xxhash64": _hash,
+    "safe_cast": _same("write `TRY_CAST(column AS BIGINT)`: also CAST gives null where a value does not fit"),
+    "as_value": _same("name the column as it is"),
+}
+"""Advice by the lower-case name of a function that is not there."""
+
+KNOWN = (
+    "ABS",
+    "ARRAY_CONTAINS",
+    "ARRAY_GET",
+    "ARRAY_LENGTH",
+    "ARRAY_TO_STRING",
+    "CAST",
+    "CEIL",
+    "COALESCE",
+    "CONCAT",
+    "CONCAT_WS",
+    "DATE_PART",
+    "ENDS_WITH",
+    "EXP",
+    "EXTRACT",
+    "FLOOR",
+    "GREATEST",
+    "IF",
+    "IFNULL",
+    "INITCAP",
+    "LEAST",
+    "LEFT",
+    "LENGTH",
+    "LN",
+    "LOG10",
+    "LOWER",
+    "LPAD",
+    "LTRIM",
+    "MOD",
+    "NULLIF",
+    "POWER",
+    "REGEXP_LIKE",
+    "REGEXP_REPLACE",
+    "REPLACE",
+    "REVERSE",
+    "RIGHT",
+    "ROUND",
+    "RPAD",
+    "RTRIM",
+    "SIGN",
+    "SPLIT_PART",
+    "SQRT",
+    "STARTS_WITH",
+    "STRFTIME",
+    "STRPOS",
+    "STRPTIME",
+    "SUBSTR",
+    "TRIM",
+    "TRUNC",
+    "TRY_CAST",
+    "UPPER",
+)
+"""Functions that are there, for "did you mean"."""
+
+_first_of = _same("write `first({0})`, the value of the earliest event time")
+_last_of = _same("write `last({0})`, the value of the newest event time")
+_list_of = _same(
+    "a list of all values is not kept: keep it in the state of a Python operator, or write "
+    "`count_distinct({0})` or `last({0})`"
+)
+_spread = _same(
+    "select the square first, `{0} * {0} AS squared`, then compute it from mean(squared) and mean({0}) in a "
+    "select behind the aggregate"
+)
+_share = _same("write `quantile({0}, 0.5)`, with the share that you want")
+_top = _same("write `max({0})`, or use a top operator")
+
+AGGREGATES: Mapping[str, Advise] = {
+    "avg": _same("write `mean({0})`"),
+    "average": _same("write `mean({0})`"),
+    "median": _same("write `quantile({0}, 0.5)`"),
+    "percentile": _share,
+    "percentile_cont": _same("write `quantile(column, 0.5)`, with the share that you want"),
+    "percentile_disc": _same("write `quantile(column, 0.5)`, with the share that you want"),
+    "approx_percentile": _share,
+    "approx_quantile": _share,
+    "percentile_approx": _share,
+    "stddev": _spread,
+    "stddev_pop": _spread,
+    "stddev_samp": _spread,
+    "stdev": _spread,
+    "std": _spread,
+    "var": _spread,
+    "variance": _spread,
+    "var_pop": _spread,
+    "var_samp": _spread,
+    "corr": _same("compute it from sums in a select behind the aggregate: `sum({0} * {1})`"),
+    "approx_count_distinct": _same("write `count_distinct({0})`"),
+    "uniq": _same("write `count_distinct({0})`"),
+    "hll": _same("write `count_distinct({0})`"),
+    "latest_by_offset": _last_of,
+    "last_value": _last_of,
+    "latest": _last_of,
+    "earliest_by_offset": _first_of,
+    "first_value": _first_of,
+    "any_value": _first_of,
+    "any": _first_of,
+    "earliest": _first_of,
+    "collect_list": _list_of,
+    "collect_set": _list_of,
+    "array_agg": _list_of,
+    "list": _list_of,
+    "listagg": _list_of,
+    "string_agg": _list_of,
+    "group_concat": _list_of,
+    "histogram": _list_of,
+    "mode": _list_of,
+    "topk": _top,
+    "topkdistinct": _top,
+    "nth_value": _first_of,
+    "max_by": _same("use a top operator, or `last({0})` for the newest"),
+    "min_by": _same("use a top operator, or `first({0})`"),
+    "arg_max": _same("use a top operator, or `last({0})` for the newest"),
+    "argmax": _same("use a top operator, or `last({0})`"),
+    "arg_min": _same("use a top operator, or `first({0})`"),
+    "argmin": _same("use a top operator, or `first({0})`"),
+    "count_if": _same("write `count(CASE WHEN {0} THEN 1 END)`"),
+    "countif": _same("write `count(CASE WHEN {0} THEN 1 END)`"),
+    "sum_if": _same("write `sum(CASE WHEN {1} THEN {0} END)`"),
+    "sumif": _same("write `sum(CASE WHEN {1} THEN {0} END)`"),
+    "bool_and": _same("write `min({0})`: false is less than true"),
+    "every": _same("write `min({0})`: false is less than true"),
+    "logical_and": _same("write `min({0})`: false is less than true"),
+    "bool_or": _same("write `max({0})`"),
+    "some": _same("write `max({0})`"),
+    "logical_or": _same("write `max({0})`"),
+    "product": _same("write `sum(LN({0}))`, the logarithm of the product"),
+}
+"""Advice by the lower-case name of an aggregate that is not there."""
+
+
+def without_texts(text: str) -> str:
+    """The text with its quoted texts emptied, so that words in them are no SQL."""
+    return _QUOTED.sub("''", text)
+
+
+def of_syntax(text: str, columns: Sequence[str], *, aggregate: bool = False) -> str:
+    """The answer to a construct that is not there; empty: the text has none of them."""
+    bare = without_texts(text)
+    for pattern, answer in SYNTAX:
+        if match := pattern.search(bare):
+            named = _columns_of(bare, columns)
+            condition = re.search(r"\bWHERE\s+(.*?)\)\s*$", text, re.IGNORECASE | re.DOTALL)
+            return answer.format(
+                match=re.sub(r"\s*[\[(]$", "", match[0].strip()).upper(),
+                column=named[0] if named else "column",
+                last=named[-1] if named else "column",
+                condition=condition[1].strip() if condition else "column > 0",
+            )
+    return ""
+
+
+def of_function(text: str, known: Mapping[str, Advise] = FUNCTIONS) -> str:
+    """The answer to the first call of a function that is known not to be there; empty: there is none."""
+    for match in _CALL.finditer(without_texts(text)):
+        if advise := known.get(match[1].lower()):
+            return f"{match[1].upper()} is not there: {advise(arguments_of(text, match[1]))}"
+    return ""
+
+
+def of_unknown_function(name: str) -> str:
+    """The answer to a function that nobody has heard of."""
+    near = did_you_mean(name, KNOWN)
+    return f"there is no function {name.upper()}" + (f" ({near})" if near else ": a Python operator can compute it")
+
+
+def calls_of(text: str) -> list[tuple[str, list[str]]]:
+    """Each call in the text, outermost first: the name and the arguments."""
+    blank = _QUOTED.sub(lambda found: "'" + "_" * (len(found[0]) - 2) + "'", text)
+    return [(match[1], _arguments(text, blank, match.end())) for match in _CALL.finditer(blank)]
+
+
+def arguments_of(text: str, function: str) -> list[str]:
+    """What stands between the brackets of the first call of the function, at its commas."""
+    return next((given for name, given in calls_of(text) if name.lower() == function.lower()), [])
+
+
+def _arguments(text: str, blank: str, start: int) -> list[str]:
+    """blank: the text without what its quoted texts say, as long as it."""
+    found, depth = [], 0
+    for place in range(start, len(blank)):
+        letter = blank[place]
+        if letter in ",)" and depth == 0:
+            found.append(text[start:place].strip())
+            start = place + 1
+            if letter == ")":
+                break
+        depth += (letter in "([") - (letter in ")]")
+    return [one for one in found if one]
+
+
+def _columns_of(bare: str, columns: Sequence[str]) -> list[str]:
+    words = re.findall(r"[A-Za-z_]\w*", bare)
+    return [word for word in words if word in columns]
+
+
+# -- types in words ---------------------------------------------------------------------------------------------------
+
+
+def in_words(kind: pl.DataType) -> str:
+    """A type as a person says it."""
+    if kind.is_integer():
+        return "a whole number"
+    if kind.is_numeric():
+        return "a number"
+    for some, words in ((pl.String, "text"), (pl.Boolean, "true or false"), (pl.Date, "a date"), (pl.Binary, "bytes")):
+        if kind == some:
+            return words
+    for nested, words in ((pl.Datetime, "a time"), (pl.Duration, "a span of time"), (pl.List, "a list")):
+        if isinstance(kind, nested) or kind == nested:
+            return words
+    return "a struct" if isinstance(kind, pl.Struct) else f"of type {kind}"
+
+
+def as_number(text: str, kind: pl.DataType) -> str:
+    """The expression as a number; empty: there is none."""
+    if kind == pl.String:
+        return f"CAST({text} AS DOUBLE)"
+    if kind == pl.Boolean:
+        return f"CAST({text} AS BIGINT)"
+    return f"EXTRACT(EPOCH FROM {text})" if isinstance(kind, pl.Datetime) else ""
+
+
+_NAMES = (
+    (r"\bdatetime\[μs, UTC\]|\bDatetime\([^)]*\)|\bdatetime\[μs\]", "timestamp"),
+    (r"\b(?:dyn int|[iu](?:8|16|32|64|128)|U?[Ii]nt(?:8|16|32|64|128))\b", "int"),
+    (r"\b(?:dyn float|f32|f64|Float32|Float64)\b", "float"),
+    (r"\bdyn str\b|`str`|\bstr\b|\bString\b|`String`", "string"),
+    (r"\bBoolean\b", "bool"),
+    (r"\bBinary\b|\bbinary\b", "bytes"),
+    (r"\bduration\[[^\]]*\]|\bDuration\([^)]*\)", "span of time"),
+)
+
+
+def plain_types(message: str) -> str:
+    """A message of polars with the types of a job file."""
+    for pattern, name in _NAMES:
+        message = re.sub(pattern, name, message)
+    return message

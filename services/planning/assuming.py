@@ -1,0 +1,146 @@
+"""Assuming: what is known of a stream behind a mistake, so that mistakes further down are found as well.
+
+A column whose type is open is tried with one type after another. What is wrong with all of them is a mistake; what is
+right with one of them is not reported. So an open type invents no mistake, and hides none that does not depend on it.
+Source: JOBS "Every error of a job file is reported at once".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.jobs import Source
+from schemas.plans import Problem
+from services.kernel.codecs import fields as field_types
+from services.kernel.errors import JobRejected
+from services.kernel.expressions.parsing import ExpressionError, name_of
+from services.kernel.operators import catalogue
+from services.kernel.operators.kind import Stream
+
+CANDIDATES = ("int?", "string?", "timestamp?", "bool?", "float?", "date?", "bytes?", "decimal(38,9)?", "list<string?>?")
+"""Types that an open column is tried with."""
+_SAME_ROWS = ("filter", "dedup")
+FOREIGN = ("python", "spark")
+"""Operators whose output only foreign code knows, which is not called with types that are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A stream of which some columns have no type yet; in `stream` these are of the first candidate."""
+
+    stream: Stream
+    open: frozenset[str]
+
+
+def of_source(source: Source) -> Assumed:
+    """The columns that the source declares; those whose declaration is at fault are open."""
+    found, open_ = {}, set()
+    for name, kind in source.fields.items():
+        try:
+            field_types.dtype(kind)
+            found[name] = kind
+        except ValueError:
+            found[name] = CANDIDATES[0]
+            open_.add(name)
+    key = tuple(source.table or ())
+    if source.table is not None:
+        found[field_types.DELETED] = "bool?"
+    return Assumed(Stream(found, key), frozenset(open_))
+
+
+def describe(
+    kind: str, params: Mapping[str, Any], inputs: Sequence[Stream | Assumed]
+) -> tuple[list[Problem], Assumed | None]:
+    """The problems that hold whatever the open types are, and what is known of the stream; None: nothing is."""
+    if kind in FOREIGN:
+        return [], None
+    made: list[Stream] = []
+    found: list[list[Problem]] = []
+    for streams in _tried(inputs):
+        try:
+            made.append(catalogue.describe(kind, params, streams))
+            found.append([])
+        except JobRejected as error:
+            found.append(list(error.problems))
+    first, *others = found
+    of_open = frozenset(name for one in inputs if isinstance(one, Assumed) for name in one.open)
+    always = [one for one in first if all(_among(one, other) for other in others) and not _inner(one, params, of_open)]
+    if made:
+        return always, _agreed(made)
+    streams = [one if isinstance(one, Stream) else one.stream for one in inputs]
+    left = behind(kind, params, streams, first)
+    return always, None if left is None else Assumed(left.stream, left.open | (of_open & left.stream.fields.keys()))
+
+
+def behind(
+    kind: str, params: Mapping[str, Any], inputs: Sequence[Stream], problems: Sequence[Problem]
+) -> Assumed | None:
+    """What is known of the output of an operator with these problems; None: nothing is."""
+    if kind in _SAME_ROWS:
+        return Assumed(inputs[0], frozenset())
+    if kind == "select":
+        return _of_columns(_selected(params["select"]), kind, params, inputs)
+    if kind == "aggregate":
+        key = [name for name in params.get("key") or () if name in inputs[0].fields]
+        bounds = ("window_start", "window_end") if params.get("window") else ()
+        typed = {name: inputs[0].fields[name] for name in key} | dict.fromkeys(bounds, "timestamp")
+        return Assumed(
+            Stream(typed | dict.fromkeys(params["aggregate"], CANDIDATES[0])), frozenset(params["aggregate"])
+        )
+    return None
+
+
+def _selected(items: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for item in items:
+        try:
+            yield name_of(item), item
+        except ExpressionError:
+            continue
+
+
+def _of_columns(
+    items: Iterator[tuple[str, str]], kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]
+) -> Assumed:
+    """Each item that is right by itself has its type, the others are open."""
+    found: dict[str, str] = {}
+    open_: set[str] = set()
+    for name, item in items:
+        try:
+            found |= catalogue.describe(kind, {**params, "select": [item]}, inputs).fields
+        except JobRejected:
+            found[name] = CANDIDATES[0]
+            open_.add(name)
+    return Assumed(Stream(found), frozenset(open_))
+
+
+def _tried(inputs: Sequence[Stream | Assumed]) -> Iterator[list[Stream]]:
+    """The inputs with one candidate after the other for all that is open; two streams are joined on equal types."""
+    for candidate in CANDIDATES:
+        yield [one if isinstance(one, Stream) else _with(one, candidate) for one in inputs]
+
+
+def _with(assumed: Assumed, candidate: str) -> Stream:
+    stream = assumed.stream
+    fields = {name: candidate if name in assumed.open else kind for name, kind in stream.fields.items()}
+    return Stream(fields, stream.row_key, stream.windowed)
+
+
+def _among(one: Problem, others: Sequence[Problem]) -> bool:
+    return any((one.path, one.message) == (other.path, other.message) for other in others)
+
+
+def _inner(one: Problem, params: Mapping[str, Any], open_: frozenset[str]) -> bool:
+    """Whether the problem is of a text that takes a part of an open column, which may be a struct."""
+    text = str(params.get(one.path.partition(".")[0].partition("[")[0], ""))
+    return any(re.search(rf"\b{re.escape(name)}\s*(?:\.|->|\[)", text) for name in open_)
+
+
+def _agreed(made: Sequence[Stream]) -> Assumed:
+    """Columns of one type in all outputs have that type; the others are open."""
+    first = made[0]
+    names = [name for name in first.fields if all(name in one.fields for one in made)]
+    open_ = frozenset(name for name in names if len({one.fields[name] for one in made}) > 1)
+    return Assumed(Stream({name: first.fields[name] for name in names}, first.row_key, first.windowed), open_)

@@ -1,0 +1,307 @@
+"""SQL of other systems: each answer names what is not there and what does the same, and code in it is accepted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from services.kernel.codecs.fields import schema, text_of
+from services.kernel.expressions import advice
+from services.kernel.expressions.parsing import (
+    ExpressionError,
+    compile_expression,
+    name_of,
+    result_type,
+    source_of,
+)
+from services.kernel.operators import accumulators
+from services.planning.checking import check
+from services.planning.loading import interpret
+
+FIELDS = {
+    "v": "int", "w": "float?", "s": "string", "t": "timestamp", "d": "date", "b": "bool", "tags": "list<string>",
+    "p": "struct<a: int>", "m": "decimal(10,2)", "later": "timestamp", "earlier": "timestamp", "moment": "timestamp",
+}  # fmt: skip
+SCHEMA = schema(FIELDS)
+INTERNAL = ("Span(", "Ident", "i64", "f64", "dtype", "Datetime(", "could not", "token", "currently supported")
+"""Words of polars that no user knows."""
+
+EXPRESSIONS = {
+    "DATE_TRUNC('hour', t)": ("DATE_TRUNC is not there", "STRFTIME"),
+    "TIMESTAMP_TRUNC(t, day)": ("TIMESTAMP_TRUNC is not there", "%Y-%m-%d 00:00:00"),
+    "t AT TIME ZONE 'Europe/Berlin'": ("AT TIME ZONE is not there", "UTC"),
+    "w > 1e400": ("1e400 is larger than any float", "`1.7e308`"),
+    "UNNEST(tags)": ("UNNEST is not there", "`tags[1]`"),
+    "EXPLODE(tags)": ("EXPLODE is not there", "Python operator"),
+    "LATERAL FLATTEN(tags)": ("LATERAL is not there", "`tags[1]`"),
+    "ROW_NUMBER() OVER (PARTITION BY s ORDER BY v)": ("OVER is not there", "`top`"),
+    "SUM(v) OVER (PARTITION BY s)": ("OVER is not there", "`emit: each`"),
+    "LAG(v) OVER (ORDER BY t)": ("OVER is not there", "aggregate"),
+    "LAG(v)": ("LAG is not there", "Python operator"),
+    "RANK()": ("RANK is not there", "`top: {k: 5, by: n}`"),
+    "COUNT(*) FILTER (WHERE b)": ("FILTER (WHERE ...) is not there", "`count(CASE WHEN b THEN 1 END)`"),
+    "SUM(v)": ("SUM takes many rows", "`sum(v)`"),
+    "AVG(v)": ("AVG takes many rows", "`mean(v)`"),
+    "COUNT(DISTINCT v)": ("DISTINCT is not there", "`count_distinct(v)`"),
+    "STDDEV(v)": ("STDDEV takes many rows", "aggregate"),
+    "COLLECT_LIST(v)": ("COLLECT_LIST takes many rows", "state"),
+    "LATEST_BY_OFFSET(v)": ("LATEST_BY_OFFSET takes many rows", "`last(v)`"),
+    "(SELECT MAX(v) FROM x)": ("a subquery is not there", "join"),
+    "v IN (SELECT v FROM x)": ("a subquery is not there", "join"),
+    "EXISTS (SELECT 1)": ("a subquery is not there", "join"),
+    "SELECT v FROM x WHERE v > 1": ("SELECT is not there", "`select: [v]`"),
+    "v UNION ALL v": ("UNION is not there", "`union: [a, b]`"),
+    "s GROUP BY 1": ("GROUP BY is not there", "`key: [s]`"),
+    "v HAVING v > 1": ("HAVING is not there", "filter"),
+    "v ORDER BY v": ("ORDER BY is not there", "top"),
+    "v LIMIT 5": ("LIMIT is not there", "top"),
+    "v WHERE v > 1": ("WHERE is not there", "filter"),
+    "a JOIN b": ("JOIN is not there", "join operator"),
+    "v BETWEEN SYMMETRIC 5 AND 1": ("BETWEEN SYMMETRIC is not there", "LEAST(1, 5)"),
+    "s SIMILAR TO 'a'": ("SIMILAR TO is not there", "REGEXP_LIKE"),
+    "s LIKE 'a!%' ESCAPE '!'": ("ESCAPE is not there", "REGEXP_LIKE"),
+    "s COLLATE 'x'": ("COLLATE is not there", "LOWER"),
+    "s MEMBER OF tags": ("MEMBER OF is not there", "`ARRAY_CONTAINS(tags, s)`"),
+    "s LIKE s": ("a pattern of LIKE is a text", "STRPOS"),
+    "DISTINCT v": ("DISTINCT is not there", "dedup"),
+    "CONVERT(INT, v)": ("CONVERT is not there", "`CAST(v AS BIGINT)`"),
+    "CASE WHEN b THEN 1": ("CASE has no END", "CASE WHEN"),
+    "CASE b THEN 1 END": ("CASE has no WHEN", "CASE WHEN"),
+    "v IN ()": ("IN () has no value", "at least one"),
+    "STRUCT(v, s)": ("STRUCT is not there", "column"),
+    "MAP['a', 1]": ("MAP is not there", "column"),
+    "b && b": ("&& is not there", "AND"),
+    "!b": ("! is not there", "NOT"),
+    "v ** 2": ("** is not there", "`POWER(v, 2)`"),
+    "v ^ 2": ("^ is not there", "`POWER(v, 2)`"),
+    "v << 3": ("<< is not there", "POWER"),
+    "v DIV 2": ("DIV is not there", "`v // 2`"),
+    "*": ("* is not there", "each column"),
+    "v.*": ("* is not there", "`select: [v]`"),
+    "-- v": ("a comment is no expression", "#"),
+    "v; DROP TABLE x": ("; is not there", "semicolon"),
+    "v = $1": ("is a parameter", "value itself"),
+    "v = :limit": ("is a parameter", "value itself"),
+    "[v]": ("square brackets", "Python operator"),
+    "TUMBLE(t, INTERVAL '1' HOUR)": ("TUMBLE is not there", "`window: {size_s: 3600}`"),
+    "WINDOW TUMBLING (SIZE 1 HOUR)": ("TUMBLING is not there", "window_start"),
+    "HOP_START(t, 1, 2)": ("HOP_START is not there", "window_start"),
+    "ISNULL(v)": ("ISNULL is not there", "`v IS NULL`"),
+    "NVL(v, 0)": ("NVL is not there", "`COALESCE(v, 0)`"),
+    "IIF(b, 1, 2)": ("IIF is not there", "`IF(b, 1, 2)`"),
+    "DECODE(v, 1, 2)": ("DECODE is not there", "CASE WHEN"),
+    "CARDINALITY(tags)": ("CARDINALITY is not there", "`ARRAY_LENGTH(tags)`"),
+    "JSON_VALUE(s, '$.a')": ("JSON_VALUE is not there", "struct"),
+    "EXTRACTJSONFIELD(s, '$.a')": ("EXTRACTJSONFIELD is not there", "struct"),
+    "TO_TIMESTAMP(s)": ("TO_TIMESTAMP is not there", "STRPTIME"),
+    "STRINGTOTIMESTAMP(s, 'yyyy')": ("STRINGTOTIMESTAMP is not there", "STRPTIME"),
+    "TIMESTAMPTOSTRING(t, 'yyyy')": ("TIMESTAMPTOSTRING is not there", "STRFTIME"),
+    "DATE_FORMAT(t, 'yyyy')": ("DATE_FORMAT is not there", "STRFTIME"),
+    "UNIX_TIMESTAMP(t)": ("UNIX_TIMESTAMP is not there", "`EXTRACT(EPOCH FROM t)`"),
+    "UNIX_TIMESTAMP()": ("UNIX_TIMESTAMP is not there", "replay"),
+    "FROM_UNIXTIME(v)": ("FROM_UNIXTIME is not there", "CAST("),
+    "TIMESTAMPDIFF(SECOND, t, t)": ("TIMESTAMPDIFF is not there", "EPOCH"),
+    "DATEADD(day, 1, t)": ("DATEADD is not there", "INTERVAL"),
+    "DATE_ADD(t, INTERVAL '1 day')": ("DATE_ADD is not there", "INTERVAL"),
+    "PROCTIME()": ("PROCTIME is not there", "replay"),
+    "NOW()": ("NOW gives another value at each replay", "data alone"),
+    "GEN_RANDOM_UUID()": ("GEN_RANDOM_UUID is not there", "replay"),
+    "LEN(s)": ("LEN is not there", "`LENGTH(s)`"),
+    "INSTR(s, 'a')": ("INSTR is not there", "`STRPOS(s, 'a')`"),
+    "SPLIT(s, ',')": ("SPLIT is not there", "SPLIT_PART"),
+    "REGEXP_EXTRACT(s, 'a')": ("REGEXP_EXTRACT is not there", "REGEXP_REPLACE"),
+    "MD5(s)": ("MD5 is not there", "hashlib"),
+    "CAST(v AS FOO)": ("FOO is no type", "BIGINT"),
+    "CAST(t AS TIME)": ("is a time of day", "STRFTIME"),
+    "t - t": ("is a span of time", "EPOCH"),
+    "NULL": ("is null in every row", "`CAST(NULL AS BIGINT)`"),
+    "FLOR(w)": ("there is no function FLOR", "did you mean 'FLOOR'"),
+    "UPPER(s, s)": ("UPPER is given other arguments", "UPPER(s, s)"),
+    "ABS(s)": ("s is text", "`CAST(s AS DOUBLE)`"),
+    "UPPER(v)": ("v is a whole number", "`CAST(v AS VARCHAR)`"),
+    "s + v": ("s is text and v is a whole number", "`CAST(s AS DOUBLE)`"),
+    "s > 5": ("s is text and 5 is a whole number", "`CAST(s AS DOUBLE)`"),
+    "v > '5'": ("'5' is text", "`5` without quotes"),
+    "v = 'x'": ("'x' is text", "`CAST(v AS VARCHAR)`"),
+    "t + 5": ("t is a time", "`t + INTERVAL '5 seconds'`"),
+    "v AND b": ("v is a whole number, not true or false", "`v IS NOT NULL`"),
+    "(v + 1": ("')' missing", "(v + 1"),
+    "v + 1)": ("')' too many", "v + 1)"),
+    "s = 'a": ("a text is not closed", "single quote"),
+    "v +": ("cannot be read", "missing"),
+    "V + 1": ("there is no column 'V'", "did you mean 'v'"),
+}
+"""Cause and fix by expression."""
+
+AGGREGATES = {
+    "sum(v) / sum(w)": ("computes with aggregates", "`sum(v)` and `sum(w)`"),
+    "round(sum(v), 2)": ("computes with aggregates", "select operator behind"),
+    "sum(v) + 1": ("computes with aggregates", "`sum(v)`"),
+    "count(DISTINCT v)": ("DISTINCT is not there", "`count_distinct(v)`"),
+    "sum(DISTINCT v)": ("DISTINCT is not there", "count_distinct"),
+    "avg(v)": ("AVG is not there", "`mean(v)`"),
+    "median(v)": ("MEDIAN is not there", "`quantile(v, 0.5)`"),
+    "percentile_cont(0.5) WITHIN GROUP (ORDER BY v)": ("PERCENTILE_CONT is not there", "quantile"),
+    "stddev(v)": ("STDDEV is not there", "mean"),
+    "approx_count_distinct(v)": ("APPROX_COUNT_DISTINCT is not there", "`count_distinct(v)`"),
+    "latest_by_offset(v)": ("LATEST_BY_OFFSET is not there", "`last(v)`"),
+    "collect_list(v)": ("COLLECT_LIST is not there", "Python operator"),
+    "topk(v, 5)": ("TOPK is not there", "top operator"),
+    "max_by(v, w)": ("MAX_BY is not there", "top operator"),
+    "count_if(b)": ("COUNT_IF is not there", "`count(CASE WHEN b THEN 1 END)`"),
+    "bool_or(b)": ("BOOL_OR is not there", "`max(b)`"),
+    "sum(v) FILTER (WHERE b)": ("FILTER (WHERE ...) is not there", "CASE WHEN b"),
+    "sum(v) OVER ()": ("OVER is not there", "key"),
+    "v": ("is no aggregate", "sum(...)"),
+    "sum(v": ("brackets", "sum(v"),
+    "sum(s)": ("s is text", "`sum(CAST(s AS DOUBLE))`"),
+    "sum(b)": ("b is true or false", "`sum(CAST(b AS BIGINT))`"),
+    "mean(t)": ("t is a time", "`mean(EXTRACT(EPOCH FROM t))`"),
+    "min(tags)": ("tags is a list", "`tags[1]`"),
+    "count_distinct(p)": ("a struct", "`p.a`"),
+    "smu(v)": ("there is no aggregate 'smu'", "did you mean 'sum'"),
+}
+"""Cause and fix by aggregate."""
+
+
+def answer(text: str) -> str:
+    try:
+        text_of(result_type(compile_expression(text, SCHEMA), SCHEMA))
+    except (ExpressionError, ValueError) as error:
+        return str(error)
+    raise AssertionError(f"{text} is accepted")
+
+
+def answer_of_aggregate(text: str) -> str:
+    with pytest.raises(ExpressionError) as error:
+        accumulators.parse("x", text, SCHEMA)
+    return str(error.value)
+
+
+def accepted(code: str) -> None:
+    """As an expression, a select item, an aggregate, or a piece of a job file."""
+    if code.startswith("struct<"):
+        schema({"x": code})
+        return
+    if code in ("key", "top") or ": " in code.replace("'", ""):
+        piece: Any = yaml.safe_load("{" + code + "}") if ": " in code else code
+        assert piece, code
+        if isinstance(piece, dict) and "emit" not in piece and "union" not in piece:
+            _accepted_piece(piece)
+        return
+    if re.match(r"(?:count|sum|min|max|mean|first|last|count_distinct|quantile)\(", code):
+        accumulators.parse("x", code.replace("column", "v"), SCHEMA)
+        return
+    item = re.sub(r"\bcolumn\b", "v", code)
+    text_of(result_type(compile_expression(source_of(item), SCHEMA), SCHEMA))
+
+
+def _accepted_piece(piece: dict[str, Any]) -> None:
+    """As part of an operator over these fields."""
+    operator: dict[str, Any] = {"input": "given"}
+    if "select" in piece:
+        operator |= {"select": ["v" if one == "column" else one for one in piece["select"]]}
+    elif "top" in piece:
+        operator |= {"top": {**piece["top"], "by": "v"}}
+    else:
+        operator |= {"aggregate": {"n": "count()"}, **piece}
+    raw = {
+        "name": "job",
+        "sources": {"given": {"topic": "given", "fields": FIELDS}},
+        "operators": {"o": operator},
+        "queries": {"q": {"input": "o", "sink": {"topic": "out"}}},
+    }
+    assert check(interpret(raw), []).problems == []
+
+
+def code_of(said: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", said)
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_an_answer_names_cause_and_fix(text: str) -> None:
+    said = answer(text)
+    cause, fix = EXPRESSIONS[text]
+    assert cause in said
+    assert fix in said
+    assert not [word for word in INTERNAL if word in said]
+    for code in code_of(said):
+        accepted(code)
+
+
+@pytest.mark.parametrize("text", AGGREGATES)
+def test_an_answer_to_an_aggregate_names_cause_and_fix(text: str) -> None:
+    said = answer_of_aggregate(text)
+    cause, fix = AGGREGATES[text]
+    assert cause in said
+    assert fix in said
+    assert not [word for word in INTERNAL if word in said]
+    for code in code_of(said):
+        accepted(code)
+
+
+ARGUMENTS = ("v", "2", "3")
+
+
+@pytest.mark.parametrize("name", advice.AGGREGATES)
+def test_code_in_the_advice_for_every_aggregate_is_accepted(name: str) -> None:
+    for code in code_of(
+        advice.AGGREGATES[name](("b",) if name.startswith("count") else ("v", "b") if "if" in name else ARGUMENTS)
+    ):
+        accepted(code)
+
+
+@pytest.mark.parametrize("name", advice.FUNCTIONS)
+def test_code_in_the_advice_for_every_function_is_accepted(name: str) -> None:
+    """With arguments of the types that the function is called with elsewhere; one set of them is enough."""
+    columns: tuple[tuple[str, ...], ...] = (
+        ("t", "t", "t"), ("v", "2", "3"), ("s", "'a'", "'b'"), ("tags", "s", "s"), ("'hour'", "t", "t"),
+        ("s", "s", "s"), ("b", "1", "2"),
+    )  # fmt: skip
+    refused = []
+    for arguments in columns:
+        try:
+            for code in code_of(advice.FUNCTIONS[name](arguments)):
+                accepted(code)
+        except (ExpressionError, ValueError) as error:
+            refused.append(str(error))
+        else:
+            return
+    raise AssertionError(refused)
+
+
+@pytest.mark.parametrize("name", sorted(set(advice.KNOWN) - {"CAST", "TRY_CAST", "EXTRACT"}))
+def test_functions_that_are_suggested_are_there(name: str) -> None:
+    said = mistake(f"{name}(s)")
+    assert "there is no function" not in said
+    assert "is not there" not in said
+
+
+def mistake(text: str) -> str:
+    try:
+        compile_expression(text, SCHEMA)
+    except ExpressionError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("column", ["@timestamp", "event-time", "geo.lat", "user:id", "$set", "9lives", "größe", "a b"])
+def test_the_hint_for_a_column_that_is_no_name_is_accepted(column: str) -> None:
+    """It is written in double quotes, and gets a name of letters."""
+    fields = schema({column: "string", "v": "int"})
+    for written in (column, f'"{column}"'):
+        item = hinted(written, fields)
+        assert re.fullmatch(r"\w+", name_of(item))
+        compile_expression(source_of(item), fields)
+
+
+def hinted(written: str, fields: Any) -> str:
+    """The item as it is, or as the answer to it writes it."""
+    try:
+        name_of(written, fields)
+    except ExpressionError as error:
+        return str(re.findall(r"write '(.*)'$", str(error))[0])
+    return written
