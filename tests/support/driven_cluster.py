@@ -35,6 +35,7 @@ class HostedReplica:
         partitions = {Partition(topic, 0): 0 for topic in topics} | {Partition(names.assignments, 0): standings.next}
         appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions, partitions)
         self._protected: bool | None = None
+        self._proposed: dict[str, Change] = {}
         self.replica = Replica(
             name, names, appender, backlog, BEAT_MS, now_us=lambda: cluster.now_ms * 1000, begun=standings,
             snapshot_every=SNAPSHOT_EVERY, calm_ms=cluster.calm_ms,
@@ -46,12 +47,16 @@ class HostedReplica:
     def turn(self) -> None:
         if self._cluster.now_ms % ECHO_MS == 0:
             self.replica.echo()
+        changed = False
         for chunk in self._reader.poll(0):
-            self._protected = None
+            self._protected, changed = None, True
             for message in chunk.messages:
                 self.replica.read(chunk.partition, message.offset(), self._cluster.now_ms, message.value())
         self.replica.turn()
-        self.replica.core.check_invariants()
+        core = self.replica.core
+        if changed or core.known.proposed != self._proposed:
+            core.check_invariants()
+            self._proposed = dict(core.known.proposed)
 
     def protected(self) -> bool:
         """Looks at the units again only once a record was read: heartbeats come every BEAT_MS."""

@@ -1,7 +1,8 @@
 """Workers on a log in memory, without a controller: a test places units where it likes, even twice, and kills them.
 
 The clock advances by one millisecond a turn, nothing waits, so one test is one history. `now_ms` is what nobody can
-set; with `day_ms` added it is the time of day.
+set; with `day_ms` added it is the time of day. A worker whose last turn did nothing takes its next one once the log has
+changed or something is due (see `sleepers.py`): nine turns of ten are left out, and the history stays the same.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from services.kernel.logs.cuts import owned
 from services.kernel.operators import catalogue
 from services.kernel.plans.layout import data_topics
 from services.kernel.state.image import MemoryImage
-from services.log.memory import MemoryLog
 from services.log.protocol import At
 from services.planning.checking import Describe
 from services.planning.loading import load
 from services.planning.plan import make_plan
 from services.worker.isolated.isolation import Isolation
 from services.worker.process.loop import Worker
+from tests.support.sleepers import ChangingLog, Sleepers
 
 if TYPE_CHECKING:
     from services.worker.host.spans import Spans
@@ -84,7 +85,8 @@ class MemoryCluster:
         self.now_ms = 0
         self.day_ms = 1_700_000_000_000
         self._delivery_turns = delivery_turns
-        self.log = MemoryLog(lambda: self.day_ms + self.now_ms)
+        self.log = ChangingLog(lambda: self.day_ms + self.now_ms)
+        self._sleepers = Sleepers(self.log)
         self.cluster = ClusterTopics("t")
         self.log.create(self.cluster.specs())
         self._appender = self.log.appender("test")
@@ -238,10 +240,11 @@ class MemoryCluster:
 
     def turn(self, count: int = 1) -> None:
         """Every worker takes `count` turns, a millisecond each."""
-        for _ in range(count):
-            self.now_ms += 1
+        until_ms = self.now_ms + count
+        while self.now_ms < until_ms:
+            self.now_ms = min(self._sleepers.idle_until(self.workers.values(), self.now_ms), until_ms - 1) + 1
             for worker in list(self.workers.values()):
-                worker.turn()
+                self._sleepers.turn(worker, self.now_ms)
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Takes turns until the condition holds; fails with what every copy reports when it never does."""
@@ -276,7 +279,7 @@ class MemoryCluster:
                 self.log.create([TopicSpec(operator.params["topic"], max(1, operator.params["partitions"]))])
 
 
-def pinned(plan: Plan, log: MemoryLog) -> Plan:
+def pinned(plan: Plan, log: ChangingLog) -> Plan:
     """With the ids of the topics that it reads."""
     known = log.describe({source.topic for source in plan.sources})
     sources = [msgspec.structs.replace(s, topic_id=known[s.topic].id) for s in plan.sources]
