@@ -1,8 +1,8 @@
 """Prints the part of requirements.lock that an image needs, with the sums of its files.
 
-    python pinned.py requirements.lock pyproject.toml [--without NAME,...] [--extra EXTRA] [--group GROUP]
+    python pinned.py requirements.lock pyproject.toml [--without NAME,...] [--extra EXTRA,...] [--group GROUP]
 
-What is needed: the project's dependencies and those of an extra, or those of a group, without the named ones, and
+What is needed: the project's dependencies and those of extras, or those of a group, without the named ones, and
 whatever the lock says was taken in for them ("via"). `pip install --require-hashes --no-deps` installs it.
 """
 
@@ -25,14 +25,15 @@ def main() -> None:
     parser.add_argument("--group", default="")
     given = parser.parse_args()
     project = tomllib.loads(given.project.read_text())
-    extra = project["project"]["optional-dependencies"][given.extra] if given.extra else []
-    listed = project["dependency-groups"][given.group] if given.group else project["project"]["dependencies"] + extra
+    extras = project["project"]["optional-dependencies"]
+    more = [one for extra in given.extra.split(",") if extra for one in extras[extra]]
+    listed = project["dependency-groups"][given.group] if given.group else project["project"]["dependencies"] + more
     wanted = {_plain(found[0]) for one in listed if (found := _NAME.match(one))} - set(given.without.split(","))
     entries = dict(_entries(given.lock.read_text().splitlines()))
     if missing := wanted - entries.keys():
         raise SystemExit(f"{given.lock} does not pin {', '.join(sorted(missing))}: run scripts/lock")
-    while more := {name for name, (_, via) in entries.items() if via & wanted} - wanted:
-        wanted |= more
+    while taken := {name for name, (_, via) in entries.items() if via & wanted} - wanted:
+        wanted |= taken
     for name in sorted(wanted):
         print("\n".join(entries[name][0]))
 

@@ -65,6 +65,8 @@ def up(
     _check_secret(settings)
     if settings.kafka:
         reach(settings.kafka, "start it, or leave --kafka and HOLDFAST_KAFKA out: `holdfast up` brings a Kafka")
+    else:
+        _fetch_kafka(quiet=as_json)
     if detach:
         from services.node.detaching import start_detached
 
@@ -75,6 +77,15 @@ def up(
         from services.cli.foreground import run_in_foreground
 
         run_in_foreground(settings, workers, lambda cluster: _print(cluster, as_json), quiet=as_json)
+
+
+def _fetch_kafka(*, quiet: bool) -> None:
+    """The first `up` on a machine brings the jars of the embedded Kafka. Raises ArtifactsMissing or JavaMissing."""
+    from services.node.artifacts import ensure, is_there, read_set
+
+    if not is_there(read_set("kafka")):
+        with waiting("fetching Kafka, 47 MB, once for this machine ...", quiet=quiet):
+            ensure("kafka")
 
 
 def serve(

@@ -31,6 +31,7 @@ from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.state.image import MemoryImage
 from services.kernel.versions import versions
 from services.log.memory import MemoryLog
+from services.planning import spark_installation
 from services.recovery.polling import Polling as RecoveryPolling
 from services.worker.process.loop import Worker
 
@@ -77,6 +78,8 @@ class LocalRun:
     def __init__(self, spec: JobSpec, inputs: Mapping[str, Iterable[list[bytes]]], allow: list[str]) -> None:
         if heavy := [name for name, operator in spec.operators.items() if operator.kind == "spark"]:
             hint = "`holdfast up`, then `holdfast submit`, runs the job; `holdfast check` looks at it"
+            if absent := spark_installation.missing():
+                hint += f". {absent}: {spark_installation.COMMAND}"
             raise LocalRunFailed(f"operator '{heavy[0]}' runs on Spark, which a run in memory does not start: {hint}")
         self._spec, self._inputs = spec, inputs
         self._versions = versions(tuple(allow))

@@ -19,6 +19,7 @@ from schemas.plans import Problem, SparkPlan
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
+from services.planning import spark_installation
 
 ANSWER_S = 180.0
 _LINES = 3
@@ -78,6 +79,8 @@ def _stream(params: Mapping[str, Any], found: Answer) -> Stream:
 
 def ask(question: Question) -> Answer:
     """Raises JobRejected when Spark cannot answer, with what to do."""
+    if absent := spark_installation.missing():
+        raise JobRejected([Problem("spark", absent, spark_installation.WHERE)])
     command = [sys.executable, "-m", "services.spark.analysis"]
     try:
         done = subprocess.run(command, input=encode(question), capture_output=True, timeout=ANSWER_S)

@@ -1,4 +1,4 @@
-"""Artifacts: sets of jars from Maven Central, resolved by the Ivy that pyspark ships, checked against recorded sums.
+"""Artifacts: sets of jars from Maven Central, resolved by Ivy, checked against recorded sums.
 
 A set is a folder of `infra` with two files: `artifacts.txt` (coordinates, the first one names the version) and
 `artifacts.sha256` (the sum of every jar that follows from them). `python -m services.node.artifacts kafka` brings the
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.util
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from services.node.java import JavaMissing, find_java
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
+IVY = INFRA / "ivy" / "ivy-2.5.3.jar"
 RESOLVE_TIMEOUT_S = 900
 
 
@@ -89,9 +89,14 @@ def require(name: str) -> ArtifactSet:
     Raises ArtifactsMissing, naming the command that brings them.
     """
     wanted = read_set(name)
-    if not all((wanted.directory / jar).exists() for jar in wanted.sums):
-        raise ArtifactsMissing(f"the jars of {name} are not in {wanted.directory}: run ./scripts/setup")
+    if not is_there(wanted):
+        how = f"run `{sys.executable} -m services.node.artifacts {name}`, which fetches them"
+        raise ArtifactsMissing(f"the jars of {name} are not in {wanted.directory}: {how}")
     return wanted
+
+
+def is_there(wanted: ArtifactSet) -> bool:
+    return all((wanted.directory / jar).exists() for jar in wanted.sums)
 
 
 def ensure(name: str) -> ArtifactSet:
@@ -131,7 +136,7 @@ def _resolve(wanted: ArtifactSet, staging: Path) -> Path:
     module = staging / "ivy.xml"
     module.write_text(_ivy_module(wanted))
     jars = staging / "jars"
-    command = [find_java().path, "-jar", str(_ivy_jar()), "-warn", "-cache", str(staging / "ivy"), "-ivy", str(module)]
+    command = [find_java().path, "-jar", str(IVY), "-warn", "-cache", str(staging / "ivy"), "-ivy", str(module)]
     command += ["-retrieve", f"{jars}/[artifact]-[revision].[ext]", "-types", "jar", "bundle"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S)
@@ -154,14 +159,6 @@ def _ivy_module(wanted: ArtifactSet) -> str:
     )
     info = f'<info organisation="holdfast" module="{wanted.name}"/>'
     return f'<ivy-module version="2.0">{info}<dependencies>{dependencies}</dependencies></ivy-module>'
-
-
-def _ivy_jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
-    if not found:
-        raise ArtifactsMissing("pyspark, whose Ivy resolves the jars, is not installed: run ./scripts/setup")
-    return found[-1]
 
 
 def _meaningful_lines(output: str) -> list[str]:

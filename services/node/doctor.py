@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 import re
 import resource
@@ -25,8 +24,11 @@ from services.node.artifacts import faults, read_set
 from services.node.disk import shortage
 from services.node.java import JavaMissing, find_java
 from services.node.settings import Settings, unknown_variables
+from services.planning import spark_installation
 
 GIB = 1024**3
+OLDEST, NEWEST = (3, 11), (3, 14)
+"""Versions of Python that holdfast runs on, as pyproject.toml names them."""
 KAFKA_TIMEOUT_S = 5.0
 
 
@@ -62,9 +64,10 @@ def checks(settings: Settings) -> Sequence[Check]:
 
 def python(_: Settings) -> Finding:
     found = f"Python {platform.python_version()} at {sys.executable}"
-    if sys.version_info[:2] == (3, 11):
+    if OLDEST <= sys.version_info[:2] <= NEWEST:
         return Finding("Python", Verdict.OK, found)
-    return Finding("Python", Verdict.FAIL, found, "run ./scripts/setup with a Python 3.11 and use .venv/bin/holdfast")
+    versions = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
+    return Finding("Python", Verdict.FAIL, found, f"holdfast runs on Python {versions}: install it with one of these")
 
 
 def java(_: Settings) -> Finding:
@@ -81,20 +84,20 @@ def broker_jars(_: Settings) -> Finding:
     if not wrong:
         return Finding("broker's jars", Verdict.OK, f"{len(wanted.sums)} in {wanted.directory}, sums as recorded")
     more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return Finding("broker's jars", Verdict.FAIL, wrong[0] + more, "run ./scripts/setup, it fetches them again")
+    return Finding("broker's jars", Verdict.FAIL, wrong[0] + more, "`holdfast up` fetches them again")
 
 
 def spark(_: Settings) -> Finding:
     """Only jobs with Spark operators need it."""
-    if importlib.util.find_spec("pyspark") is None:
-        return Finding("Spark", Verdict.WARN, "pyspark is not installed", "run ./scripts/setup to use spark operators")
+    if absent := spark_installation.missing():
+        return Finding("Spark", Verdict.WARN, absent, f"for jobs with Spark operators: {spark_installation.COMMAND}")
     try:
         find_java()
     except JavaMissing as missing:
         return Finding("Spark", Verdict.WARN, "no Java 17 or newer, which spark operators need", str(missing))
     wanted = read_set("spark")
     if wrong := faults(wanted, wanted.directory):
-        return Finding("Spark", Verdict.WARN, f"its Kafka connector: {wrong[0]}", "run ./scripts/setup")
+        return Finding("Spark", Verdict.WARN, f"its Kafka connector: {wrong[0]}", "the first job on Spark fetches it")
     return Finding("Spark", Verdict.OK, f"pyspark {version('pyspark')}, {len(wanted.sums)} jars of its Kafka connector")
 
 

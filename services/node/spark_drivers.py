@@ -14,6 +14,7 @@ from services.node.artifacts import ArtifactSet, ArtifactsMissing, ensure
 from services.node.java import JavaMissing
 from services.node.members import Member
 from services.node.saying import say
+from services.planning import spark_installation
 
 if TYPE_CHECKING:
     from services.node.spark_demand import SparkDemand
@@ -55,6 +56,10 @@ class SparkDrivers:
         wanted = self._demand.drivers()
         wanted = wanted if self._most is None else min(wanted, self._most)
         while len(self.members) < wanted:
+            if absent := spark_installation.missing():
+                self._look_s += AGAIN_S
+                say(f"no Spark driver can be started: {absent}; {spark_installation.COMMAND}")
+                return
             try:
                 self.members.append(self._driver(len(self.members) + 1, ensure("spark")))
             except (ArtifactsMissing, JavaMissing, HoldfastError, OSError) as error:

@@ -26,4 +26,5 @@ def main() -> None:
         sys.exit(f"cannot run {program[0]}: {error.strerror}")
 
 
-main()
+if __name__ == "__main__":
+    main()

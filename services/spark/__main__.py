@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
-import signal
-import threading
+import sys
 
-from services.hosting.ending import Ending
-from services.hosting.identity import Identity
-from services.hosting.process import clock_ms, open_cluster, serve, time_ms
-from services.kernel import lazy_modules
-from services.log.service_log import close_service_log, open_service_log
-from services.spark.host import HOSTS, Host
-from services.spark.leftovers import Leftovers
-from services.spark.session import open_session
-from services.spark.settings import SparkSettings
-from services.spark.spark_engine import Session, SparkEngine, SparkRoom
+from services.log.service_log import close_service_log
+from services.planning import spark_installation
 
 
 def main() -> int:
-    """Runs until SIGTERM, when others have taken over or the time for it is over, or until SIGINT."""
-    lazy_modules.resolve()
-    settings = SparkSettings()
-    open_service_log(settings.log_level, settings.log_format, driver=settings.driver)
-    ending = Ending(settings.leave_s)
-    signal.signal(signal.SIGTERM, ending.asked)
-    signal.signal(signal.SIGINT, ending.asked)
-    log, topics = open_cluster(settings, settings.driver)
-    scratch = settings.spark_dir / "scratch" / settings.driver
-    shutil.rmtree(scratch, ignore_errors=True)  # of earlier incarnations
-    session = Session(lambda: open_session(settings, settings.driver, scratch))
-    told = threading.Event()
-    room = SparkRoom(
-        log=log,
-        bootstrap_servers=settings.kafka,
-        incarnation=settings.incarnation,
-        checkpoints=settings.spark_dir,
-        scratch=scratch,
-        allow=settings.allow,
-        session=session.wait,
-        wake=told.set,
-    )
+    if absent := spark_installation.missing():
+        print(f"error: {absent} ({spark_installation.COMMAND})", file=sys.stderr)
+        return 1
+    from services.spark.process import main as drive
 
-    def wait(seconds: float) -> None:
-        told.wait(seconds)
-        told.clear()
-
-    host = Host(
-        Identity(settings.driver, settings.incarnation, settings.zone, hosts=HOSTS),
-        log,
-        topics,
-        engine=lambda plan, spark, of_job: SparkEngine(plan, spark, of_job, room),
-        fault=session.fault,
-        clock_ms=clock_ms,
-        time_ms=time_ms,
-        wait=wait,
-    )
-    leftovers = Leftovers(settings.spark_dir, host.over)
-
-    def turn() -> None:
-        host.turn()
-        leftovers.look(clock_ms())
-
-    return serve(host, turn, settings, log, ending, host.costs)
+    return drive()
 
 
 if __name__ == "__main__":

@@ -253,15 +253,15 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
     },
     SparkSettings: HOSTS
     | {
-        "driver": "spark/__main__.py",
-        "leave_s": "spark/__main__.py tests/unit/hosting/test_ending.py",
+        "driver": "spark/process.py",
+        "leave_s": "spark/process.py tests/unit/hosting/test_ending.py",
         "spark_master": "spark/session.py",
         "spark_jars": "spark/session.py",
         "spark_memory": "spark/session.py",
         "spark_executor_memory": "spark/session.py",
         "spark_cores": "spark/session.py",
         "spark_shuffle_partitions": "spark/session.py",
-        "spark_dir": "spark/__main__.py",
+        "spark_dir": "spark/process.py",
         "spark_keep_batches": "spark/session.py",
     },
 }

@@ -17,7 +17,7 @@ FIRST = {
     "worker/process/main.py": "main",
     "recovery/__main__.py": "main",
     "controller/__main__.py": "main",
-    "spark/__main__.py": "main",
+    "spark/process.py": "main",
     "spark/analysis.py": "main",
 }
 """Functions whose first statement it is: what starts a process that has threads. A worker's and an isolated code

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from services.cli.cluster import _fetch_kafka
 from services.node import artifacts
 from services.node.artifacts import ArtifactSet, ArtifactsMissing, Coordinate, ensure, faults, read_set, require
 
@@ -51,8 +52,21 @@ def test_absent_altered_and_unknown_jars_are_told(wanted: ArtifactSet) -> None:
 
 
 def test_absent_jars_name_the_command_that_brings_them(wanted: ArtifactSet) -> None:
-    with pytest.raises(ArtifactsMissing, match="scripts/setup"):
+    with pytest.raises(ArtifactsMissing, match="services.node.artifacts some"):
         require("some")
+
+
+def test_the_jars_of_kafka_come_before_the_cluster_starts(wanted: ArtifactSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where neither a checkout nor pyspark is."""
+    fetched: list[str] = []
+    monkeypatch.setattr(artifacts, "read_set", lambda _: wanted)
+    monkeypatch.setattr(artifacts, "ensure", fetched.append)
+    _fetch_kafka(quiet=True)
+    assert fetched == ["kafka"]
+    put(wanted.directory, CONTENT)
+    _fetch_kafka(quiet=True)
+    assert fetched == ["kafka"]
+    assert artifacts.IVY.exists()
 
 
 def test_a_damaged_set_is_replaced(wanted: ArtifactSet, monkeypatch: pytest.MonkeyPatch) -> None:

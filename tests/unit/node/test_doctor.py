@@ -50,7 +50,7 @@ def test_java_and_jars_do_not_matter_with_a_kafka_of_ones_own(monkeypatch: pytes
 
 def test_absent_jars_are_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
-    assert finding("broker's jars", Settings()).advice.startswith("run ./scripts/setup")
+    assert finding("broker's jars", Settings()).advice.startswith("`holdfast up`")
 
 
 def test_a_port_in_use_is_noticed() -> None:
