@@ -52,7 +52,7 @@ def test_absent_altered_and_unknown_jars_are_told(wanted: ArtifactSet) -> None:
 
 
 def test_absent_jars_name_the_command_that_brings_them(wanted: ArtifactSet) -> None:
-    with pytest.raises(ArtifactsMissing, match="services.node.artifacts some"):
+    with pytest.raises(ArtifactsMissing, match=r"services\.node\.artifacts some"):
         require("some")
 
 
