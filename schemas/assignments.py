@@ -45,18 +45,23 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class Deadly(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a unit gets no copies any more: the processes that held one ended, one after the other, at the same place.
+    """Why a unit gets no copies any more: the processes that held one ended, one after the other, at the same place, or
+    its copies met an unexpected error there.
 
     batch: of the unit; 0: what they did else for it, such as `loading`. crashes: how many. worker: the last of them.
+    error: the last unexpected error, with its traceback; empty: processes ended.
     """
 
     crashes: Count
     worker: str
     batch: Count = 0
     what: str = ""
+    error: str = ""
 
     def __str__(self) -> str:
         where = f"in batch {self.batch}" if self.batch else f"while {self.what} it"
+        if self.error:
+            return f"{self.crashes} unexpected errors in a row {where}, the last on {self.worker}: {self.error}"
         return f"{self.crashes} workers in a row ended {where}, the last was {self.worker}"
 
 

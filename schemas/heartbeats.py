@@ -11,6 +11,8 @@ from schemas.costs import Costs
 from schemas.formats import FIRST
 from schemas.reading import Count, Strict, Whole
 
+FAULTED = "faulted"
+"""State of a copy that an unexpected error has stopped; an assignment that names the copy once more starts it again."""
 DID_NOTHING = 0
 """In place of a digest, of a batch that brought, made and changed nothing."""
 
@@ -19,7 +21,8 @@ class CopyState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one hosted copy has reached.
 
     epoch: of the assignment whose flags it has reached or is on the way to. state: deploying, deployed (operators warm,
-    no state), restoring, synced (image applied, suspended), opening, running (it processes), ended, fenced, failed.
+    no state), restoring, synced (image applied, suspended), opening, running (it processes), ended, fenced, failed,
+    faulted.
     batch: last one processed or applied. durable: batch of the unit's newest valid marker it has read. stopped: why the
     job continues only when a person says so. waits: for what that does not exist.
     risk: which users' topics may delete what a recovery would read again.

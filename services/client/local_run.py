@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from schemas import commands, plans
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import decode as decode_dead
-from schemas.heartbeats import Heartbeat
+from schemas.heartbeats import FAULTED, Heartbeat
 from schemas.heartbeats import encode as encode_beat
 from schemas.jobs import JobSpec
 from schemas.plans import Decision, Ended, Plan, Rejection
@@ -185,7 +185,7 @@ class LocalRun:
 
     def _look(self, processed: Callable[[int], None]) -> None:
         for copy in self._worker.copies():
-            if copy.state == "failed":
+            if copy.state in ("failed", FAULTED):
                 raise LocalRunFailed(f"{copy.unit.split('/')[1]}: {copy.error}")
         processed(self._worker.records)
 

@@ -29,6 +29,9 @@ from services.planning.plan import make_plan
 
 _log = get_logger()
 
+MOST_ERRORS = 3
+"""So many unexpected errors in a row while one job is planned are no chance."""
+
 
 class Drafter:
     """Makes plans for one cluster.
@@ -41,6 +44,7 @@ class Drafter:
 
     def __init__(self, log: Log, prefix: str, versions: Mapping[str, str], allow: Sequence[str]) -> None:
         self._log, self._prefix, self._versions, self._allow = log, prefix, versions, allow
+        self._errors = ("", 0)
 
     def draft(self, value: bytes, generation: str, id: Id) -> Plan:
         """Raises JobRejected with every problem, and Retriable when the broker does not answer."""
@@ -65,8 +69,11 @@ class Drafter:
         except (JobRejected, Retriable):
             raise
         except Exception as error:
-            # One job that breaks the planner must not stop the others.
+            # One job that breaks the planner must not stop the others; what is wrong around the planner may pass.
             _log.exception("planning failed", job=spec.name, generation=generation)
+            self._errors = generation, self._errors[1] + 1 if self._errors[0] == generation else 1
+            if self._errors[1] < MOST_ERRORS:
+                raise Retriable(f"the job could not be planned: {error!r}; it is tried again") from error
             hint = "this is a defect of holdfast; its log has the details"
             raise JobRejected([Problem("job", f"cannot be planned: {error!r}", hint)]) from error
         return msgspec.structs.replace(plan, warnings=(*plan.warnings, *self._warnings(spec, topics)))

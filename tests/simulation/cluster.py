@@ -15,7 +15,7 @@ from services.kernel.protection.reassigning import HALF
 from tests.simulation.broker import Broker
 from tests.simulation.captures import Captures
 from tests.simulation.engine import SharedNotes
-from tests.simulation.hosts import DriverProcess, HostProcess, WorkerProcess
+from tests.simulation.hosts import INJECTED, DriverProcess, Errors, HostProcess, WorkerProcess
 from tests.simulation.images import Images
 from tests.simulation.jobs import DrawnJob, Feed
 from tests.simulation.link import Link, LinkAppender
@@ -48,6 +48,10 @@ class Story:
         self.lines.append((self._timeline.now_us, what))
 
 
+UNEXPECTED = ("copy-faulted", "warm-up-failed")
+"""Events of errors that nobody foresaw."""
+
+
 class Cluster:
     """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may.
 
@@ -76,6 +80,7 @@ class Cluster:
         self.wrong: list[str] = []
         self.held: dict[str, list[Feed]] = {}
         self.deadly: dict[str, int] = {}
+        self.errors = Errors()
         self.upgraded: dict[str, Mapping[str, str]] = {}
         self.accepted_us = -1
         self.old = set(workers) if profile_of(seed) == "formats" else set[str]()
@@ -116,7 +121,7 @@ class Cluster:
             incarnation = own.partition("/")[2]
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
-                self._slots, self.images, self.captures, self.deadly,
+                self._slots, self.images, self.captures, self.deadly, self.errors,
                 self.upgraded.get(role, VERSIONS), self._reassigns or self._adaptive,
                 self._standbys[role], old=role in self.old,
             )  # fmt: skip
@@ -200,13 +205,14 @@ class Cluster:
             self.wrong.append(f"snapshot-differs: {event.detail}")
         if event.kind == "copy-failed" and profile_of(self.seed) == "versions" and "same versions" in event.detail:
             self.wrong.append(f"{OTHERWISE}{event.detail}")
-        elif event.kind == "copy-failed":
+        elif event.kind == "copy-failed" or (event.kind in UNEXPECTED and INJECTED not in event.detail):
             self.wrong.append(f"failed copy: {event.unit} on {event.worker} #{event.epoch}: {event.detail}")
 
     def heal(self) -> None:
         """Faults end: every process runs and is reached."""
         self.healed_us = self.timeline.now_us
         self.upgraded.clear()
+        self.errors.end()
         former, self.old = self.old, set()
         self.broker.find_leaders(list(self.broker.away))
         self.set_available(True)

@@ -174,6 +174,16 @@ def _deadly(cluster: Cluster, fault: Fault) -> None:
         cluster.deadly[last.unit] = last.batch + fault.count
 
 
+def _unexpected(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit, one in a history, and what its next count copies are at when they meet an error that nobody
+    foresaw; loading also needs a new copy."""
+    name, what = fault.detail.split(" ")
+    hosts = (process.host for process in cluster.workers() if process.alive and process.host)
+    units = {copy.unit for host in hosts for copy in host.copies() if copy.unit.endswith(f"/{name}")}
+    for unit in sorted(units):
+        cluster.errors.ask(unit, what, fault.count)
+
+
 def _killed(cluster: Cluster, fault: Fault) -> None:
     """While the loop was at some unit's batch: the count-th."""
     process = cluster.processes[fault.target[0]]
@@ -479,6 +489,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "stuck-loop": _during(_set_stuck(True), _set_stuck(False)),
     "hung": _hang,
     "deadly": _deadly,
+    "unexpected": _unexpected,
     "killed": _killed,
     "upgraded": _upgraded,
     "newer": _newer,
@@ -600,6 +611,7 @@ def _aimed(
     return (
         (0, "hung", lambda kind: of(kind, worker)),
         (0, "deadly", lambda kind: of(kind, (), 0, random.choice(roles.units), random.randint(1, 5))),
+        (0, "unexpected", lambda kind: of(kind, (), 0, _draw_error(random, roles), random.choice((1, 1, 2, 4)))),
         (0, "killed", lambda kind: of(kind, worker, min(ms, 1_000), "", random.randint(0, 9))),
         (
             0,
@@ -727,6 +739,10 @@ def _draw_policy(random: Random) -> str:
     given = random.sample(sorted(settings), random.randint(0, 2))
     policy = random.choice((*POLICY_NAMES, *POLICY_NAMES, "none-of-ours"))
     return " ".join([policy, *(f"{name}={settings[name]}" for name in given)])
+
+
+def _draw_error(random: Random, roles: Roles) -> str:
+    return f"{random.choice(roles.units)} {random.choice(('batch', 'batch', 'loading', 'restoring'))}"
 
 
 def _draw_scheme(random: Random, roles: Roles) -> str:

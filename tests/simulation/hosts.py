@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 from unittest import mock
 
 from schemas import formats
@@ -19,6 +20,7 @@ from services.hosting.traces import Traces
 from services.hosting.watchdog import Watchdog
 from services.kernel.logs.assigned import Assigned
 from services.kernel.state.image import MemoryImage
+from services.recovery.core.unit.crashes import MOST_FAULTS
 from services.spark.host import HOSTS, Host
 from services.worker.process import loop
 from services.worker.process.loop import Worker
@@ -47,17 +49,56 @@ class Dies(BaseException):
         super().__init__(str(at))
 
 
-class DeadlyTraces(Traces):
-    """Dies where a unit's work is deadly. deadly: from which batch on, by unit. processes: whether a unit does here."""
+INJECTED = "injected"
 
-    def __init__(self, deadly: Mapping[str, int], processes: Callable[[str], bool]) -> None:
+
+MOST_ERRORS = MOST_FAULTS - 2
+"""Of a unit in a history: fewer than recovery bears in a row, and pauses that are shorter than a history's end."""
+
+
+class Errors:
+    """Unexpected errors that copies are to meet."""
+
+    def __init__(self) -> None:
+        self._due: Counter[tuple[str, str]] = Counter()
+        self._met: Counter[str] = Counter()
+
+    def ask(self, unit: str, what: str, count: int) -> None:
+        """what: `batch`, `loading` or `restoring`."""
+        self._due[unit, what] = count
+
+    def end(self) -> None:
+        """None is due any more."""
+        self._due.clear()
+
+    def look(self, unit: str, what: str) -> None:
+        """Raises if one is due."""
+        if self._due[unit, what] > 0 and self._met[unit] < MOST_ERRORS:
+            self._due[unit, what] -= 1
+            self._met[unit] += 1
+            raise RuntimeError(f"{INJECTED} while {what}")
+
+
+class DeadlyTraces(Traces):
+    """Dies where a unit's work is deadly. deadly: from which batch on, by unit. processes: whether a unit does here.
+    errors: raised where they are due."""
+
+    def __init__(self, deadly: Mapping[str, int], processes: Callable[[str], bool], errors: Errors) -> None:
         super().__init__()
-        self._deadly, self._processes = deadly, processes
+        self._deadly, self._processes, self._errors = deadly, processes, errors
 
     def runs(self, unit: str, batch: int) -> Traces:
         if batch >= self._deadly.get(unit, batch + 1) and self._processes(unit):
             raise Dies(At(unit, batch))
+        self._errors.look(unit, "batch")
         return super().runs(unit, batch)
+
+    def beside(self, unit: str, what: str, call: Callable[[], Any]) -> Callable[[], Any]:
+        def done() -> Any:
+            self._errors.look(unit, what)
+            return call()
+
+        return super().beside(unit, what, done)
 
 
 class Hosting(Reporting, Protocol):
@@ -168,6 +209,7 @@ class WorkerProcess(HostProcess):
         images: Images,
         captures: Captures,
         deadly: Mapping[str, int],
+        errors: Errors,
         versions: Mapping[str, str] = VERSIONS,
         costing: bool = False,
         standbys: int = -1,
@@ -176,6 +218,7 @@ class WorkerProcess(HostProcess):
         self.reads = formats.FIRST if old else formats.NEWEST
         self.versions, self._costing, self._standbys = versions, costing, standbys
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
+        self._errors = errors
         self.dies: Callable[[At], None] = lambda at: None
         kind = ODD if versions == ODD_VERSIONS else ("lenient", STRICT)[int(own[-1]) % 2]
         self._version = f"{kind}-{name}"
@@ -197,7 +240,7 @@ class WorkerProcess(HostProcess):
             deliveries=LinkBlocking(self.link),
             restores=LinkBlocking(self.link),
             watch=LinkBlocking(self.link),
-            doing=Doing(DeadlyTraces(self._deadly, self._processes)),
+            doing=Doing(DeadlyTraces(self._deadly, self._processes, self._errors)),
         )
         self.begin_beating(self.worker, self.worker._decisions.assigned)
 

@@ -174,6 +174,7 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "hangs": Profile({"hung": 15, "stuck-loop": 40, "crash": 0.5}, pause_ms=500),
     "deadly": Profile({"deadly": 40, "killed": 40, "crash": 0.5, "command": 0, "resubmit": 0}, pause_ms=500),
+    "errors": Profile({"unexpected": 60, "crash": 4, "stall": 2, "resubmit": 0}, pause_ms=300),
     "upgrades": Profile(
         {"upgraded": 30, "accept": 6, "crash": 8, "move": 20, "resubmit": 0},
         ("filter", "totals", "windows"),

@@ -71,6 +71,8 @@ class DrivenCluster(MemoryCluster):
     calm_ms: as replicas have it; None: nothing moves for balance.
     """
 
+    final = ()  # recovery tries again
+
     def __init__(
         self,
         job: str,

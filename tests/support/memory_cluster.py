@@ -81,6 +81,9 @@ class MemoryCluster:
         describe: what an operator puts out.
     """
 
+    final: tuple[str, ...] = ("faulted",)
+    """States of copies, beside `failed`, that nothing here leads on from."""
+
     def __init__(self, job: str, delivery_turns: int = 0, describe: Describe = catalogue.describe) -> None:
         self.now_ms = 0
         self.day_ms = 1_700_000_000_000
@@ -258,7 +261,7 @@ class MemoryCluster:
     def ended(self) -> bool:
         """Every unit has a copy that has processed the end, and none has failed."""
         copies = [copy for worker in self.workers.values() for copy in worker.copies()]
-        broken = [copy for copy in copies if copy.state == "failed"]
+        broken = [copy for copy in copies if copy.state in ("failed", *self.final)]
         assert not broken, broken
         return {copy.unit.split("/")[1] for copy in copies if copy.state == "ended"} >= set(self.units)
 

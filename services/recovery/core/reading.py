@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schemas.assignments import Assignment, Change, Copy, job_key
-from schemas.heartbeats import Exit, Heartbeat, HeartbeatRecord
+from schemas.heartbeats import FAULTED, Exit, Heartbeat, HeartbeatRecord
 from schemas.incidents import Incident
 from schemas.plans import Decision, Ended, Plan, Retirement
 from services.kernel.logs.standings import Standings
@@ -135,7 +135,8 @@ class Reading:
         moved = moved or reasons.drilled(after)
         if primary is not None and primary.flags.commit and after.copies and not moved:
             was = primary.worker, primary.incarnation
-            if _run_of(after.committer) != was:
+            report = self._known.detector.report(*was, after.unit)
+            if _run_of(after.committer) != was and (report is None or report.state != FAULTED):
                 self._known.detector.accuse(*was)
 
     def withdraw(self, changes: Iterable[Change]) -> None:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from schemas.assignments import Flags
+from schemas.heartbeats import FAULTED
 from services.hosting.lifecycle import Broke, Machine, Placed, Table, Unlisted, Unplaced
 
 __all__ = ["Broke", "Placed", "Unlisted", "Unplaced"]
@@ -27,6 +28,7 @@ class State(Enum):
     ENDED = "ended"
     FENCED = "fenced"
     FENCED_LOST = "fenced-lost"
+    FAULTED = FAULTED
     FAILED = "failed"
     CLOSED = "closed"
 
@@ -85,6 +87,14 @@ class InputBroken:
 
 
 @dataclass(frozen=True, slots=True)
+class Faulted:
+    """An unexpected error. batch: the last one that was processed; 0: none was, or the copy was not restored."""
+
+    cause: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
 class StillCommits:
     """`assignments` has been read to its end as of the moment of the fence: this copy holds commit."""
 
@@ -96,7 +106,7 @@ class CommitsNoMore:
 
 Event = (
     Placed | Unplaced | Deployed | Restored | Opened | Finished | OutputFenced | OutputIndefinite | InputBroken
-    | StillCommits | CommitsNoMore | Broke
+    | StillCommits | CommitsNoMore | Broke | Faulted
 )  # fmt: skip
 
 
@@ -161,11 +171,15 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.FENCED, CommitsNoMore, _ACTIVE): (_S.RUNNING, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
     (_S.FENCED, CommitsNoMore, _SUSPENDED): (_S.SUSPENDED, (_A.FLAG, _A.OUTPUTS, _A.REPORT)),
     (_S.FENCED, CommitsNoMore, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
+    # Recovery has placed the unit again, and here.
+    (_S.FAULTED, Placed, None): (_S.DEPLOYING, (_A.DEPLOY,)),
 } | {
     (state, event, None): (after, actions)
     for state in _S if state not in (_S.NEW, _S.CLOSED)
-    for event, after, actions in ((Unplaced, _S.CLOSED, _CLOSE), (Broke, _S.FAILED, _STOP))
-    if not (event is Broke and state in (_S.FAILED, _S.ENDED))
+    for event, after, actions in (
+        (Unplaced, _S.CLOSED, _CLOSE), (Broke, _S.FAILED, _STOP), (Faulted, _S.FAULTED, (*_FORGET, _A.REPORT)),
+    )
+    if event is Unplaced or state not in (_S.FAULTED, _S.FAILED, _S.ENDED)
 }  # fmt: skip
 """(state, event, goal of the flags; None: any other) -> (next state, actions).
 
@@ -188,17 +202,19 @@ IGNORED: dict[tuple[State, type], str] = {
     (_S.FENCED_LOST, InputBroken): "the inputs are closed already",
 } | {
     (state, event): _OVER
-    for state in (_S.ENDED, _S.FAILED, _S.CLOSED)
-    for event in Event.__args__ if event is not Unplaced and (state, event) != (_S.CLOSED, Placed)
+    for state in (_S.ENDED, _S.FAULTED, _S.FAILED, _S.CLOSED)
+    for event in Event.__args__
+    if event is not Unplaced and (state, event) not in ((_S.CLOSED, Placed), (_S.FAULTED, Placed))
 }  # fmt: skip
 """(state, event) -> why nothing follows, where no row of TRANSITIONS says what does."""
 
 
 @dataclass(slots=True)
 class Lifecycle(Machine[State, Goal, Action]):
-    """The state machine of one copy on a worker."""
+    """The state machine of one copy on a worker. reached: the last batch before an unexpected error."""
 
     state: State = State.NEW
+    reached: int = 0
 
     TABLE: ClassVar[Table[Any, Any, Any]] = Table(TRANSITIONS, IGNORED)
 
@@ -206,9 +222,11 @@ class Lifecycle(Machine[State, Goal, Action]):
         return Goal.of(event.flags if isinstance(event, Placed) else self.flags)
 
     def entered(self, event: Event) -> None:
-        if isinstance(event, Broke | InputBroken):
+        if isinstance(event, Broke | InputBroken | Faulted):
             self.error = event.cause
+        if isinstance(event, Faulted):
+            self.reached = event.batch
 
     def check_invariants(self) -> None:
-        assert self.state is not State.FAILED or self.error, f"{self.unit}: failed without a cause"
+        assert self.state not in (State.FAILED, State.FAULTED) or self.error, f"{self.unit}: failed without a cause"
         assert self.state is State.NEW or self.epoch > 0, f"{self.unit}: {self.state.value} without an assignment"

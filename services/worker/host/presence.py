@@ -15,7 +15,7 @@ import msgspec
 
 from schemas.assignments import Copy
 from schemas.costs import Costs
-from schemas.heartbeats import Exit, Heartbeat, decode
+from schemas.heartbeats import FAULTED, Exit, Heartbeat, decode
 from schemas.topics import Partition
 from services.hosting.blocking import Blocking
 from services.kernel.logs.assigned import Assigned
@@ -140,7 +140,7 @@ class Presence:
 
     def _take(self, beat: Heartbeat) -> None:
         for copy in beat.copies:
-            if copy.state != "failed":
+            if copy.state not in ("failed", FAULTED):
                 heard = self._heard.setdefault((beat.worker, beat.incarnation, copy.unit), Heard())
                 heard.at_ms, heard.batch = self._now_ms, copy.batch
         for costs in beat.costs:

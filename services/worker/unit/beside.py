@@ -7,23 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
 from schemas.topics import Partition
 from services.kernel.dataflow.unit import warm_up
+from services.kernel.errors import HoldfastError
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.image import Image
 from services.log.cut_logs import cuts_base
 from services.log.cut_ranges import records_of
 from services.worker.checkpoint.restoring import Rebuilt, rebuild
+from services.worker.core.reactions import cause_of
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
 from services.worker.isolated.code import IsolatedCode
 from services.worker.sinks.position import newest_cut
 
+_log = structlog.get_logger()
 
-def load(layout: UnitLayout, code: IsolatedCode) -> None:
-    """Loads every operator and runs a warm-up batch through it."""
-    warm_up(layout)
+
+def load(layout: UnitLayout, code: IsolatedCode) -> str:
+    """Loads every operator and runs a warm-up batch through it.
+
+    The warm-up saves time and nothing else: what an unexpected error says of it is returned, and no reason to stop.
+    """
+    cold = ""
+    try:
+        warm_up(layout)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        _log.warning("a warm-up failed", unit=layout.unit.name, exc_info=error)
+        cold = cause_of(error)
     code.start()
+    return cold
 
 
 def restoring(

@@ -15,24 +15,14 @@ from schemas.costs import Costs
 from schemas.events import Event as Happened
 from schemas.heartbeats import CopyState
 from schemas.topics import Partition
-from services.kernel.errors import (
-    Divergence,
-    Fenced,
-    FramesMissing,
-    HoldfastError,
-    Indefinite,
-    InvalidRecord,
-    Refused,
-    Retriable,
-    StateCorrupted,
-    WorkerUnfit,
-)
+from services.kernel.errors import FramesMissing, Refused, Retriable
 from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.image import Image
 from services.log.protocol import Chunk
 from services.worker.checkpoint.restoring import Rebuilt
 from services.worker.core import lifecycle
 from services.worker.core.lifecycle import Action, Lifecycle, State
+from services.worker.core.reactions import Reaction, cause_of, reaction
 from services.worker.core.spent import Spent
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -50,7 +40,7 @@ PATIENT_MS = 1_000
 MISSING_MS = 10_000.0
 """How often a copy says that it waits for frames that Kafka has lost."""
 _STEPS = (State.RUNNING, State.SUSPENDED)
-_OVER = (State.ENDED, State.FAILED, State.CLOSED)
+_OVER = (State.ENDED, State.FAULTED, State.FAILED, State.CLOSED)
 
 
 class UnitCopy:
@@ -77,9 +67,11 @@ class UnitCopy:
     def place(self, epoch: int, flags: Flags) -> None:
         if not flags.commit:
             self._takeover = None
-        elif self.core.state is State.NEW or not self.core.flags.commit:
+        elif self.core.state in (State.NEW, State.FAULTED) or not self.core.flags.commit:
             before = partial(self._job.processed, self._layout.unit.name)
             self._takeover = Takeover(self._around.clock_ms(), self._reached(), before)
+        if self.core.state is State.FAULTED:
+            self._rebuilds, self._code = 0, code_of(self._job, self._layout, self._around)
         self._handle(lifecycle.Placed(epoch, flags))
 
     def unplace(self) -> None:
@@ -109,7 +101,7 @@ class UnitCopy:
         self._rebuilds += not unanswered
         self._happened("copy-rebuilds", cause)
         if self._rebuilds > MAX_REBUILDS:
-            self._handle(lifecycle.Broke(f"gave up after {MAX_REBUILDS} rebuilds without a batch: {cause}"))
+            self._faulted(f"gave up after {MAX_REBUILDS} rebuilds without a batch: {cause}")
         else:
             self._handle(lifecycle.InputBroken(cause))
 
@@ -170,7 +162,7 @@ class UnitCopy:
         try:
             actions = self.core.handle(event)
         except lifecycle.Unlisted as error:
-            actions = self.core.handle(lifecycle.Broke(str(error)))
+            actions = self.core.handle(lifecycle.Faulted(str(error), self._reached()))
         for action in actions:
             self._guard(partial(_DO[action], self))
 
@@ -178,8 +170,10 @@ class UnitCopy:
         """Loads every operator and runs a warm-up batch through it: a cold first batch costs 0.4 to 1.9 s."""
         began_ms = self._around.clock_ms()
 
-        def deployed(_: object) -> None:
+        def deployed(cold: str) -> None:
             self._spent.deploy_ms = self._around.clock_ms() - began_ms
+            if cold:
+                self._happened("warm-up-failed", cold)
             self._handle(lifecycle.Deployed())
 
         self._run(partial(load, self._layout, self._code), deployed, "loading")
@@ -251,8 +245,7 @@ class UnitCopy:
 
     def _read_decisions(self) -> None:
         def read() -> None:
-            still = self.core.flags.commit
-            self._handle(lifecycle.StillCommits() if still else lifecycle.CommitsNoMore())
+            self._handle(lifecycle.StillCommits() if self.core.flags.commit else lifecycle.CommitsNoMore())
 
         self._around.read_decisions(read)
 
@@ -265,7 +258,7 @@ class UnitCopy:
 
     def _report(self) -> None:
         kind = f"copy-{self.core.state.value}"
-        self._happened(kind, self.core.error if self.core.state is State.FAILED else "")
+        self._happened(kind, self.core.error if self.core.state in (State.FAILED, State.FAULTED) else "")
         if self.core.state in _OVER:
             self._code.close()
 
@@ -292,37 +285,34 @@ class UnitCopy:
             self._failed(error)
             return None
 
-    def _failed(self, error: Exception) -> None:
-        """Each error asks for its own reaction. Raises WorkerUnfit, which is no copy's own trouble."""
-        if isinstance(error, WorkerUnfit):
+    def _failed(self, error: Exception, delivering: bool = False) -> None:
+        """Each error asks for its own reaction. Raises those that end the process, and are no copy's own trouble."""
+        asked = reaction(error, delivering=delivering)
+        if asked is Reaction.END_PROCESS:
             raise error
         if isinstance(error, FramesMissing):
             self._gaps[error.partition] = error.offset
         if isinstance(error, CodeCrashed):
             self._happened("code-crashed", str(error))
-        if isinstance(error, StateCorrupted | Retriable):
+        if asked is Reaction.REBUILD:
+            waits = self.core.state is State.RESTORING and isinstance(error, Retriable)
             waited_ms = self._around.clock_ms() - self._restored_from_ms
-            restoring = self.core.state is State.RESTORING
-            unanswered = restoring and isinstance(error, Retriable) and waited_ms >= PATIENT_MS
-            self.broken(str(error), unanswered=unanswered)
-        elif isinstance(error, Divergence | InvalidRecord | HoldfastError):
-            self._handle(lifecycle.Broke(str(error)))
+            self.broken(str(error), unanswered=waits and waited_ms >= PATIENT_MS)
+        elif asked is Reaction.FAULT:
+            self._faulted(cause_of(error))
         else:
-            self._handle(lifecycle.Broke(f"{type(error).__name__}: {error}"))
+            self._handle(_SAID[asked](str(error)))
+
+    def _faulted(self, cause: str) -> None:
+        """Recovery has the unit tried again elsewhere: docs/failures.md."""
+        self._handle(lifecycle.Faulted(cause, self._reached()))
 
     def _delivery_failed(self, error: Exception) -> None:
         if isinstance(error, Refused):
             self._happened("delivery-refused", str(error))
         elif said := self._opening.refusals.event(self._around.clock_ms()):
             self._happened("delivery-stands-still", said)
-        if isinstance(error, Fenced):
-            self._handle(lifecycle.OutputFenced())
-        elif isinstance(error, Indefinite | Retriable):
-            self._handle(lifecycle.OutputIndefinite())
-        elif isinstance(error, StateCorrupted):
-            self.broken(str(error))
-        else:
-            self._handle(lifecycle.Broke(str(error)))
+        self._failed(error, delivering=True)
 
     def _happened(self, kind: str, detail: str = "", phases: dict[str, float] | None = None) -> None:
         self._around.happened(
@@ -339,6 +329,11 @@ class UnitCopy:
         )
 
 
+_SAID: dict[Reaction, Callable[[str], lifecycle.Event]] = {
+    Reaction.FENCE: lambda _: lifecycle.OutputFenced(),
+    Reaction.REOPEN: lambda _: lifecycle.OutputIndefinite(),
+    Reaction.FAIL: lifecycle.Broke,
+}
 _DO: dict[Action, Callable[[UnitCopy], None]] = {
     Action.DEPLOY: UnitCopy._deploy,
     Action.RESTORE: UnitCopy._restore,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from schemas.costs import Costs
 from schemas.heartbeats import CopyState
 from services.worker.core.edges import taken_in
-from services.worker.core.lifecycle import Lifecycle
+from services.worker.core.lifecycle import Lifecycle, State
 from services.worker.core.spent import Spent
 from services.worker.unit.running import Running
 
@@ -20,7 +20,7 @@ def state_of(unit: str, core: Lifecycle, running: Running | None, stands: str = 
         unit,
         core.epoch,
         core.state.value,
-        0 if running is None else running.batch,
+        running.batch if running is not None else core.reached if core.state is State.FAULTED else 0,
         core.error,
         0 if marker is None else marker.b,
         "" if running is None else running.stopped,

@@ -83,6 +83,7 @@ from tests.simulation.mutants.failures import (
     balanced_to_and_fro,
     copies_never_closed,
     crashes_counted_wherever_they_were,
+    every_heartbeat_is_an_error,
     exit_hits_the_next_incarnation,
     fenced_copy_starts_again_unread,
     handed_over_at_once,
@@ -94,6 +95,7 @@ from tests.simulation.mutants.failures import (
     slow_writer_paused,
     standby_let_go_first,
     suspects_do_not_wait,
+    unexpected_error_is_the_end,
 )
 from tests.simulation.mutants.frames import (
     dropped_frames_not_read_again,
@@ -322,6 +324,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(dropped_frames_not_read_again, "liveness", 10, "unplaced"),
     Mutant(lost_records_brought, "divergence", 32, "losses"),
     Mutant(gone_records_passed_over, "replay", 4, "losses", run_ms=2_500),
+    Mutant(unexpected_error_is_the_end, "liveness", 6, "errors", run_ms=1_500),
+    Mutant(every_heartbeat_is_an_error, "quarantine", 3, "errors", run_ms=1_500),
     Mutant(never_in_quarantine, "liveness", 2, "deadly", run_ms=1_500),
     Mutant(innocent_unit_blamed, "quarantine", 2, "deadly", run_ms=1_500),
     Mutant(crashes_counted_wherever_they_were, "quarantine", 12, "deadly"),

@@ -50,6 +50,19 @@ def never_in_quarantine() -> AbstractContextManager[object]:
     return mistaken(blame, "deadly", lambda situation: False)
 
 
+@method(Situation, "faulted")
+def unexpected_error_is_the_end(true: Any, self: Situation, copy: Any) -> bool:
+    """A copy that met an unexpected error is left where it is."""
+    return False
+
+
+@method(Crashes, "_fault")
+def every_heartbeat_is_an_error(true: Any, self: Crashes, copy: Any, record: Any, now_us: int) -> Any:
+    """An error counts as often as a heartbeat says so."""
+    self._faults.clear()
+    return true(self, copy, record, now_us)
+
+
 def suspects_do_not_wait() -> AbstractContextManager[object]:
     """A unit that ended a worker by itself is given to the next one at once, whatever else the first one had."""
     return mistaken(blame, "suspect", lambda situation: False)

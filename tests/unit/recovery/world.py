@@ -12,7 +12,7 @@ from functools import partial
 from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, job_key, job_key_of, unit_key
 from schemas.costs import Costs
 from schemas.decided import Id
-from schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
+from schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
 from schemas.incidents import Incident
 from schemas.plans import OperatorPlan, Plan, UnitPlan
 from services.kernel.logs.assigned import Assigned
@@ -89,6 +89,8 @@ class Hosted:
     state: str = "deploying"
     batch: int = 0
     since_us: int = 0
+    error: str = ""
+    """The unexpected error that stopped it, until it is placed once more."""
 
 
 @dataclass
@@ -145,10 +147,11 @@ class Worker:
     def beat(self, world: World) -> Heartbeat:
         reports = tuple(
             CopyState(
-                unit, copy.epoch, copy.state, copy.batch, durable=world.shared[unit].durable, shows=self.shows(unit)
+                unit, copy.epoch, copy.state, copy.batch, error=copy.error, durable=world.shared[unit].durable,
+                shows=self.shows(unit),
             )
             for unit, copy in sorted(self.copies.items())
-        )
+        )  # fmt: skip
         return Heartbeat(
             self.name, self.incarnation, 0, zone=self.zone, slots=self.slots, decided=self.read - 1, copies=reports,
             hosts=self.hosts, leaving=self.leaving, turn=self.turn, costs=self._costs(world),
@@ -192,7 +195,7 @@ class Worker:
             mine = [c for c in change.copies if (c.worker, c.incarnation) == (self.name, self.incarnation)]
             if not mine:
                 self.copies.pop(change.unit, None)
-            elif change.unit in self.copies:
+            elif change.unit in self.copies and not self.copies[change.unit].error:
                 copy = self.copies[change.unit]
                 copy.epoch, copy.flags = change.epoch, mine[0].flags
             else:
@@ -202,7 +205,7 @@ class Worker:
         """Up by one state when its time has come, down at once; then the work of one step. An ended copy stays so."""
         if shared.ended and copy.state in ("synced", "running"):
             copy.state = "ended"
-        if copy.state == "ended" or (copy.state == "deploying" and not self.loads):
+        if copy.state in ("ended", FAULTED) or (copy.state == "deploying" and not self.loads):
             return
         waited_us = now_us - copy.since_us
         wanted = {"virgin": "deployed", "synced": "synced", "live": "running"}[copy.flags.state]

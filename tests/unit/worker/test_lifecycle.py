@@ -115,6 +115,17 @@ def test_an_error_that_no_rebuild_mends_stops_the_copy_with_its_cause(events: tu
     assert core.handle(life.Deployed()) == ()
 
 
+@pytest.mark.parametrize("events", [UP[:n] for n in range(1, 5)])
+def test_an_unexpected_error_stops_the_copy_until_it_is_placed_once_more(events: tuple[life.Event, ...]) -> None:
+    core = after(*events)
+    assert core.handle(life.Faulted("KeyError: 7", 3)) == (A.CLOSE_INPUTS, A.CLOSE_OUTPUTS, A.DROP_IMAGE, A.REPORT)
+    assert (core.state, core.error, core.reached) == (State.FAULTED, "KeyError: 7", 3)
+    for late in (life.Deployed(), life.Restored(1), life.OutputFenced(), life.Broke("late"), life.Faulted("again", 4)):
+        assert core.handle(late) == ()
+    assert core.handle(life.Placed(2, PRIMARY)) == (A.DEPLOY,)
+    assert core.state is State.DEPLOYING
+
+
 def test_what_comes_too_late_changes_nothing() -> None:
     core = after(*UP, life.Finished())
     assert core.state is State.ENDED
@@ -132,7 +143,7 @@ def test_every_transition_leads_to_a_state_that_reports_itself() -> None:
 
 
 EVENTS = life.Event.__args__
-FINAL = (State.ENDED, State.FAILED, State.CLOSED)
+FINAL = (State.ENDED, State.FAULTED, State.FAILED, State.CLOSED)
 OUTPUTS = (life.Opened, life.OutputFenced, life.OutputIndefinite)
 ANSWERS = (life.StillCommits, life.CommitsNoMore)
 CANNOT_COME = {
@@ -145,6 +156,7 @@ CANNOT_COME = {
     State.FENCED: {life.Deployed, life.Restored, life.Opened, life.Finished},
     State.FENCED_LOST: {life.Deployed, life.Restored, life.Finished, *OUTPUTS},
     State.ENDED: set(),
+    State.FAULTED: set(),
     State.FAILED: set(),
     State.CLOSED: {life.Placed, life.Unplaced},
 }
@@ -155,7 +167,7 @@ ONE_OF_EACH: dict[type, life.Event] = {
     for event in (
         life.Placed(2, PRIMARY), life.Unplaced(), life.Deployed(), life.Restored(1), life.Opened(), life.Finished(),
         life.OutputFenced(), life.OutputIndefinite(), life.InputBroken("a gap"), life.StillCommits(),
-        life.CommitsNoMore(), life.Broke("a cause"),
+        life.CommitsNoMore(), life.Broke("a cause"), life.Faulted("a cause", 3),
     )
 }  # fmt: skip
 

@@ -5,11 +5,14 @@ Source: PROTOCOL 8. At what work its workers ended is counted in crashes.py.
 
 from __future__ import annotations
 
-from services.recovery.core.unit.crashes import MOST_CRASHES, OF_LOADING
+from services.recovery.core.unit.crashes import OF_LOADING
 from services.recovery.core.unit.situation import Situation
 
 SUSPECT_US = 10_000_000
 """A unit that may have ended its worker waits at most so long until every other one is protected again."""
+
+PAUSE_US = 1_000_000
+"""After the first unexpected error the unit waits so long for its next copy; a standby leads at once."""
 
 STATUS_US = 250_000
 """By then the status of a process that has died is known, or nobody says it."""
@@ -18,14 +21,21 @@ STATUS_US = 250_000
 def deadly(s: Situation) -> bool:
     """Its workers ended at the same place, again and again. While a copy runs, others that cannot be loaded are
     not needed."""
-    if s.crash is None or s.crash.count < MOST_CRASHES:
+    if s.crash is None or not s.crash.too_many:
         return False
     return s.crash.batch > 0 or s.crash.what not in OF_LOADING or not _runs(s)
 
 
 def unloadable(s: Situation) -> bool:
     """No further copy is loaded beside the one that runs."""
-    return s.crash is not None and s.crash.what in OF_LOADING and s.crash.count >= MOST_CRASHES
+    return s.crash is not None and s.crash.what in OF_LOADING and s.crash.too_many
+
+
+def pauses(s: Situation) -> bool:
+    """An unexpected error has just stopped a copy: what is wrong there may pass. Each pause is twice the one before."""
+    if s.crash is None or not s.crash.error:
+        return False
+    return s.crash_age_us < PAUSE_US << (s.crash.count - 1)
 
 
 def suspect(s: Situation) -> bool:
@@ -37,13 +47,15 @@ def suspect(s: Situation) -> bool:
 
 
 def _crashed_lately(s: Situation) -> bool:
-    if s.crash is None or s.crash_age_us >= SUSPECT_US:
+    if s.crash is None or s.crash_age_us >= SUSPECT_US or s.crash.error:  # an error costs no other unit its worker
         return False
     return blamed(s) or (s.crash.status is None and s.crash_age_us < STATUS_US)
 
 
 def blamed(s: Situation) -> bool:
-    """Workers have ended at its work, and nothing outside did that."""
+    """Workers have ended at its work, and nothing outside did that; or an unexpected error has stopped a copy."""
+    if s.crash is not None and s.crash.error:
+        return True
     if s.crash is None or s.crash_age_us >= SUSPECT_US:
         return False
     return s.crash.count > 1 or s.crash.by_itself

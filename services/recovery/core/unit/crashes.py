@@ -2,7 +2,8 @@
 
 Source: PROTOCOL 8, docs/decisions/0061. A worker that is killed from outside was at some unit's batch, too, so one
 crash says nothing: the next copy does the same batch, the unit has come further, and the crash is forgotten. A unit
-that ends every worker never comes past that batch.
+that ends every worker never comes past that batch. An unexpected error that stops one copy, and not its worker, counts
+the same way: decision 0124.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import signal
 from dataclasses import dataclass, replace
 
 from schemas.assignments import Deadly
-from schemas.heartbeats import At, Exit, HeartbeatRecord
+from schemas.heartbeats import FAULTED, At, CopyState, Exit, Heartbeat, HeartbeatRecord
 
 MOST_CRASHES = 3
 """So many in a row at the same place are no chance."""
+MOST_FAULTS = 5
+"""And so many unexpected errors: they cost no worker, and what is wrong around a copy may take a while to pass."""
 OF_LOADING = ("loading", "restoring")
 """What a copy may die of before it runs."""
 LOADING_MS = 600_000
@@ -26,7 +29,8 @@ this lies between two of them: what is loaded again and again, and survives it, 
 class Crash:
     """Of one unit. batch: at which its workers ended; 0: what else they did for it. count: in a row. worker: the last.
 
-    status: its exit status, None until that is known. time_ms: of the last. since_us: it was read.
+    status: its exit status, None until that is known. time_ms: of the last. since_us: it was read. error: the
+    unexpected error that stopped a copy; empty: its worker ended.
     """
 
     batch: int
@@ -36,6 +40,12 @@ class Crash:
     status: int | None
     time_ms: int
     since_us: int
+    error: str = ""
+
+    @property
+    def too_many(self) -> bool:
+        """They are no chance any more."""
+        return self.count >= (MOST_FAULTS if self.error else MOST_CRASHES)
 
     @property
     def by_itself(self) -> bool:
@@ -45,7 +55,7 @@ class Crash:
     @property
     def deadly(self) -> Deadly:
         """As the record of a quarantine has it."""
-        return Deadly(self.count, self.worker, self.batch, self.what)
+        return Deadly(self.count, self.worker, self.batch, self.what, self.error)
 
 
 class Crashes:
@@ -54,15 +64,17 @@ class Crashes:
     def __init__(self) -> None:
         self._crashes: dict[str, Crash] = {}
         self._counted: dict[str, str] = {}
+        self._faults: dict[tuple[str, str], tuple[str, int]] = {}
 
     def read(self, record: HeartbeatRecord, now_us: int) -> list[str]:
         """Takes a record; the units of which it says anything new."""
         if isinstance(record, Exit):
             return self._ended(record, now_us)
-        passed = [copy.unit for copy in record.copies if self._passed(copy.unit, copy.batch)]
+        passed = [copy.unit for copy in record.copies if self._passed(copy, record.time_ms)]
         for unit in passed:
             del self._crashes[unit]
-        return passed
+        faults = [copy.unit for copy in record.copies if copy.state == FAULTED and self._fault(copy, record, now_us)]
+        return passed + faults
 
     def of(self, unit: str) -> Crash | None:
         """None: it has come further than where a worker ended, or none has ended at its work."""
@@ -71,10 +83,25 @@ class Crashes:
     def forget(self, unit: str) -> None:
         """Its job has ended."""
         self._crashes.pop(unit, None)
+        for one in [one for one in self._faults if one[0] == unit]:
+            del self._faults[one]
 
-    def _passed(self, unit: str, batch: int) -> bool:
-        known = self._crashes.get(unit)
-        return known is not None and 0 < known.batch <= batch
+    def _passed(self, copy: CopyState, time_ms: int) -> bool:
+        """Or it is long ago that a copy of it could not be loaded."""
+        known = self._crashes.get(copy.unit)
+        if known is None or copy.state == FAULTED:
+            return False
+        return 0 < known.batch <= copy.batch or (not known.batch and time_ms - known.time_ms > LOADING_MS)
+
+    def _fault(self, copy: CopyState, record: Heartbeat, now_us: int) -> bool:
+        """A copy has one under an assignment, however many heartbeats say so."""
+        one = record.incarnation, copy.epoch
+        if self._faults.get((copy.unit, record.worker)) == one:
+            return False
+        self._faults[copy.unit, record.worker] = one
+        at = At(copy.unit, copy.batch + 1) if copy.batch else At(copy.unit, 0, "loading")
+        self._crashes[copy.unit] = replace(self._next(at, record, now_us), error=copy.error)
+        return True
 
     def _ended(self, record: Exit, now_us: int) -> list[str]:
         """An incarnation ends once, however many notices say so."""
@@ -95,11 +122,11 @@ class Crashes:
                 self._crashes[unit] = replace(self._crashes[unit], status=record.status)
         return units
 
-    def _next(self, at: At, record: Exit, now_us: int) -> Crash:
+    def _next(self, at: At, record: HeartbeatRecord, now_us: int) -> Crash:
         known = self._crashes.get(at.unit)
         same = known is not None and (known.batch, known.what) == (at.batch, at.what)
         if known is not None and not at.batch and record.time_ms - known.time_ms > LOADING_MS:
             same = False
         count = known.count + 1 if known is not None and same else 1
-        status = None if record.dying else record.status
+        status = record.status if isinstance(record, Exit) and not record.dying else None
         return Crash(at.batch, at.what, count, record.worker, status, record.time_ms, now_us)

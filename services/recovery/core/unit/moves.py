@@ -102,7 +102,8 @@ def _place(s: Situation, rooms: Rooms) -> Copies | None:
     """
     if s.change.copies and s.misses is None and (returned := s.successor(s.primary)) is not None:
         return (leading(returned),)
-    return _where_room_is(s, rooms, slots=bool(s.change.copies) and s.gathers)
+    faulted = any(map(s.faulted, s.change.copies))
+    return _where_room_is(s, rooms, slots=bool(s.change.copies) and s.gathers and not faulted)
 
 
 def _restore(s: Situation, rooms: Rooms) -> Copies | None:
@@ -118,8 +119,10 @@ def _restore(s: Situation, rooms: Rooms) -> Copies | None:
 
 
 def _where_room_is(s: Situation, rooms: Rooms, *, slots: bool) -> Copies | None:
-    """slots: only on a worker that has a free one."""
+    """slots: only on a worker that has a free one. Where an unexpected error was, only if there is no other worker."""
     chosen = rooms().for_primary(s.change.unit, without=stranding.silent_hosts(s), slots=slots)
+    if chosen is None and any(map(s.faulted, s.change.copies)):
+        chosen = rooms().for_primary(s.change.unit, slots=slots)
     return None if chosen is None else (leading(chosen),)
 
 

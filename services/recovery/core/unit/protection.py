@@ -26,7 +26,7 @@ def protected(s: Situation) -> bool:
 
 def lacks_standby(s: Situation) -> bool:
     """It is to have one, and nothing speaks against making it now."""
-    return s.target is not Rung.ABSENT and _calm(s) and not blame.unloadable(s)
+    return s.target is not Rung.ABSENT and _calm(s) and not blame.unloadable(s) and not blame.pauses(s)
 
 
 def settled(s: Situation) -> bool:

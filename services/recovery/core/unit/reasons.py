@@ -48,9 +48,17 @@ def _why(s: Situation, sign: Sign, move: Move) -> str:
         return unanswered.rollback_refusal(s)
     if move is Move.RESTORE and s.part is not None and s.part.line > s.change.line:
         return f"at the global checkpoint of batch {s.rollback.complete}, {_loss(s)}"
+    if sign in LOSSES and (faults := _faults(s)):
+        return faults
     if move is Move.ABANDON:
         return versions.unfinished(s)
     return _loss(s) if move in (Move.PLACE, Move.RESTORE) else ""
+
+
+def _faults(s: Situation) -> str:
+    """The unexpected errors that have stopped copies; with their tracebacks these are in the events of the workers."""
+    found = ((copy.worker, s.report(copy)) for copy in s.change.copies if s.faulted(copy))
+    return ", ".join(f"on {worker} {one.error.partition(', at ')[0]}" for worker, one in found if one is not None)
 
 
 def _loss(s: Situation) -> str:

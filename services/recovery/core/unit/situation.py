@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from schemas.assignments import Change, Copy, Flags
-from schemas.heartbeats import CopyState, Heartbeat
+from schemas.heartbeats import FAULTED, CopyState, Heartbeat
 from services.kernel.liveness.detector import Detector
 from services.kernel.plans.pinning import Fit
 from services.recovery.core.adaptive.choosing import Verdict
@@ -156,12 +156,18 @@ class Situation:
     def well(self) -> bool:
         """All its copies are there and answer."""
         for copy in self.change.copies:
-            if not self.detector.well(copy.worker, copy.incarnation, self.terms.fail_stop_us):
+            if not self.detector.well(copy.worker, copy.incarnation, self.terms.fail_stop_us) or self.faulted(copy):
                 return False
         return True
 
     def gone(self, copy: Copy) -> bool:
-        return self.detector.gone(copy.worker, copy.incarnation, self.terms.fail_stop_us)
+        """With its worker, or alone."""
+        return self.detector.gone(copy.worker, copy.incarnation, self.terms.fail_stop_us) or self.faulted(copy)
+
+    def faulted(self, copy: Copy) -> bool:
+        """An unexpected error has stopped it since its last assignment; a later one starts it again."""
+        report = self.report(copy)
+        return report is not None and report.state == FAULTED and report.epoch >= self.change.epoch
 
     def suspected(self, copy: Copy, misses: int | None) -> bool:
         return misses is not None and self.detector.misses(copy.worker, copy.incarnation) >= misses
@@ -172,7 +178,7 @@ class Situation:
 
     def lost(self, copy: Copy) -> bool:
         """Gone, and not worth waiting for: without misses the scheme waits for the worker to return as it was."""
-        if self.misses is not None:
+        if self.misses is not None or self.faulted(copy):
             return self.gone(copy)
         return (
             self.returned(copy)

@@ -132,7 +132,9 @@ def next_change(situation: Situation, rooms: Rooms) -> Change | None:
     else:
         return None
     after, move = TRANSITIONS[before, sign]
-    if (move in LOADS and blame.suspect(situation)) or (move is _M.PLACE and stranding.held_back(situation)):
+    if move in LOADS and blame.suspect(situation):
+        return None
+    if move is _M.PLACE and (stranding.held_back(situation) or blame.pauses(situation)):
         return None
     copies = MOVES[move](situation, rooms)
     if copies is None:

@@ -1,0 +1,81 @@
+"""What a copy does about an error: the one table of it, in the order of precedence.
+
+Source: docs/failures.md, which lists the same for people; decision 0124.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from traceback import extract_tb
+
+from services.kernel.errors import (
+    Divergence,
+    Fenced,
+    Indefinite,
+    InvalidRecord,
+    OtherFormat,
+    Retriable,
+    StateCorrupted,
+    TooLarge,
+    TooManyDeadLetters,
+    TopicChanged,
+    Torn,
+    Unreachable,
+    WorkerUnfit,
+)
+from services.kernel.operators.user_code import CodeUnavailable
+
+MOST_FRAMES, MOST_TEXT = 8, 2_000
+
+
+class Reaction(Enum):
+    """The value is what docs/failures.md says."""
+
+    END_PROCESS = "the process ends, and its units continue elsewhere"
+    REBUILD = "the copy rebuilds from its newest checkpoint"
+    REOPEN = "the copy opens its outputs again and reads what was delivered"
+    FENCE = "the copy asks who leads"
+    FAIL = "the job fails at once"
+    FAULT = "the unit is tried again elsewhere"
+
+
+REACTIONS: Mapping[type[Exception], Reaction] = {
+    WorkerUnfit: Reaction.END_PROCESS,
+    OtherFormat: Reaction.END_PROCESS,
+    StateCorrupted: Reaction.REBUILD,
+    Retriable: Reaction.REBUILD,
+    Torn: Reaction.FAIL,
+    InvalidRecord: Reaction.FAIL,
+    CodeUnavailable: Reaction.FAIL,
+    TopicChanged: Reaction.FAIL,
+    TooManyDeadLetters: Reaction.FAIL,
+    TooLarge: Reaction.FAIL,
+    Unreachable: Reaction.FAIL,
+    Divergence: Reaction.FAIL,
+    Exception: Reaction.FAULT,
+}
+"""By the first row of which the error is an instance. Those that fail a job say what a person has to do; every error
+that has no row of its own is unexpected."""
+OF_DELIVERY: Mapping[type[Exception], Reaction] = {
+    Fenced: Reaction.FENCE,
+    Indefinite: Reaction.REOPEN,
+    Retriable: Reaction.REOPEN,
+}
+"""Rows that count first for an error of the outputs."""
+
+
+def reaction(error: Exception, *, delivering: bool = False) -> Reaction:
+    """What to do about it. delivering: the outputs raised it."""
+    rows = [*(OF_DELIVERY if delivering else {}).items(), *REACTIONS.items()]
+    return next(found for kind, found in rows if isinstance(error, kind))
+
+
+def cause_of(error: Exception) -> str:
+    """`<type>: <message>, at <file>:<line> <function> < ...`, the innermost frame first; bounded."""
+    frames = list(extract_tb(error.__traceback__))[-MOST_FRAMES:]
+    places = [f"{PurePath(one.filename).parent.name}/{PurePath(one.filename).name}:{one.lineno} {one.name}"
+              for one in reversed(frames)]  # fmt: skip
+    text = f"{type(error).__name__}: {error}"[: MOST_TEXT // 2]
+    return f"{text}, at {' < '.join(places)}"[:MOST_TEXT] if places else text
