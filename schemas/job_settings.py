@@ -36,11 +36,16 @@ class SchemeSettings(JobPart):
     runs without its standby, and `holdfast status` says so."""
 
 
+CALM_MS = 2_000
+
+
 class HybridSettings(JobPart):
-    """How a suspended secondary of the hybrid scheme stands by."""
+    """How the secondary of the hybrid scheme stands by, and when it hands back what it has taken over."""
 
     inputs: Literal["held", "paused"] = "held"
     """held: it receives and keeps its inputs; paused: connected early, nothing is fetched (the paper's)."""
+    calm_ms: Annotated[Whole, Field(ge=0, le=600_000)] = CALM_MS
+    """After a switch both copies work; the primary leads again once its worker missed no heartbeat for so long."""
 
 
 class Weights(JobPart):

@@ -52,6 +52,7 @@ from tests.simulation import (
     renewals,
     roots,
     standbys,
+    switches,
     upgrades,
 )
 from tests.simulation.broker import Trimmed, Written, decision_of
@@ -135,6 +136,7 @@ def check(cluster: Cluster) -> list[str]:
         found += bounded.check(cluster.broker.written, generation.plan, generation.topics, generation.reading)
         found += gaps.check(cluster.broker.written, generation.plan, generation.topics, generation.ended == "drained")
         found += incidents.check(cluster.broker.written, generation.plan)
+        found += switches.check(cluster.broker.written, generation.plan)
         if PROFILES[profile_of(cluster.seed)].adaptive:
             found += adapting.check(cluster.broker.written, generation.plan)
             found += adapting.obeyed(cluster.broker.written, generation.plan, cluster.healed_us)

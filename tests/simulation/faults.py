@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -237,6 +238,13 @@ def _set_mute(mute: bool) -> Callable[[Process], None]:
         process.mute = mute
 
     return do
+
+
+def _flap(cluster: Cluster, fault: Fault) -> None:
+    """Silent for a second, heard for half of one, and so on for fault.ms."""
+    for at_ms in range(0, fault.ms, FLAP_MS):
+        mute = replace(fault, ms=FLAP_MS * 2 // 3)
+        cluster.timeline.after(at_ms * 1000, partial(_during(_set_mute(True), _set_mute(False)), cluster, mute))
 
 
 def _set_late(late_us: int) -> Callable[[Process], None]:
@@ -495,6 +503,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "newer": _newer,
     "accept": _accept,
     "lost-heartbeats": _during(_set_mute(True), _set_mute(False)),
+    "flapping": _flap,
     "late-heartbeats": _during(_set_late(250_000), _set_late(0)),
     "cut": _cut,
     "outage": _outage,
@@ -531,6 +540,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
 # -- how faults are drawn ---------------------------------------------------------------------------------------------
 
 Drawn = tuple[float, str, Callable[[str], Fault]]
+FLAP_MS = 1_500
 RECORDS = ("checkpoints", "checkpoints", "cuts", "data", "delivered", "progress", "assignments")
 
 
@@ -679,6 +689,7 @@ def _aimed(
         (0, "moving", lambda kind: of(kind, (), ms, _draw_struck_move(random, roles))),
         (0, "drill", lambda kind: of(kind, (), 0, random.choice(roles.units))),
         (0, "reassigning", lambda kind: of(kind, (), min(ms, 1_500), _draw_struck_standby(random, roles))),
+        (0, "flapping", lambda kind: of(kind, worker, 3_000 + 2 * ms)),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
     )
 

@@ -20,6 +20,8 @@ from tests.simulation.profiles import Profile
 from tests.simulation.timeline import EPOCH_MS
 
 NAME = "job"
+CALM_MS = 1_500
+"""Longer than the longest grace of a heartbeat, so that a worker that was silent was not calm."""
 MAX_UNITS = 8
 Fields = dict[str, str]
 SOURCE_FIELDS: Fields = {"k": "string?", "x": "int", "y": "float?", "at": "timestamp"}
@@ -347,7 +349,7 @@ def _fault_tolerance(random: Random, operators: list[str], schemes: Sequence[str
         "units": {name: {"scheme": random.choice(schemes)} for name in operators if random.random() < 0.3},
         "checkpoint": {"interval_ms": random.choice((50, 100, 300, 500))},
         "fail_stop_timeout_s": random.choice((1, 2, 4)),
-        "hybrid": {"inputs": random.choice(("held", "held", "paused"))},
+        "hybrid": {"inputs": random.choice(("held", "held", "paused")), "calm_ms": CALM_MS},
     }
 
 

@@ -113,7 +113,7 @@ def mind_changed(cluster: Cluster, fault: Fault) -> None:
 
 
 def rolling_back(cluster: Cluster, fault: Fault) -> None:
-    """detail: a row of MIDWAY, done to the first unit whose old copy takes over again after the target was silent."""
+    """detail: a row of MIDWAY, done to the first unit that is switched once the target, which was silent, answers."""
     process = cluster.processes[fault.target[0]]
     assert isinstance(process, WorkerProcess)
     process.mute = True
@@ -121,10 +121,11 @@ def rolling_back(cluster: Cluster, fault: Fault) -> None:
 
     def answer() -> None:
         process.mute = False
+        look()
 
     def look() -> None:
         changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
-        found = next((change for change in changes if stance(change) is Stance.ROLLING_BACK), None)
+        found = next((change for change in changes if stance(change) is Stance.SWITCHED), None)
         if found is not None:
             cluster.story.tell(f"{found.unit} rolls back: {fault.detail}")
             MIDWAY[fault.detail](cluster, fault, found)
@@ -132,7 +133,6 @@ def rolling_back(cluster: Cluster, fault: Fault) -> None:
             cluster.timeline.after(LOOK_US, look)
 
     cluster.timeline.after(fault.ms * 1000, answer)
-    look()
 
 
 def moving(cluster: Cluster, fault: Fault) -> None:

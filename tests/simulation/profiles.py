@@ -124,6 +124,13 @@ PROFILES: Mapping[str, Profile] = {
     "short-lived": Profile({"crash": 2}, fresh=0.2, short_lived=True),
     "growth": Profile({"grown": 12}),
     "lives": Profile({"outrun": 40, "unserved": 30, "crash": 0.2, "clock": 0.2}, controllers=2, pause_ms=2_500),
+    "flapping": Profile(
+        {"flapping": 30, "rolling-back": 5, "crash": 0.5},
+        ("totals", "windows", "join"),
+        ("hybrid",),
+        replicas=2,
+        pause_ms=500,
+    ),
     "minds": Profile(
         {"mind-changed": 30, "rolling-back": 20, "crash": 0.2},
         ("totals", "windows"),

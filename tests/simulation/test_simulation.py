@@ -30,7 +30,11 @@ RARE = {
     ("lives", "job: running, end_read"): (5_000, (3, *range(10))),
     ("lives", "job: fencing, end_read"): (10_000, (5013, *range(10))),
     ("minds", "scheme step: COVERED towards ACTIVE"): (5_000, (5036, *range(10))),
-    ("minds", "switching: rolling back, the secondary is gone"): (5_000, (8, *range(10))),
+    ("minds", "switching: switched, the secondary is gone"): (5_000, (8, *range(10))),
+    ("flapping", "switching: switched, the primary has not been well for as long as one waits for a silent one"): (
+        12_000,
+        (0, *range(10)),
+    ),
 }
 """Simulated ms with faults, and seeds that take a row: the first did when it was recorded, the others are tried when it
 no longer does.

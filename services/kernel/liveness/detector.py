@@ -59,9 +59,9 @@ class Pulse:
     """The newest incarnation of a worker.
 
     beat: its last heartbeat, None before the first. heard_us: when, in attentive time. fresh: heard since this replica
-    began to act. row: offsets of `assignments` that its last heartbeats in a row carried. late_us, spread_us: how late
-    its heartbeats are, and how unevenly. accused: its silence made another copy take over. overheard: heartbeats since
-    of an older incarnation elsewhere. turn: of its loop, which hangs.
+    began to act. row: offsets of `assignments` that its last heartbeats in a row carried. steady_from_us: when that row
+    began. late_us, spread_us: how late its heartbeats are, and how unevenly. accused: its silence made another copy
+    take over. overheard: heartbeats since of an older incarnation elsewhere. turn: of its loop, which hangs.
     """
 
     worker: str
@@ -72,6 +72,7 @@ class Pulse:
     fresh: bool = False
     exited: bool = False
     row: tuple[int, ...] = ()
+    steady_from_us: int = 0
     late_us: int = 0
     spread_us: int = 0
     factor: int = 1
@@ -157,7 +158,9 @@ class Detector:
         missed = self._misses(pulse)
         if missed >= ALIVE_MISSES:
             self.stirred_us = self._now_us
-        pulse.row = (*(() if missed else pulse.row), beat.decided)[-ROW:]
+        if missed or not pulse.row:
+            pulse.row, pulse.steady_from_us = (), self._now_us
+        pulse.row = (*pulse.row, beat.decided)[-ROW:]
         if pulse.accused:
             self._judge(pulse, gap_us)
         if pulse.fresh and gap_us < STALL_BEATS * self._beat_us:
@@ -224,6 +227,13 @@ class Detector:
             and min(pulse.row) >= offset
             and self._misses(pulse) == 0
         )
+
+    def steady_us(self, worker: str, incarnation: str) -> int:
+        """For how long none of its heartbeats has been missed; 0 while one is, or none was heard."""
+        pulse = self._of(worker, incarnation)
+        if pulse is None or not pulse.row or self._misses(pulse):
+            return 0
+        return self._now_us - pulse.steady_from_us
 
     def leaving(self, worker: str, incarnation: str) -> bool:
         """It was asked to stop, and waits until other copies lead its units."""

@@ -184,6 +184,11 @@ from tests.simulation.mutants.standbys import (
     standbys_on_one_peer,
 )
 from tests.simulation.mutants.strangers import any_anchor_believed, any_position_believed, unplaced_ends_a_unit
+from tests.simulation.mutants.switches import (
+    calm_not_waited_for,
+    primary_suspended_by_a_switch,
+    unsteady_primary_waited_for,
+)
 from tests.simulation.mutants.trimmed_cuts import (
     cuts_trimmed_to_an_own_estimate,
     cuts_trimmed_too_far,
@@ -280,6 +285,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(refused_run_settled, "image", 1, "runs"),
     Mutant(marker_with_newest_cuts, "marker", 21, "runs"),
     Mutant(parts_of_two_copies_mixed, "image", 18, "runs"),
+    Mutant(calm_not_waited_for, "switched", 0, "flapping"),
+    Mutant(primary_suspended_by_a_switch, "switched", 0, "flapping", run_ms=1_500),
+    Mutant(unsteady_primary_waited_for, "switched", 0, "flapping", run_ms=20_000),
     Mutant(tables_not_waited_for, "table", 2, "table", run_ms=1_500),
     Mutant(taken_by_two_owners, "replay", 9, "growth", run_ms=1_500),
     Mutant(any_position_believed, "replay differs", 0, "strangers"),

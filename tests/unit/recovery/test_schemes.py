@@ -108,7 +108,7 @@ def test_what_a_job_does_not_say_of_failures_is_the_papers() -> None:
     """MECHANISMS H5, H7; an adaptive unit asks for no scheme of its own."""
     made = msgspec.structs.replace(plan({"u-0": "hybrid", "u-1": "adaptive", "u-2": "other"}), spec={})
     found = terms(made)
-    assert found[UNIT] == Terms(Asked("hybrid", 3), None, 30_000_000, True, Pin(planned="polars 1"))
+    assert found[UNIT] == Terms(Asked("hybrid", 3), None, 30_000_000, True, pin=Pin(planned="polars 1"))
     assert [terms(made)[UNIT].misses_of(name) for name in ("hybrid", "passive-hot", "none")] == [1, 3, None]
     assert found[UNIT.replace("u-0", "u-1")].asked == Asked("adaptive", 3)
     assert found[UNIT.replace("u-0", "u-2")].asked.scheme == "none"

@@ -74,7 +74,12 @@ def plan(
         for name in given
     )
     spec = {
-        "fault_tolerance": {"fail_stop_timeout_s": fail_stop_s, "correlated_failure": {"workers": 9}, **tolerance},
+        "fault_tolerance": {
+            "fail_stop_timeout_s": fail_stop_s,
+            "correlated_failure": {"workers": 9},
+            "hybrid": {"calm_ms": 200},
+            **tolerance,
+        },
         "queries": {name: {"priority": priority} for name, priority in given.items()},
     }
     return Plan("job", G, Id("c", 1), spec, sinks, (), units, (), {}, 10, {"polars": OLD})

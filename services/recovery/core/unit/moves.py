@@ -22,10 +22,8 @@ class Move(Enum):
     START = "placed"
     REMOVE = "unplaced"
     QUARANTINE = "it gets no copies any more"
-    SWITCH = "the secondary takes over until the primary answers"
-    RESUME = "both process"
+    SWITCH = "the secondary leads until the primary is well again, and both send"
     ROLL_BACK = "the primary leads again, the secondary is suspended"
-    SUSPEND = "it is suspended again"
     PROMOTE = "the secondary takes its place"
     CHANGE_PLACES = "the two change places"
     LET_GO = "the primary continues alone"
@@ -44,7 +42,7 @@ class Move(Enum):
     HAND_OVER = "it leads, and another one stands by"
     HAND_OVER_ALONE = "it leads"
     ABANDON = "the unit stays where it is"
-    SWITCH_MOVING = "another copy takes over until the primary answers"
+    SWITCH_MOVING = "another copy leads until the primary is well again, and both send"
     PROMOTE_MOVING = "another copy takes its place"
     CHANGE_PLACES_MOVING = "it and another copy change places"
     REASSIGN = "a new one is made first"
@@ -63,11 +61,8 @@ def _remove(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _take_over(s: Situation, rooms: Rooms) -> Copies:
-    return with_flags(s.primary, Rung.HOT), leading(s.secondary)
-
-
-def _resume(s: Situation, rooms: Rooms) -> Copies:
-    return with_flags(s.primary, Rung.ACTIVE), s.secondary
+    """The primary continues as well as it can: readers take whichever frame comes first (MECHANISMS H4)."""
+    return with_flags(s.primary, Rung.ACTIVE), leading(s.secondary)
 
 
 def _roll_back(s: Situation, rooms: Rooms) -> Copies:
@@ -147,9 +142,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
     _M.REMOVE: _remove,
     _M.QUARANTINE: _remove,
     _M.SWITCH: _take_over,
-    _M.RESUME: _resume,
     _M.ROLL_BACK: _roll_back,
-    _M.SUSPEND: _take_over,
     _M.PROMOTE: _promote,
     _M.CHANGE_PLACES: _change_places,
     _M.LET_GO: _let_go,
@@ -179,7 +172,7 @@ MOVES: Mapping[Move, Callable[[Situation, Rooms], Copies | None]] = {
 """The copies of the next record; None while there is no worker for them."""
 
 LOADS: frozenset[Move] = frozenset({
-    _M.SWITCH, _M.SUSPEND, _M.PROMOTE, _M.CHANGE_PLACES, _M.PLACE, _M.RESTORE,
+    _M.SWITCH, _M.PROMOTE, _M.CHANGE_PLACES, _M.PLACE, _M.RESTORE,
     _M.SWITCH_MOVING, _M.PROMOTE_MOVING, _M.CHANGE_PLACES_MOVING,
 })  # fmt: skip
 """Moves after which another worker does the unit's next batch: they wait while that batch may end it, too."""

@@ -108,7 +108,7 @@ def abandon(s: Situation, rooms: Rooms) -> Copies:
 
 
 def switch(s: Situation, rooms: Rooms) -> Copies:
-    return with_flags(s.primary, Rung.HOT), leading(_next_leader(s))
+    return with_flags(s.primary, Rung.ACTIVE), leading(_next_leader(s))
 
 
 def promote(s: Situation, rooms: Rooms) -> Copies:

@@ -51,8 +51,8 @@ class Sign(Enum):
     TAKEN_ALONG = "a unit that needs what it has sent begins again at a global checkpoint"
     ROLLBACK_REFUSED = "a rollback was asked for that cannot be done"
     ROLLBACK_ASKED = "a rollback was asked for"
-    PRIMARY_ANSWERS = "the primary answers again"
-    PRIMARY_CAUGHT_UP = "the primary has caught up"
+    PRIMARY_WELL = "the primary has answered for a while and has caught up"
+    PRIMARY_UNSTEADY = "the primary has not been well for as long as one waits for a silent one"
     MOVE_REFUSED = "a move was asked for that cannot be made"
     MOVE_ASKED = "a move was asked for"
     DRILL_REFUSED = "a drill was asked for that cannot be made"
@@ -112,8 +112,8 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.TAKEN_ALONG: lambda s: s.joins > s.change.line,
     Sign.ROLLBACK_REFUSED: lambda s: unanswered.rollback(s) and bool(unanswered.rollback_refusal(s)),
     Sign.ROLLBACK_ASKED: lambda s: unanswered.rollback(s) and s.rollback.ready,
-    Sign.PRIMARY_ANSWERS: lambda s: s.answers(s.primary),
-    Sign.PRIMARY_CAUGHT_UP: lambda s: s.caught_up(s.primary, s.secondary),
+    Sign.PRIMARY_WELL: lambda s: s.calm(s.primary) and s.caught_up(s.primary, s.secondary),
+    Sign.PRIMARY_UNSTEADY: lambda s: s.age_us >= s.terms.unsteady_us and s.ready(s.secondary),
     Sign.MOVE_REFUSED: lambda s: bool(unanswered.move_refusal(s)),
     Sign.MOVE_ASKED: unanswered.movable,
     Sign.DRILL_REFUSED: lambda s: bool(drilling.refusal(s)),

@@ -217,6 +217,11 @@ class Situation:
     def answers(self, copy: Copy) -> bool:
         return not self.gone(copy) and self.detector.answers(copy.worker, copy.incarnation, self.offset)
 
+    def calm(self, copy: Copy) -> bool:
+        """It answers, and has done so for as long as its job says."""
+        steady_us = self.detector.steady_us(copy.worker, copy.incarnation)
+        return self.answers(copy) and steady_us >= self.terms.calm_us
+
     def leaving(self, copy: Copy) -> bool:
         return self.detector.leaving(copy.worker, copy.incarnation)
 

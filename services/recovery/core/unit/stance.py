@@ -16,7 +16,6 @@ class Stance(Enum):
     ALONE = "alone"
     NORMAL = "normal"
     SWITCHED = "switched"
-    ROLLING_BACK = "rolling back"
     MOVING = "moving"
     REASSIGNING = "reassigning"
 
@@ -28,7 +27,6 @@ MOST: Mapping[Stance, int] = {
     Stance.ALONE: 1,
     Stance.NORMAL: 2,
     Stance.SWITCHED: 2,
-    Stance.ROLLING_BACK: 2,
     Stance.MOVING: 3,
     Stance.REASSIGNING: 3,
 }
@@ -47,10 +45,7 @@ def stance(change: Change | None) -> Stance:
         return Stance.REASSIGNING
     if len(change.copies) == 1:
         return Stance.ALONE
-    primary = change.copies[0].flags
-    if primary.commit:
-        return Stance.NORMAL
-    return Stance.ROLLING_BACK if primary.process else Stance.SWITCHED
+    return Stance.NORMAL if change.copies[0].flags.commit else Stance.SWITCHED
 
 
 def odd_copies(change: Change) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from schemas.assignments import unit_key
 from schemas.incidents import Place
+from schemas.job_settings import CALM_MS
 from schemas.plans import Plan
 from services.kernel.logs.gaps import skipping_units
 from services.kernel.plans.pinning import ANY, Pin, pins
@@ -93,7 +94,8 @@ class Part:
 class Terms:
     """Of one unit.
 
-    misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives.
+    misses: in place of the scheme's own. inputs_held: whether a suspended secondary under `hybrid` receives. calm_us:
+    so long a primary under `hybrid` must have answered before it leads again.
     pin: which versions may lead. host: the kind of process that takes a copy.
     rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
     priority: of the most important query that needs it. policy: the checkpoint policy of the plan. promise: of an
@@ -105,6 +107,7 @@ class Terms:
     misses: int | None = None
     fail_stop_us: int = int(FAIL_STOP_S * 1_000_000)
     inputs_held: bool = True
+    calm_us: int = CALM_MS * 1000
     pin: Pin = ANY
     host: str = ""
     rebalance_us: int = int(REBALANCE_S * 1_000_000)
@@ -115,6 +118,11 @@ class Terms:
     delivers: bool = False
     alone: bool = False
     interval_ms: float = 10.0
+
+    @property
+    def unsteady_us(self) -> int:
+        """A primary that is not well for so long after a switch is as good as gone: what it needs is not trimmed."""
+        return self.fail_stop_us + self.calm_us
 
     def target(self, scheme: str) -> Rung:
         """Where the secondary is to stand while all is well."""
@@ -131,7 +139,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
     """By unit key."""
     tolerance: dict[str, Any] = plan.spec.get("fault_tolerance") or {}
     placement: dict[str, Any] = plan.spec.get("placement") or {}
-    inputs = (tolerance.get("hybrid") or {}).get("inputs", "held")
+    hybrid: dict[str, Any] = tolerance.get("hybrid") or {}
     skipping = skipping_units(plan)
     cutting = {operator.name for operator in plan.operators if operator.kind in CUTTING}
     offset, important, pinned = int(plan.generation.split("-")[0]), priorities(plan), pins(plan)
@@ -140,7 +148,8 @@ def terms(plan: Plan) -> dict[str, Terms]:
             Asked(unit.scheme if unit.scheme in (*SCHEMES, ADAPTIVE) else "none", offset),
             misses=tolerance.get("misses"),
             fail_stop_us=int(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
-            inputs_held=inputs == "held",
+            inputs_held=hybrid.get("inputs", "held") == "held",
+            calm_us=1000 * int(hybrid.get("calm_ms", CALM_MS)),
             pin=pinned[key],
             host=unit.host,
             rebalance_us=int(float(tolerance.get("rebalance_period_s") or REBALANCE_S) * 1_000_000),
