@@ -26,7 +26,8 @@ TOUR = """\
   holdfast results JOB QUERY --until-idle 2
   holdfast units JOB                    who runs what
   holdfast kill worker-1                nothing is lost: see for yourself
-  holdfast events                       what happened, how long it took
+  holdfast watch JOB                    how far it is, kept on the screen
+  holdfast events                       what happened: one kill is one line
   holdfast replay JOB                   computes all again, compares every row
   holdfast cancel JOB --drain           run everything out, then end
   holdfast down                         data stay, unless --purge
@@ -187,13 +188,19 @@ COMMANDS = (
         "looking:status",
         "Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost.",
     ),
+    Command(
+        "watch",
+        LOOKING,
+        "watching:watch",
+        "Keep the status of a job on the screen, until Ctrl-C or until the job has ended.",
+    ),
     Command("units", LOOKING, "looking:units", "Show who runs what of a job, with which flags; or what it costs."),
     Command("workers", LOOKING, "looking:workers", "List the workers heard of in the last minute."),
     Command(
         "events",
         LOOKING,
-        "looking:events",
-        "Show what happened, oldest first, with times split into detection, activation, replay.",
+        "telling:events",
+        "Show what happened, oldest first: a failure is one line, with who died and how long each unit was silent.",
     ),
     Command(
         "explain",

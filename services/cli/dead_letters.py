@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.cli.looking import Follow
-from services.cli.options import DataDir, JobName, Json, KafkaAt
+from services.cli.options import DataDir, Follow, JobName, Json, KafkaAt
 from services.cli.terminal import print_json, say
 from services.kernel.errors import USAGE, CommandFailed
 from services.view.visible import visible_line

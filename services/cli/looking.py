@@ -1,27 +1,25 @@
-"""Commands that look at a cluster: list, status, units, workers, events."""
+"""Commands that look at a cluster: list, status, units, workers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from services.cli.options import DataDir, JobName, Json, KafkaAt
-from services.cli.terminal import coloured, print_json, print_table, say
+from services.cli.terminal import coloured, drawn, print_json, print_table, show
 from services.kernel.errors import FAILED, CommandFailed
+from services.kernel.plurals import plural
 from services.view.losses import dropped_as_late
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from schemas.events import Event
     from schemas.plans import QueryState
     from services.view.lines import JobStatus, UnitLine
-
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes, until Ctrl-C.")]
 
 
 def list_jobs(
@@ -60,8 +58,10 @@ def list_jobs(
 def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = False) -> None:
     """Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost.
 
-    Exits with 1 if the job has failed, and says why and since when.
+    Also says which units nothing protects, and why, and the last failure of a worker that struck the job. Exits with 1
+    if the job has failed, and says why and since when. `holdfast watch JOB` keeps this on the screen.
     """
+    from services.cli.telling import failures_of
     from services.cli.whereabouts import connected
     from services.view.reading import named_job, read_all, read_progress
 
@@ -71,11 +71,12 @@ def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_jso
         plan = view.plan(line.generation)
         if plan is not None:
             read_progress(door, view, plan)
+        failures = "" if as_json else failures_of(door, line.job)
     found = view.status(line, int(time.time() * 1000))
     if as_json:
         print_json(found)
     else:
-        _draw_status(found)
+        show([*status_parts(found), *([failures] if failures else [])])
     if found.state == "failed":
         raise typer.Exit(FAILED)
 
@@ -90,58 +91,66 @@ def _available(query: QueryState) -> Text:
     return state
 
 
-def _draw_status(found: JobStatus) -> None:
+def status_parts(found: JobStatus) -> Iterator[Any]:
+    """What `status` shows: tables, and lines."""
     from rich.text import Text
 
-    from services.cli.terminal import console
     from services.view.protection import said
 
     since = f" since {_when(found.since_ms)}" if found.since_ms else ""
-    console().print(Text(f"job {found.job} ({found.generation}) is "), coloured(found.state), Text(since), sep="")
+    yield Text.assemble(f"job {found.job} ({found.generation}) is ", coloured(found.state), since)
     if found.state == "failed":
-        say(f"cause: {found.error}")
+        yield f"cause: {found.error}"
+    yield from said(found.unprotected, len(found.units))
     if found.checkpoint is not None:
-        say(f"checkpoints: {found.checkpoint}")
+        yield f"checkpoints: {found.checkpoint}"
     columns = ("unit", "worker", "state", "processed", "acked", "watermark", "records", "late", "dead", "lost", "error")
     rows = [
         (
-            unit.unit, unit.worker, coloured(unit.state), unit.processed, unit.acked, unit.watermark, unit.records,
-            unit.late, unit.dead, unit.lost, unit.error,
+            unit.unit, unit.worker, coloured(unit.state), unit.processed, unit.acked, _short(unit.watermark),
+            unit.records, unit.late, unit.dead, unit.lost, unit.error,
         )
         for unit in found.units
     ]  # fmt: skip
     if rows:
-        print_table(columns, rows)
+        yield drawn(columns, rows)
     if found.queries:
         heads = ("query", "state", "since", "latency ms", "before ms", "relative")
         states = [
             (query.query, _available(query), _when(query.since_ms), query.latency_ms, query.before_ms, query.relative)
             for query in found.queries
         ]
-        print_table(heads, states)
+        yield drawn(heads, states)
+    yield from _status_lines(found)
+
+
+def _status_lines(found: JobStatus) -> Iterator[str]:
     for unit in found.units:
         if unit.versions:
-            say(f"{unit.unit}: {unit.versions}")
-    say(f"{found.records:,} records taken in; {found.dead:,} dead, {found.lost:,} lost")
+            yield f"{unit.unit}: {unit.versions}"
+    yield f"{plural(found.records, 'record')} taken in; {found.dead:,} dead, {found.lost:,} lost"
     if found.late_by_stream:
-        say(dropped_as_late(found.late_by_stream))
+        yield dropped_as_late(found.late_by_stream)
     for topic, count in found.refused.items():
-        say(f"{count:,} records of {topic} refused: `holdfast events` says which, and why")
-    for line in said(found.unprotected, len(found.units)):
-        say(line)
+        yield f"{plural(count, 'record')} of {topic} refused: `holdfast events --all` says which, and why"
     if found.unserved:
         why = "every worker that could take one holds as many as it may (HOLDFAST_STANDBYS)"
-        say(f"no place for a standby of {', '.join(found.unserved)}: {why}")
+        yield f"no place for a standby of {', '.join(found.unserved)}: {why}"
     for risk in found.retention:
-        say(f"retention: {risk}")
+        yield f"retention: {risk}"
     if found.skipped:
-        say(f"{found.skipped:,} records skipped by `holdfast repair`")
+        yield f"{plural(found.skipped, 'record')} skipped by `holdfast repair`"
     for problem in found.problems:
-        say(f"problem: {problem['path']}: {problem['message']}" + (f" ({problem['hint']})" if problem["hint"] else ""))
+        yield f"problem: {problem['path']}: {problem['message']}" + (f" ({problem['hint']})" if problem["hint"] else "")
     for warning in found.warnings:
-        say(f"warning: {warning}")
+        yield f"warning: {warning}"
     if found.error and found.state != "failed":
-        say(f"error: {found.error}")
+        yield f"error: {found.error}"
+
+
+def _short(watermark: str | None) -> str | None:
+    """To the second; the words that stand in its place are as they are."""
+    return watermark if watermark is None or "T" not in watermark else watermark[:19].replace("T", " ")
 
 
 def units(
@@ -206,36 +215,3 @@ def workers(data_dir: DataDir = None, kafka: KafkaAt = None, as_json: Json = Fal
     ]  # fmt: skip
     columns = ("worker", "process", "host", "zone", "state", "copies/slots", "CPU s", "MiB", "address")
     print_table(columns, rows, empty="no worker was heard of in the last minute")
-
-
-def events(
-    follow: Follow = False,
-    job: Annotated[str | None, typer.Option("--job", help="Only of this job.", show_default=False)] = None,
-    data_dir: DataDir = None,
-    kafka: KafkaAt = None,
-    as_json: Json = False,
-) -> None:
-    """Show what happened, oldest first, with times split into detection, activation, replay."""
-    import msgspec
-
-    from schemas.events import decode
-    from services.cli.whereabouts import connected
-    from services.node.readiness import NO_JOB
-    from services.view.tailing import read_topic
-
-    with connected(data_dir, kafka) as door:
-        for _, message in read_topic(door.log, door.topics.events, 1, follow=follow):
-            try:
-                event = decode(message.value() or b"")
-            except msgspec.DecodeError:
-                continue
-            if job in (None, event.job) and not event.job.startswith(NO_JOB):
-                print_json(event) if as_json else say(_event_line(event))
-
-
-def _event_line(event: Event) -> str:
-    at = datetime.fromtimestamp(event.time_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
-    where = " ".join(filter(None, (event.job, event.unit, event.worker)))
-    phases = ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in event.phases_ms.items())
-    epoch = f"epoch {event.epoch}" if event.epoch >= 0 else ""
-    return f"{at}  {event.kind:<20} {'  '.join(filter(None, (where, epoch, event.detail, phases)))}".rstrip()

@@ -33,4 +33,5 @@ Partitions = Annotated[
     int | None,
     typer.Option("--partitions", min=1, max=10_000, help="Partitions of topics that are created.", show_default=False),
 ]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes, until Ctrl-C.")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or name@generation.")]

@@ -70,22 +70,63 @@ def print_plain(text: str, *, stderr: bool = False) -> None:
     stream.flush()
 
 
+PIPED_WIDTH = 100
+"""Columns that a table has where no terminal reads it: cells are folded into more lines, words are not lost."""
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", empty: str = "") -> None:
-    """A table, or the line `empty` if it has no rows."""
+    """A table, or the line `empty` if it has no rows; where no terminal reads it, of at most PIPED_WIDTH columns."""
+    filled = list(rows)
+    if not filled and empty:
+        say(empty)
+        return
+    show([drawn(columns, filled, title=title)])
+
+
+def drawn(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Any:
+    """The table, to be shown. A column that says nothing in any row is left out, but for the first."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     filled = list(rows)
-    if not filled and empty:
-        say(empty)
-        return
-    table = Table(
-        *columns, title=title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False, header_style="bold"
-    )
+    kept = [at for at, _ in enumerate(columns) if not at or not filled or any(_says(row[at]) for row in filled)]
+    table = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False, header_style="bold")
+    for at in kept:
+        table.add_column(Text(visible_line(columns[at])), overflow="fold")
     for row in filled:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(_shown(cell)) for cell in row))
-    console().print(table)
+        cells = (row[at] for at in kept)
+        table.add_row(*(cell if isinstance(cell, Text) else Text(_shown(cell)) for cell in cells))
+    return table
+
+
+def _says(cell: object) -> bool:
+    return bool(cell) if isinstance(cell, str) else bool(getattr(cell, "plain", True))
+
+
+def show(parts: Iterable[Any]) -> None:
+    """Tables, and lines as they are."""
+    to = console()
+    for part in parts:
+        if isinstance(part, str):
+            to.print(part, markup=False)
+        elif to.is_terminal or not hasattr(part, "columns"):
+            to.print(part)
+        else:
+            to.print(part, width=PIPED_WIDTH, soft_wrap=False)
+
+
+@contextmanager
+def live() -> Iterator[Callable[[Sequence[Any]], None]]:
+    """A picture that stays on the screen; gives a function that draws it anew from the parts that `show` prints."""
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=console(), auto_refresh=False, vertical_overflow="visible") as picture:
+        yield lambda parts: picture.update(
+            Group(*(Text(visible(part)) if isinstance(part, str) else part for part in parts)), refresh=True
+        )
 
 
 _STYLES = {

@@ -66,9 +66,11 @@ def read_beats(door: Door, now_ms: int) -> list[Heartbeat]:
     return found
 
 
-def read_events(door: Door) -> Iterator[Event]:
-    """All that are there, oldest first; one that cannot be read is left out."""
-    for message in door.log.scan(Partition(door.topics.events, 0)):
+def read_events(door: Door, since_ms: int | None = None) -> Iterator[Event]:
+    """All that are there, oldest first; one that cannot be read is left out. since_ms: only those since then."""
+    partition = Partition(door.topics.events, 0)
+    start = None if since_ms is None else door.log.offsets([partition], since_ms)[partition]
+    for message in door.log.scan(partition, start):
         with suppress(msgspec.DecodeError):
             yield events.decode(message.value() or b"")
 

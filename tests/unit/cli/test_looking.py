@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from schemas import plans
+from schemas import events, plans
+from schemas.events import Event
 from schemas.plans import Status
 from schemas.topics import ClusterTopics, Partition
 from services.cli import whereabouts
@@ -61,3 +62,39 @@ def test_of_a_job_that_runs_the_status_is_no_failure(log: MemoryLog) -> None:
     shown = CliRunner().invoke(app, ["status", "flights"])
     assert shown.exit_code == 0
     assert f"is running since {SINCE}" in shown.stdout
+
+
+def tell(log: MemoryLog, *told: Event) -> None:
+    for event in told:
+        log.appender("r").append(Partition(TOPICS.events, 0), events.encode(event))
+
+
+def test_events_of_a_job_are_asked_for_as_its_status_is(log: MemoryLog) -> None:
+    say(log, "running")
+    reason = "hybrid: the primary is gone: the secondary takes its place (w2 commits)"
+    tell(
+        log,
+        Event(SINCE_MS, "placed", "flights", "a-0", 1, "w1", "its job is to run: placed"),
+        Event(SINCE_MS, "placed", "other", "b-0", 1, "w1", "its job is to run: placed"),
+        Event(SINCE_MS, "decided", "flights", "a-0", 2, detail=reason, phases_ms={"detection": 40.0}),
+        Event(SINCE_MS, "unit-active", "flights", "a-0", 2, "w2", phases_ms={"first_output": 60.0}),
+        Event(SINCE_MS + 1, "cluster-started"),
+    )
+    line = "w1 died: a-0 silent for 100 ms, w2 leads"
+    for words in (["flights"], ["--job", "flights"], ["flights@1-aaaaaa"]):
+        shown = CliRunner().invoke(app, ["events", *words])
+        assert shown.exit_code == 0
+        assert [one[21:] for one in shown.stdout.splitlines()] == [line, "cluster-started"]
+    every = CliRunner().invoke(app, ["events", "flights", "--all"]).stdout.splitlines()
+    assert len(every) == 3
+    assert reason in every[1]
+    as_json = CliRunner().invoke(app, ["events", "flights", "--json"]).stdout.splitlines()
+    assert [json.loads(one)["kind"] for one in as_json] == ["placed", "decided", "unit-active"]
+    assert f"1 failure, the last: {line}" not in CliRunner().invoke(app, ["status", "flights"]).stdout, "years ago"
+
+
+def test_events_of_a_job_that_there_is_not_are_an_error(log: MemoryLog) -> None:
+    say(log, "running")
+    assert CliRunner().invoke(app, ["events", "flights"]).exit_code == 0
+    shown = CliRunner().invoke(app, ["events", "fligths"])
+    assert (shown.exit_code, "did you mean" in shown.output) == (2, True)

@@ -1,0 +1,232 @@
+"""Events for people: one kill is one line, which says who died, which units it led, how long each was silent.
+
+Each failure leaves dozens of events: notices, decisions and phases of every unit. Source: JOBS "events". The worker
+that died is not in the events; it is the copy that a unit had before a decision, and has no more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from schemas.events import Event
+from services.kernel.plurals import plural
+from services.recovery.core.unit.reasons import FAILURES, LOSSES
+from services.recovery.core.unit.signs import Sign
+
+ROUTINE = frozenset({
+    "placed", "decided", "unplaced", "unit-active", "move-begins", "standby-moves", "standby-moved", "protected-again",
+    "worker-crashed", "promise-kept", "frames-missing", "snapshot-differs",
+})  # fmt: skip
+"""Kinds that stand behind a line about a failure or a move, or that concern nobody as long as the rest is well."""
+OF_COPIES = re.compile(r"copy-(?!failed)")
+"""Each step of each copy; a copy that failed is no routine."""
+TOGETHER_MS = 5_000
+"""What a worker's death does to the units comes within so long, also once some of them are back on it."""
+GIVEN_UP_MS = 60_000
+"""A unit of which nothing was heard for so long is not waited for any more."""
+_COPIES = re.compile(r"\(([^()]*)\)$")
+_SILENT = frozenset({Sign.PRIMARY_SILENT.value, Sign.PRIMARY_GIVEN_UP.value})
+_FAILURES, _LOSSES = ({one.value for one in signs} for signs in (FAILURES, LOSSES))
+Unit = tuple[str, str]
+"""Job and unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """A line for people. kind: `failure`, or that of the event. count: equal ones in a row."""
+
+    time_ms: int
+    kind: str
+    text: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        return self.text if self.count == 1 else f"{self.text} ({self.count:,} times)"
+
+
+@dataclass(slots=True)
+class Loss:
+    """Of one unit. leads: that leads since; empty: none does yet. silent_ms: from the last sign of life to the first
+    output of the copy that leads; None: not known. epoch: of the decision.
+    """
+
+    epoch: int
+    leads: str
+    detection_ms: float = 0.0
+    silent_ms: float | None = None
+
+
+@dataclass(slots=True)
+class Failure:
+    """Of one worker. leaders: units that it led. standbys: units whose standby it was.
+
+    fell_silent: nobody saw it end. told: all that belongs to it has come.
+    """
+
+    time_ms: int
+    worker: str
+    fell_silent: bool
+    leaders: dict[Unit, Loss] = field(default_factory=dict)
+    standbys: list[Unit] = field(default_factory=list)
+    how: str = ""
+    over: bool = False
+    protected_ms: float | None = None
+
+    @property
+    def told(self) -> bool:
+        return bool(self.leaders) and all(one.silent_ms is not None for one in self.leaders.values())
+
+    def happening(self, job: str) -> Happening:
+        """job: named with each unit if empty."""
+        name = (lambda unit: unit[1]) if job else "/".join
+        what = "was silent" if self.fell_silent else "died"
+        parts = [f"{self.worker} {what}" + (f" ({self.how})" if self.how else "")]
+        parts += [f"{name(unit)} {_silence(loss)}" for unit, loss in sorted(self.leaders.items())]
+        if self.standbys:
+            parts.append(f"standby of {', '.join(name(unit) for unit in sorted(self.standbys))}")
+        if self.protected_ms is not None:
+            parts.append(f"all protected again after {self.protected_ms / 1000:.1f} s")
+        return Happening(self.time_ms, "failure", f"{parts[0]}: {'; '.join(parts[1:])}")
+
+
+def _silence(loss: Loss) -> str:
+    where = f", {loss.leads} leads" if loss.leads else ", no worker leads"
+    return ("silent" if loss.silent_ms is None else f"silent for {loss.silent_ms:,.0f} ms") + where
+
+
+class Story:
+    """Takes events in the order of their log, gives lines once they are complete.
+
+    Args:
+        job: only of this job, and of what concerns no job; empty: of all.
+    """
+
+    def __init__(self, job: str = "") -> None:
+        self._job = job
+        self._copies: dict[Unit, tuple[str, ...]] = {}
+        self._failures: dict[str, Failure] = {}
+        self._crashed: dict[str, tuple[int, str]] = {}
+        self._down: set[tuple[str, Unit]] = set()
+        """Workers that failed, and have not led or got a copy of the unit again since."""
+        self._told: list[Failure] = []
+        """Failures after which the same worker has failed once more."""
+
+    def read(self, event: Event) -> list[Happening]:
+        """Lines that are complete with this event."""
+        if self._job and event.job not in ("", self._job):
+            return []
+        if event.kind in ("placed", "decided"):
+            self._placed(event)
+        elif event.kind == "unit-active":
+            self._active(event)
+        elif event.kind == "worker-crashed":
+            self._crashed[event.worker] = event.time_ms, event.detail
+        elif event.kind == "protected-again":
+            for failure in self._failures.values():
+                failure.protected_ms, failure.over = event.phases_ms.get("instability"), True
+        done = self._done(event.time_ms)
+        if event.kind in ROUTINE or OF_COPIES.match(event.kind):
+            return done
+        return [*done, Happening(event.time_ms, event.kind, _text(event, self._job))]
+
+    def rest(self) -> list[Happening]:
+        """The lines of failures that are still under way."""
+        left = [one.happening(self._job) for one in [*self._told, *self._failures.values()]]
+        self._failures.clear()
+        self._told.clear()
+        return left
+
+    def _done(self, now_ms: int) -> list[Happening]:
+        done = [
+            name
+            for name, one in self._failures.items()
+            if one.over or now_ms - one.time_ms > GIVEN_UP_MS or (one.told and now_ms - one.time_ms > TOGETHER_MS)
+        ]
+        told = [*self._told, *(self._failures.pop(name) for name in done)]
+        self._told.clear()
+        return [one.happening(self._job) for one in told]
+
+    def _placed(self, event: Event) -> None:
+        unit, before = (event.job, event.unit), self._copies.get((event.job, event.unit), ())
+        sign = event.detail.partition(": ")[2].split(": ")[0] if event.kind == "decided" else ""
+        now = self._copies[unit] = _copies(event)
+        for worker in now:
+            if worker not in before or worker == now[0]:
+                self._down.discard((worker, unit))
+        if sign in _LOSSES and before:
+            for worker in [one for one in before if one not in now] or [before[0]]:
+                self._lost(event, unit, worker, led=sign in _FAILURES and worker == before[0], sign=sign)
+
+    def _lost(self, event: Event, unit: Unit, worker: str, *, led: bool, sign: str) -> None:
+        """A later step of what is known is nothing new."""
+        if (worker, unit) in self._down:
+            return
+        self._down.add((worker, unit))
+        failure = self._failures.get(worker)
+        if failure is None or unit in failure.leaders:
+            if failure is not None:
+                self._told.append(failure)
+            failure = self._failures[worker] = Failure(event.time_ms, worker, sign in _SILENT)
+        crashed_ms, how = self._crashed.pop(worker, (0, ""))
+        if event.time_ms - crashed_ms <= TOGETHER_MS:
+            failure.how = how
+        if led:
+            leads = self._copies[unit][:1]
+            failure.leaders[unit] = Loss(event.epoch, "".join(leads), float(event.phases_ms.get("detection", 0)))
+        elif unit not in failure.standbys:
+            failure.standbys.append(unit)
+
+    def _active(self, event: Event) -> None:
+        """The copy that took over works: the newest failure that the unit is part of, and was decided before."""
+        unit = (event.job, event.unit)
+        for failure in self._failures.values():
+            loss = failure.leaders.get(unit)
+            if loss is not None and loss.silent_ms is None and event.epoch >= loss.epoch:
+                first = event.phases_ms.get("first_output")
+                loss.silent_ms = None if first is None else loss.detection_ms + first
+                loss.leads = event.worker or loss.leads
+
+
+def _copies(event: Event) -> tuple[str, ...]:
+    """Workers of a unit's copies, the one that leads first."""
+    if event.kind == "placed":
+        return (event.worker,)
+    found = _COPIES.search(event.detail)
+    listed = [one.strip() for one in found[1].split(",")] if found else []
+    leads = [one.removesuffix(" commits") for one in listed if one.endswith(" commits")]
+    return (*leads, *(one for one in listed if one and not one.endswith(" commits")))
+
+
+def _text(event: Event, job: str) -> str:
+    where = " ".join(filter(None, ("" if event.job == job else event.job, event.unit, event.worker)))
+    phases = ", ".join(f"{phase} {ms:,.0f} ms" for phase, ms in event.phases_ms.items())
+    return " ".join(filter(None, (event.kind, where, *([f"({phases})"] if phases else []), event.detail)))
+
+
+def told(events: Iterable[Event], job: str = "") -> list[Happening]:
+    """All lines, oldest first; equal ones in a row are one with their number."""
+    story = Story(job)
+    found = [line for event in events for line in story.read(event)]
+    return list(counted(sorted([*found, *story.rest()], key=lambda one: one.time_ms)))
+
+
+def counted(happenings: Iterable[Happening]) -> Iterator[Happening]:
+    """Equal lines in a row as one; each failure stays one."""
+    last: Happening | None = None
+    for one in happenings:
+        if last is not None and one.kind != "failure" and (last.kind, last.text) == (one.kind, one.text):
+            last = Happening(last.time_ms, last.kind, last.text, last.count + 1)
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last
+
+
+def summary(happenings: Iterable[Happening]) -> str:
+    """How many failures, and the last of them; empty: there was none."""
+    failures = [one for one in happenings if one.kind == "failure"]
+    return f"{plural(len(failures), 'failure')}, the last: {failures[-1]}" if failures else ""
