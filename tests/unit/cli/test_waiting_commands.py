@@ -57,6 +57,7 @@ READING: dict[str, list[str]] = {
     "dead-letters": ["orders", "--replay"],
     "list": ["--all"],
     "status": ["orders"],
+    "watch": ["orders", "--for", "0"],
     "units": ["orders"],
     "workers": [],
     "events": ["--json"],
