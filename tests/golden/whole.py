@@ -79,7 +79,7 @@ def in_windows(frame: pl.DataFrame, size_s: int, slide_s: int | None = None) -> 
 
 def utc(column: str) -> pl.Expr:
     """A time of the recordings as a sink writes it."""
-    return pl.col(column).str.replace(" ", "T").str.replace("Z?$", "Z")
+    return pl.col(column).str.replace(" ", "T").str.replace("Z?$", ".000000Z")
 
 
 def _blocks(frame: pl.DataFrame) -> list[list[bytes]]:

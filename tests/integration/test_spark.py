@@ -39,7 +39,7 @@ def hourly(numbers: range) -> Counter[tuple[Any, ...]]:
     found: dict[tuple[str, str], list[int]] = {}
     for one in map(flight, numbers):
         found.setdefault((one["time"][:13], one["origin"]), []).append(one["delay"])
-    return Counter((f"{hour}:00:00Z", origin, len(all), sum(all)) for (hour, origin), all in found.items())
+    return Counter((f"{hour}:00:00.000000Z", origin, len(all), sum(all)) for (hour, origin), all in found.items())
 
 
 class SparkCluster(LocalCluster):
@@ -191,7 +191,7 @@ def test_behind_an_operator_spark_reads_exactly_once_rows_and_what_follows_it_ne
     groups: dict[tuple[str, str], list[int]] = {}
     for one in kept:
         groups.setdefault((one["time"][:13], one["origin"]), []).append(one["delay"] ** 2)
-    expected = Counter((f"{h}:00:00Z", o, len(all), float(sum(all))) for (h, o), all in groups.items())
+    expected = Counter((f"{h}:00:00.000000Z", o, len(all), float(sum(all))) for (h, o), all in groups.items())
     assert found == expected
 
 

@@ -44,7 +44,7 @@ def within_calendar(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> p
     outside = [name for name, kind in columns.items() if _holds(kind, _TIMES) and not _all_inside(rows[name])]
     if not outside:
         return rows
-    return rows.with_columns(_inside(pl.col(name), columns[name]).alias(name) for name in outside)
+    return rows.with_columns(inside(pl.col(name), columns[name]).alias(name) for name in outside)
 
 
 def _iso_time(us: int) -> str | None:
@@ -60,20 +60,21 @@ def _iso_date(day: int) -> str | None:
 def _text(value: pl.Expr, kind: Any) -> pl.Expr:
     """Times, dates and decimals as texts, however deep they lie."""
     if isinstance(kind, pl.Datetime):
-        return _inside(value, kind).dt.strftime(_ISO)
+        return inside(value, kind).dt.strftime(_ISO)
     if kind == pl.Date:
-        return _inside(value, kind).dt.strftime("%Y-%m-%d")
+        return inside(value, kind).dt.strftime("%Y-%m-%d")
     if isinstance(kind, pl.Decimal):
         return value.cast(pl.String)
     return _deep(value, kind, _text)
 
 
-def _inside(value: pl.Expr, kind: Any) -> pl.Expr:
+def inside(value: pl.Expr, kind: Any) -> pl.Expr:
+    """The values of this type, null where a time or date is outside the calendar."""
     if isinstance(kind, pl.Datetime):
         return pl.when(value.to_physical().is_between(OLDEST_US, NEWEST_US)).then(value)
     if kind == pl.Date:
         return pl.when(value.to_physical().is_between(_OLDEST_DAY, _NEWEST_DAY)).then(value)
-    return _deep(value, kind, _inside)
+    return _deep(value, kind, inside)
 
 
 def _deep(value: pl.Expr, kind: Any, rule: Any) -> pl.Expr:

@@ -2,7 +2,11 @@
 
 An expression is rewritten as the tree that polars serialises:
 - a divisor of zero becomes null (polars: infinity, NaN or an error), and a quotient is that of its row alone;
-- a cast or a parse that fails gives null (polars: an error that would stop the job at one odd row);
+- a cast or a parse that fails gives null (polars: an error that would stop the job at one odd row); texts become times,
+  dates and truth values, and what does not fit a decimal is rounded as ROUND does, half away from zero (casts.py);
+- a float that is computed and is not finite is null: outside its domain a function has no value. NaN is none, too;
+- a time or date outside the years 1 to 9999 is null;
+- IS TRUE and its kin are never null (polars: a comparison), POSITION counts letters and takes no pattern;
 - integers have 64 bits, floats too (polars: EXTRACT(hour FROM t) * 100 is -4 at eleven at night, in 8 bits);
 - an integer of more than 64 bits becomes null (polars: another number, its lowest 64 bits);
 - 1.5 is a float, unless the expression reads a decimal (polars: a decimal, so a * 1.5 were one);
@@ -22,19 +26,24 @@ from typing import Any
 import polars as pl
 
 from services.kernel.codecs import timestamps
+from services.kernel.codecs.plain_values import inside
+from services.kernel.expressions import casts
+from services.kernel.expressions.meanings import Node, meant, tree
 
-Node = Any
-"""A node of the tree: text, or a dictionary whose one key is its kind."""
 _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
 _REMAINDERS = ("Rem", "Modulus")
 _GROWING = ("Plus", "Add", "Minus", "Sub", "Multiply", "Mul")
 """Of integers of 64 bits they may give one that has more; of 128 bits they never do."""
 _COMPARISONS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
+_KEEPING = ("Abs", "Log", "Floor", "Ceil", {"Pow": "Sqrt"})
+"""Functions that make nothing finite of what is not."""
+_CHOOSING = ("Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal")
+"""Functions that give one of their arguments."""
 _TOTAL, _TOTAL_OF_SQL = ("Abs", "Boolean", "Coalesce"), {"Binary", "IsIn"}
 """Functions that give a value for everything."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIMESTAMP = pl.Datetime("us", "UTC")
+_DAY_US = 86_400_000_000
 
 
 class Refused(ValueError):
@@ -43,15 +52,15 @@ class Refused(ValueError):
 
 def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """The expression under the rules above. Raises Refused, or a PolarsError for types that do not fit."""
-    tree = json.loads(expression.meta.serialize(format="json"))
-    rules = _Rules(schema, tree)
-    return _expression(rules.usual(rules.node(tree)))
+    root = tree(expression)
+    rules = _Rules(schema, root)
+    return _expression(rules.typed(_checked(rules.node(root))))
 
 
 class _Rules:
-    def __init__(self, schema: Mapping[str, pl.DataType], tree: Node) -> None:
+    def __init__(self, schema: Mapping[str, pl.DataType], root: Node) -> None:
         self._rows = pl.DataFrame(schema=dict(schema)).lazy()
-        self._exact = any(isinstance(schema.get(name), pl.Decimal) for name in _columns(tree))
+        self._exact = any(isinstance(schema.get(name), pl.Decimal) for name in _columns(root))
 
     def node(self, node: Node) -> Node:
         """Rewrites from the leaves up."""
@@ -65,11 +74,20 @@ class _Rules:
             raise Refused("looks at other rows: use an aggregate or top operator")
         if "Literal" in node:
             return self._literal(node)
+        if isinstance(node.get("Column"), str):
+            return _Unchecked(node, _NULL_IF_NAN) if self.type_of(node).is_float() else node
+        if (found := meant(node)) is not None:
+            template, parts = found
+            return self.usual(_filled(template, **{name: _checked(self.node(part)) for name, part in parts.items()}))
+        if "Eval" in node:  # what it evaluates is about elements, of which the schema knows nothing
+            return {"Eval": node["Eval"] | {"expr": _checked(self.node(node["Eval"]["expr"]))}}
+        if _is_exact(node):
+            return self._cast(node)
         node = {name: self.node(value) for name, value in node.items()}
         for kind, rule in _RULES.items():
-            if kind in node:
+            if isinstance(node.get(kind), dict):
                 return rule(self, node)
-        return node
+        return _checked_parts(node) if _is_expression(node) else node
 
     def type_of(self, node: Node) -> pl.DataType:
         return self._rows.select(_value=_expression(node)).collect_schema()["_value"]
@@ -77,12 +95,17 @@ class _Rules:
     # -- rules by kind of node ----------------------------------------------------------------------------------------
 
     def _literal(self, node: Node) -> Node:
-        value = node["Literal"].get("Scalar") if isinstance(node["Literal"], dict) else None
+        literal = node["Literal"] if isinstance(node["Literal"], dict) else {}
+        if literal.get("Dyn", {}) == {"Float": None}:
+            raise Refused("holds a number that is larger than any float")
+        value = literal.get("Scalar")
         if not isinstance(value, dict):
             return node
-        if "Decimal" in value and not self._exact:
+        if "Decimal" in value:
             digits, _, scale = value["Decimal"]
-            return _tree(pl.lit(float(Decimal(digits).scaleb(-scale))))
+            if scale == 0:  # an integer of more digits than polars takes for one, such as the least of 64 bits
+                return tree(pl.lit(int(digits), dtype=pl.Int64 if -(2**63) <= int(digits) < 2**63 else pl.Int128))
+            return node if self._exact else tree(pl.lit(float(Decimal(digits).scaleb(-scale))))
         if "Datetime" in value and value["Datetime"][1:] == ["Microseconds", None]:
             return _moment(value["Datetime"][0])
         return node
@@ -91,17 +114,37 @@ class _Rules:
         cast = node["Cast"] | {"options": "NonStrict"}
         if cast["dtype"] == {"Literal": "Int32"}:
             cast["dtype"] = {"Literal": "Int64"}
-        return self.usual({"Cast": cast})
+        given, wanted = self.type_of(cast["expr"]), self.type_of({"Cast": cast})
+        if not (wanted.is_numeric() or given.is_integer()):
+            cast["expr"] = _checked(cast["expr"])
+        template = casts.cast(given, wanted)
+        return self.usual({"Cast": cast} if template is None else _filled(tree(template), _value=cast["expr"]))
 
     def _function(self, node: Node) -> Node:
         function = node["Function"]["function"]
+        if function not in _KEEPING:
+            node = _checked_parts(node)
         binary = function.get("Sql") if isinstance(function, dict) else None
+        if function in _CHOOSING:
+            return self.typed(node)
+        if function == {"StringExpr": "Slice"} and node["Function"]["input"][2] != _NO_LENGTH:
+            text, begin, length = node["Function"]["input"]
+            return _filled(_CUT, _text=text, _from=begin, _count=length)
+        if binary == "ToFloat" and self.type_of(node["Function"]["input"][0]) == pl.Float64:
+            return node["Function"]["input"][0]
         if isinstance(binary, dict) and "Binary" in binary:
             left, right = node["Function"]["input"]
+            if binary["Binary"] == "IntDiv" and any(self.type_of(one).is_float() for one in (left, right)):
+                return _filled(_WHOLE_QUOTIENT, _dividend=left, _divisor=right)
             rebuilt = lambda one, two: {"Function": node["Function"] | {"input": [one, two]}}  # noqa: E731
             return self.usual(self._operation(binary["Binary"], left, right, rebuilt))
-        if isinstance(function, dict) and "Strptime" in (function.get("StringExpr") or ()):
-            node = _lenient_parse(node)
+        if isinstance(binary, dict) and "IsIn" in binary:
+            return self._is_in(node)
+        if isinstance(binary, dict) and "Round" in binary and self.type_of(node).is_float():
+            rounded = pl.col("_value").round(binary["Round"]["decimals"], mode="half_away_from_zero")
+            return self.usual(_filled(tree(rounded), _value=node["Function"]["input"][0]))
+        if isinstance(function, dict) and isinstance(function.get("StringExpr"), dict):
+            node = self._text_function(node)
         elif function == "Abs" and self.type_of(node).is_integer():
             node = {"Function": node["Function"] | {"input": [_cast(node["Function"]["input"][0], pl.Int128())]}}
         elif isinstance(function, dict) and "Pow" in function and self.type_of(node).is_integer():
@@ -109,25 +152,49 @@ class _Rules:
             node = _filled(_POWER, _base=base, _exponent=exponent)
         return self.usual(node)
 
+    def _text_function(self, node: Node) -> Node:
+        """A parse that fails gives null; a pattern that is written out is looked at now, and not at each row."""
+        ((name, options),) = node["Function"]["function"]["StringExpr"].items()
+        value, *more = node["Function"]["input"]
+        if name == "Strptime":
+            kind, how = options
+            if how["format"] is None and self.type_of(value).is_temporal():  # DATE(t)
+                return _cast(value, pl.Date() if kind == {"Literal": "Date"} else casts.TIMESTAMP)
+            if how["format"] is None:
+                raise Refused("guesses a format from other rows: use CAST, or STRPTIME(text, '%Y-%m-%d')")
+            function = {"StringExpr": {name: [kind, how | {"strict": False}]}}
+            return {"Function": node["Function"] | {"function": function}}
+        if name == "Contains" and not options["literal"] and (pattern := _text(more[0])) is not None:
+            _check_pattern(pattern)
+        return node
+
     def _binary(self, node: Node) -> Node:
         binary = node["BinaryExpr"]
         rebuilt = lambda one, two: {"BinaryExpr": binary | {"left": one, "right": two}}  # noqa: E731
         return self.usual(self._operation(binary["op"], binary["left"], binary["right"], rebuilt))
 
     def _operation(self, operation: str, left: Node, right: Node, rebuilt: Callable[[Node, Node], Node]) -> Node:
-        if operation in _COMPARISONS:
-            return rebuilt(self._comparable(left, right), self._comparable(right, left))
-        if operation in _GROWING and self.type_of(rebuilt(left, right)).is_integer():
-            left, right = (_cast(one, pl.Int128()) for one in (left, right))
-        if operation not in _DIVISIONS:
+        if operation in _GROWING:
+            if self.type_of(rebuilt(left, right)).is_integer():
+                left, right = (_cast(one, pl.Int128()) for one in (left, right))
             return rebuilt(left, right)
-        divided = rebuilt(left, _filled(_NULL_IF_ZERO, _divisor=right, _dividend=left))
-        kind = self.type_of(divided)
-        if kind.is_integer() and operation not in _REMAINDERS:
-            return rebuilt(left, _filled(_NULL_IF_NO_QUOTIENT, _divisor=right, _dividend=left))
-        if not kind.is_float():
-            return divided
-        return rebuilt(left, _filled(_NULL_IF_ZERO_IN_EVERY_ROW, _divisor=right, _dividend=left))
+        if operation not in _DIVISIONS:
+            left, right = _checked(left), _checked(right)
+            if operation in _COMPARISONS:
+                left, right = self._comparable(left, right), self._comparable(right, left)
+            return rebuilt(left, right)
+        if not self._is_column(right):
+            right = _checked(right)
+        kind = self.type_of(rebuilt(left, right))
+        if kind.is_float():  # by zero it is not finite, and so null
+            divisor = right if _columns(right) else _filled(_IN_EVERY_ROW, _divisor=right, _dividend=left)
+            return rebuilt(left, divisor)
+        template = _NULL_IF_NO_QUOTIENT if kind.is_integer() and operation not in _REMAINDERS else _NULL_IF_ZERO
+        return rebuilt(left, _filled(template, _divisor=right, _dividend=left))
+
+    @staticmethod
+    def _is_column(node: Node) -> bool:
+        return isinstance(node, dict) and "Column" in node
 
     def _comparable(self, node: Node, other: Node) -> Node:
         """A text beside a time is a time."""
@@ -143,15 +210,79 @@ class _Rules:
         return _moment(us)
 
     def usual(self, node: Node) -> Node:
+        """What was computed, in the types of a stream: floats are to be checked, times lie in the calendar."""
+        node = self.typed(node)
+        kind = self.type_of(node)
+        if kind.is_float():
+            return _Unchecked(node, _NULL_IF_NOT_FINITE)
+        if isinstance(kind, pl.Datetime) or kind == pl.Date:
+            return _filled(_WITHIN_CALENDAR[pl.Date if kind == pl.Date else pl.Datetime], _value=node)
+        return node
+
+    def typed(self, node: Node) -> Node:
         """Integers and floats of 64 bits, and times in UTC."""
         kind = self.type_of(node)
         if kind.is_integer() and kind != pl.Int64:
             return _cast(node, pl.Int64())
         if kind.is_float() and kind != pl.Float64:
             return _cast(node, pl.Float64())
-        if isinstance(kind, pl.Datetime) and kind != _TIMESTAMP:
-            return _cast(node, _TIMESTAMP)
+        if isinstance(kind, pl.Datetime) and kind != casts.TIMESTAMP:
+            return _cast(node, casts.TIMESTAMP)
         return node
+
+    def _is_in(self, node: Node) -> Node:
+        """The list of IN gets the type of what is looked for, and its texts beside a time are times."""
+        value, among = node["Function"]["input"]
+        kind = self.type_of(value)
+        if not (isinstance(among.get("Literal"), dict) and "Series" in among["Literal"]):
+            return self.usual(node)
+        listed = pl.select(_expression(among)).to_series()[0]
+        if listed.dtype == pl.String and (isinstance(kind, pl.Datetime) or kind == pl.Date):
+            listed = self._moments(listed, kind)
+        elif isinstance(listed.dtype, pl.Decimal) and (kind.is_integer() or kind.is_float()):
+            listed = _numbers(listed, kind)
+        given = tree(pl.lit(pl.Series([listed])))
+        return {"Function": node["Function"] | {"input": [value, given]}}
+
+    def _moments(self, texts: pl.Series, kind: pl.DataType) -> pl.Series:
+        us = timestamps.parse(texts.to_list())
+        if us.null_count() > texts.null_count():
+            wrong = texts.filter(us.is_null() & texts.is_not_null())[0]
+            raise Refused(f"compares a time with '{wrong}', which is none")
+        if kind == pl.Date:  # a time of day is in no date
+            return us.filter((us % _DAY_US == 0) | us.is_null()).cast(pl.Datetime("us")).cast(pl.Date)
+        return us.cast(casts.TIMESTAMP)
+
+
+class _Unchecked(dict[str, Any]):
+    """A float that may be NaN, or infinite where it was computed. Sums and quotients pass that on, and are looked at
+    once; before anything else looks at the value it becomes null. check: how."""
+
+    def __init__(self, node: Node, check: Node) -> None:
+        super().__init__(node)
+        self.check = check
+
+
+def _checked(node: Node) -> Node:
+    return _filled(node.check, _value=dict(node)) if isinstance(node, _Unchecked) else node
+
+
+def _checked_parts(node: Node) -> Node:
+    """The node, whose rule looks at its parts' values."""
+    if isinstance(node, list):
+        return [_checked_part(one) for one in node]
+    return {name: _checked_part(value) for name, value in node.items()}
+
+
+def _checked_part(part: Node) -> Node:
+    if isinstance(part, _Unchecked):
+        return _checked(part)
+    return _checked_parts(part) if isinstance(part, list | dict) and not _is_expression(part) else part
+
+
+def _is_expression(node: Node) -> bool:
+    """Kinds of expressions begin with a capital, names of their parts do not."""
+    return isinstance(node, dict) and any(name[:1].isupper() for name in node)
 
 
 _RULES: dict[str, Callable[[_Rules, Node], Node]] = {
@@ -172,7 +303,7 @@ def may_fail(expression: pl.Expr) -> bool:
     """Whether the values of a row may make it raise. Under the rules above only functions do, such as a pattern that is
     no regular expression; of a function that is not known to give a value for everything it is assumed.
     """
-    return any(not _total(function) for function in _functions(_tree(expression)))
+    return any(not _total(function) for function in _functions(tree(expression)))
 
 
 def _functions(node: Node) -> Iterator[Node]:
@@ -195,12 +326,8 @@ def _expression(tree: Node) -> pl.Expr:
     return pl.Expr.deserialize(io.StringIO(json.dumps(tree)), format="json")
 
 
-def _tree(expression: pl.Expr) -> Node:
-    return json.loads(expression.meta.serialize(format="json"))
-
-
 def _moment(us: int) -> Node:
-    return _tree(pl.lit(_EPOCH + timedelta(microseconds=us), dtype=_TIMESTAMP))
+    return tree(pl.lit(_EPOCH + timedelta(microseconds=us), dtype=casts.TIMESTAMP))
 
 
 def _text(node: Node) -> str | None:
@@ -210,15 +337,14 @@ def _text(node: Node) -> str | None:
 
 
 def _cast(node: Node, kind: pl.DataType) -> Node:
-    return _filled(_tree(pl.col("_value").cast(kind, strict=False)), _value=node)
+    return _filled(tree(pl.col("_value").cast(kind, strict=False)), _value=node)
 
 
-_NULL_IF_ZERO = _tree(pl.sql_expr("NULLIF(_divisor, 0)"))
+_NULL_IF_ZERO = tree(pl.sql_expr("NULLIF(_divisor, 0)"))
 _LEAST = (pl.col("_divisor") == -1) & (pl.col("_dividend") == -(2**63))
-_NULL_IF_NO_QUOTIENT = _tree(pl.when((pl.col("_divisor") != 0) & ~_LEAST).then(pl.col("_divisor")))
+_NULL_IF_NO_QUOTIENT = tree(pl.when((pl.col("_divisor") != 0) & ~_LEAST).then(pl.col("_divisor")))
 """By -1 the least integer has a quotient of more than 64 bits, at which polars raises."""
-_FINITE = pl.col("_dividend").cast(pl.Float64).is_finite().cast(pl.Float64)
-_NULL_IF_ZERO_IN_EVERY_ROW = _tree(pl.sql_expr("NULLIF(_divisor, 0)") + 0.0 * _FINITE)
+_IN_EVERY_ROW = tree(pl.col("_divisor") + 0.0 * pl.col("_dividend").cast(pl.Float64))
 """A column as long as the dividend. By a single value polars multiplies with the reciprocal, except in batches of one
 row: 7.3 / 60 would depend on the batch, in the last digit (measured: one quotient in ten)."""
 
@@ -227,8 +353,28 @@ _ABOUT = pl.col("_base").cast(pl.Float64).pow(pl.col("_exponent").cast(pl.Float6
 _EXPONENT = pl.when(pl.col("_exponent") < 64).then(pl.col("_exponent")).otherwise(64 + pl.col("_exponent") % 2)
 """As good as the exponent where the power is small: then the base is 0, 1 or -1. Polars raises beyond 32 bits."""
 _SMALL_ENOUGH = pl.when((pl.col("_exponent") >= 0) & (_ABOUT.abs() < 1e19)).then(_EXPONENT)
-_POWER = _tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
+_POWER = tree(pl.col("_base").cast(pl.Int128).pow(_SMALL_ENOUGH))
 """Of integers: exact while it has 64 bits, or a few more; null below 0, where polars raises, and far beyond."""
+
+
+def _is_exact(node: Node) -> bool:
+    """CAST(1.025 AS DECIMAL(10,2)): the digits as they are written."""
+    cast = node.get("Cast")
+    if not isinstance(cast, dict) or "Decimal" not in (cast["dtype"].get("Literal") or ()):
+        return False
+    scalar = (cast["expr"].get("Literal") or {}).get("Scalar") if isinstance(cast["expr"], dict) else None
+    return isinstance(scalar, dict) and "Decimal" in scalar
+
+
+_NO_LENGTH = {"Literal": {"Scalar": {"Null": "Null"}}}
+_CUT = tree(
+    pl.when(pl.col("_count").is_not_null()).then(pl.col("_text").str.slice(pl.col("_from"), pl.col("_count").clip(0)))
+)
+"""Of a null length polars makes all of the text."""
+_WHOLE_QUOTIENT = tree((pl.col("_dividend") / pl.col("_divisor")).cast(pl.Int64, strict=False))
+_NULL_IF_NAN = tree(pl.when(pl.col("_value").is_not_nan()).then(pl.col("_value")))
+_NULL_IF_NOT_FINITE = tree(pl.when(pl.col("_value").is_finite()).then(pl.col("_value")))
+_WITHIN_CALENDAR = {kind: tree(inside(pl.col("_value"), kind())) for kind in (pl.Date, pl.Datetime)}
 
 
 def _filled(template: Node, **parts: Node) -> Node:
@@ -240,9 +386,16 @@ def _filled(template: Node, **parts: Node) -> Node:
     return [_filled(item, **parts) for item in template] if isinstance(template, list) else template
 
 
-def _lenient_parse(node: Node) -> Node:
-    kind, options = node["Function"]["function"]["StringExpr"]["Strptime"]
-    if options["format"] is None:
-        raise Refused("guesses a format from other rows: use STRPTIME(text, '%Y-%m-%d')")
-    function = {"StringExpr": {"Strptime": [kind, options | {"strict": False}]}}
-    return {"Function": node["Function"] | {"function": function}}
+def _numbers(listed: pl.Series, kind: pl.DataType) -> pl.Series:
+    """Decimals of a list in the type of what is looked for; what no integer of 64 bits equals is left out."""
+    if kind.is_float():
+        return listed.cast(pl.Float64)
+    whole = [None if one is None else int(one) for one in listed.to_list() if one is None or one == int(one)]
+    return pl.Series([one for one in whole if one is None or -(2**63) <= one < 2**63], dtype=pl.Int64)
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        pl.Series([""]).str.contains(pattern)
+    except pl.exceptions.PolarsError as error:
+        raise Refused(f"has '{pattern}', which is no regular expression: {str(error).splitlines()[-1]}") from None

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from services.kernel.codecs.keys import canonical_floats
+from services.kernel.expressions.parsing import computing
 from services.kernel.operators import acero
 from services.kernel.operators.accumulators import Aggregate, Columns
 
@@ -43,6 +44,7 @@ class Grouping:
             for aggregate, column in zip(aggregates, self._columns, strict=True)
             if aggregate.argument is not None and column is None
         ]
+        self._add = computing(self._computed)
         self._reductions = [reduction for aggregate in aggregates for reduction in aggregate.reductions()]
         self._float_sums = [
             reduction
@@ -86,13 +88,10 @@ class Grouping:
     def prepared(self, rows: pl.DataFrame, time: str) -> list[pl.Series]:
         """The columns to be reduced, those of one aggregate after those of the other."""
         times = rows[time]
-        computed = rows.select(self._computed) if self._computed else rows
+        given = self._add(rows) if self._computed else rows
         prepared = []
         for aggregate, column in zip(self.aggregates, self._columns, strict=True):
-            if aggregate.argument is None:
-                value = times
-            else:
-                value = computed[aggregate.name] if column is None else rows[column]
+            value = times if aggregate.argument is None else rows[column] if column else given[aggregate.name]
             prepared += aggregate.prepare(value, times)
         return prepared
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
 from services.kernel.codecs.encoding import encode_json
 from services.kernel.codecs.fields import schema, with_time
 from services.kernel.errors import InvalidRecord
-from services.kernel.expressions.parsing import compile_expression, name_of, source_of
+from services.kernel.expressions.parsing import compile_expression, computing, name_of, source_of
 from services.kernel.operators.inline import where
 from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
 
@@ -42,7 +42,7 @@ class Rowwise:
     def _computed(self, rows: pl.DataFrame, refused: list[Refused]) -> pl.DataFrame:
         try:
             return self._compute(rows)
-        except PolarsError as error:
+        except (PolarsError, PanicException) as error:
             text = str(error).splitlines()[0]
             if self._fail:
                 raise InvalidRecord(text) from error
@@ -61,7 +61,8 @@ def stops(params: Mapping[str, Any]) -> bool:
 def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> Rowwise:
     """Keeps the rows for which the expression is true; null counts as false."""
     keep = compile_expression(expression, schema(fields))
-    compute: Compute = lambda rows: where(rows, rows.with_columns(keep.alias(TIME))[TIME])  # noqa: E731
+    keeps = computing([keep.alias(TIME)])
+    compute: Compute = lambda rows: where(rows, keeps(rows)[TIME])  # noqa: E731
     return Rowwise(compute, with_time(schema(fields)).to_frame(), fields, fail)
 
 
@@ -73,5 +74,6 @@ def selected(items: Sequence[str], fields: Mapping[str, str], output: Mapping[st
         for item in items
     ]
     # not `select`: an expression without columns would make one row of all
-    compute: Compute = lambda rows: rows.with_columns(*columns, pl.col(TIME)).select(*output, TIME)  # noqa: E731
+    add = computing(columns)
+    compute: Compute = lambda rows: add(rows).select(*output, TIME)  # noqa: E731
     return Rowwise(compute, with_time(kinds).to_frame(), fields, fail)

@@ -85,7 +85,7 @@ def test_every_value_passes_a_json_source_and_sink_unchanged(as_json: list[dict[
             "tags": ["a", None, ""], "place": {"a": 2**63 - 1, "b": "x"},
         },
         {
-            "id": -(2**63), "at": "1969-12-31T23:59:59Z", "text": "\U0001f642 \u00e4\u00df \u0915", "x": 5e-324,
+            "id": -(2**63), "at": "1969-12-31T23:59:59.000000Z", "text": "\U0001f642 \u00e4\u00df \u0915", "x": 5e-324,
             "price": "0.0001", "day": "1969-12-31", "raw": "", "ok": False, "tags": [],
             "place": {"a": None, "b": None},
         },

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import polars as pl
@@ -227,3 +227,182 @@ def test_a_select_item_has_a_name() -> None:
 )
 def test_what_calls_a_function_may_fail_at_a_row(text: str, expected: bool) -> None:
     assert may_fail(text) == expected
+
+
+UNKNOWN: dict[str, bool] = {"ok IS TRUE": False, "ok IS NOT TRUE": True, "ok IS FALSE": False, "ok IS NOT FALSE": True}
+
+
+@pytest.mark.parametrize(("text", "expected"), UNKNOWN.items())
+def test_is_true_and_its_kin_are_never_null(text: str, expected: bool) -> None:
+    assert value(text) is expected
+    assert value(f"a > b {text.removeprefix('ok ')}") is expected, "IS binds weaker than >"
+    assert value(f"NOT ok {text.removeprefix('ok ')}") is not expected, "NOT binds weaker than IS"
+    assert value(text, ok=True) is ("TRUE" in text) ^ ("NOT" in text)
+    assert value(text, ok=False) is ("FALSE" in text) ^ ("NOT" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ok", "expected"),
+    [
+        ("ok = TRUE", None, None),
+        ("ok <> FALSE", True, True),
+        ("TRUE", None, True),
+        ("COALESCE(ok, FALSE)", None, False),
+        ("ok IN (TRUE)", None, None),
+        ("CASE ok WHEN TRUE THEN 'y' WHEN FALSE THEN 'n' ELSE '?' END", None, "?"),
+        ("s IS NULL AND 'is true' = 'is true'", None, True),
+    ],
+)
+def test_a_truth_value_elsewhere_is_one(text: str, ok: bool | None, expected: object) -> None:
+    assert value(text, ok=ok) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("a.example", 2), ("ä.example", 2), ("localhost", 0), (None, None), ("\U0001f642ä.b", 3)]
+)
+def test_a_position_counts_letters_and_takes_no_pattern(host: str | None, expected: int | None) -> None:
+    assert value("STRPOS(s, '.')", s=host) == expected
+    assert value("POSITION('.' IN s)", s=host) == expected
+
+
+def test_a_text_that_is_cut_at_null_is_null() -> None:
+    for text in ("LEFT(s, 0)", "RIGHT(s, 0)", "LEFT(UPPER(s), 00)", "SUBSTR(s, 1, 0)"):
+        assert value(text) is None, text
+        assert value(text, s="abc") == "", text
+    for text in ("LEFT(s, a)", "RIGHT(s, a)", "SUBSTR(s, a)", "SUBSTR(s, 1, a)", "SUBSTR(s, a, 1)"):
+        assert value(text, s="abc") is None, text
+
+
+@pytest.mark.parametrize("cut", [LEAST, -4, -3, -2, 0, 1, 2, 3, 4, 7, MOST])
+def test_texts_are_cut_as_python_cuts_them(cut: int) -> None:
+    for text in ("", "a", "äb", "abc"):
+        n = min(max(cut, -9), 9)
+        left = text[:n] if n >= 0 else text[: max(len(text) + n, 0)]
+        right = text[max(len(text) - n, 0) :] if n >= 0 else text[min(-n, len(text)) :]
+        assert value("LEFT(s, a)", s=text, a=cut) == left
+        assert value("RIGHT(s, a)", s=text, a=cut) == right
+        assert value("SUBSTR(s, a)", s=text, a=cut) == text[max(n - 1, 0) :]
+        assert value("SUBSTR(s, a, b)", s=text, a=cut, b=2) == text[max(n - 1, 0) : max(n + 1, 0)]
+    if abs(cut) < 9:
+        assert value(f"RIGHT(s, {cut})", s="äb") == value("RIGHT(s, a)", s="äb", a=cut)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LN(x)",
+        "LOG10(x)",
+        "SQRT(x)",
+        "ACOS(x - 1)",
+        "ASIN(x - 1)",
+        "POWER(x, 0.5)",
+        "x % 0",
+        "LOG1P(x)",
+        "x * 1e308 * 1e308",
+    ],
+)
+def test_outside_its_domain_a_function_gives_null_to_what_looks_at_it(text: str) -> None:
+    row = {"x": -2.0}
+    assert value(text, **row) is None
+    assert value(f"COALESCE({text}, -1)", **row) == -1
+    assert value(f"{text} IS NULL", **row) is True
+    assert value(f"{text} > 0", **row) is None
+    assert value(f"GREATEST({text}, 0.5)", **row) == 0.5
+
+
+def test_nan_is_no_number_and_infinity_is_one() -> None:
+    nan, infinite = float("nan"), float("inf")
+    assert [value(text, x=nan) for text in ("x > 1", "x + 1", "COALESCE(x, 7)", "x IS NULL")] == [None, None, 7.0, True]
+    assert [value(text, x=infinite) for text in ("x > 1", "x + 1", "COALESCE(x, 7)")] == [True, None, infinite]
+
+
+def test_the_least_integer_is_one() -> None:
+    assert value("a = -9223372036854775808", a=LEAST) is True
+    assert value("a > -9223372036854775808", a=LEAST + 1) is True
+    assert value("a <= -9223372036854775808", a=LEAST + 1) is False, "as a float the two are the same"
+    assert value("a IN (-9223372036854775808)", a=LEAST + 1) is False
+    assert value("a < 9223372036854775808", a=MOST) is True
+    assert value("-9223372036854775808") == LEAST
+    assert value("9223372036854775808") is None
+    assert "larger than any float" in wrong("x < 1e400")
+
+
+moments = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
+
+
+@given(moments)
+def test_the_epoch_of_a_time_is_its_seconds_in_every_year(us: int) -> None:
+    assert value("EXTRACT(EPOCH FROM t)", t=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)) == us / 1e6
+
+
+@pytest.mark.parametrize(
+    "text", ["t + INTERVAL '1 day'", "t - INTERVAL '9998 years'", "CAST(a AS TIMESTAMP)", "CAST(a AS DATE)"]
+)
+def test_a_time_outside_the_calendar_is_null(text: str) -> None:
+    row = {"t": datetime(9999, 12, 31, 23, tzinfo=UTC), "a": MOST}
+    if "9998" in text:
+        row["t"] = datetime(5000, 1, 1, tzinfo=UTC)
+    assert value(text, **row) is None
+    assert value(f"{text} IS NULL", **row) is True
+
+
+TEXTS: dict[str, list[tuple[str, object]]] = {
+    "TIMESTAMP": [
+        ("2024-02-29", datetime(2024, 2, 29, tzinfo=UTC)),
+        (" 2024-02-29 10:11 ", datetime(2024, 2, 29, 10, 11, tzinfo=UTC)),
+        ("2024-02-29T10:11:12.5Z", datetime(2024, 2, 29, 10, 11, 12, 500_000, tzinfo=UTC)),
+        ("2024-02-29 10:11:12.123456789+02:30", datetime(2024, 2, 29, 7, 41, 12, 123_456, tzinfo=UTC)),
+        ("2024-02-29T23:00:00-0100", datetime(2024, 3, 1, tzinfo=UTC)),
+        *[(text, None) for text in ("2023-02-29", "2024-02-29T24:00", "0000-01-01", "0001-01-01T00:00+01", "noon", "")],
+    ],
+    "DATE": [("2024-02-29", date(2024, 2, 29)), ("2024-02-29T23:00-05", date(2024, 2, 29)), ("29.2.2024", None)],
+    "BOOLEAN": [("true", True), ("T", True), ("1", True), ("no", False), ("F", False), ("0", False), ("on", None)],
+    "DECIMAL(10,2)": [
+        ("1.025", Decimal("1.03")),
+        ("-1.025", Decimal("-1.03")),
+        ("1.0249999", Decimal("1.02")),
+        ("1_000", None),
+        (" 1.5 ", None),
+        ("NaN", None),
+        ("99999999.999", None),
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "text", "expected"), [(k, *one) for k, some in TEXTS.items() for one in some])
+def test_a_text_becomes_what_it_says_or_null(kind: str, text: str, expected: object) -> None:
+    assert value(f"CAST(s AS {kind})", s=text) == expected
+    assert value(f"CAST(s AS {kind})") is None
+
+
+@given(st.decimals(-1000, 1000, places=3))
+def test_cast_and_round_agree_half_away_from_zero(number: Decimal) -> None:
+    rounded = number.quantize(Decimal("0.01"), ROUND_HALF_UP)
+    assert value("CAST(s AS DECIMAL(10,2))", s=f"{number:f}") == rounded
+    assert (
+        value(f"CAST({number:f} AS DECIMAL(10,2))" if number >= 0 else f"CAST(({number:f}) AS DECIMAL(10,2))")
+        == rounded
+    )
+    assert value("CAST(CAST(s AS DECIMAL(20,3)) AS DECIMAL(10,2))", s=f"{number:f}") == rounded
+    assert value("ROUND(CAST(s AS DECIMAL(20,3)), 2)", s=f"{number:f}") == rounded
+    assert value("CAST(x AS DECIMAL(10,2))", x=float(number)) == Decimal(f"{value('ROUND(x, 2)', x=float(number)):.2f}")
+
+
+def test_a_list_of_texts_beside_a_time_holds_times() -> None:
+    leap = {"d": date(2024, 2, 29), "t": datetime(2024, 2, 29, tzinfo=UTC)}
+    assert value("d IN ('2024-02-29')", **leap) is True
+    assert value("t IN ('2023-01-01', '2024-02-29T00:00:00Z')", **leap) is True
+    assert value("d NOT IN ('2024-02-29')", **leap) is False
+    assert value("d IN ('2024-02-29T10:00')", **leap) is False, "a time of day is in no date"
+    assert value("d IN ('2023-01-01', NULL)", **leap) is None
+    assert "compares a time with 'noon', which is none" in wrong("t IN ('noon')")
+
+
+def test_lists_of_numbers_have_the_type_of_what_is_looked_for() -> None:
+    assert [value("x IN (0.1, 2)", x=x) for x in (0.1, 2.0, 0.2)] == [True, True, False]
+    assert [value("a IN (1, 2.5)", a=a) for a in (1, 2)] == [True, False]
+    assert value("m IN (1.50)", m=Decimal("1.5")) is True
+
+
+def test_a_pattern_that_is_none_is_refused_at_once() -> None:
+    assert "no regular expression" in wrong("s ~ '('")

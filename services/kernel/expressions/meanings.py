@@ -1,0 +1,103 @@
+"""Functions and predicates of SQL of which polars' parser makes something else, and what is meant.
+
+A pair is what polars makes of the SQL on the left, and an expression that gives the value SQL has for it; parts are
+columns `_value`, `_text` and so on. The tree of polars is found in that of an expression (rules.py).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+
+from services.kernel.expressions.sql_text import FALSE, TRUE
+
+Node = Any
+"""A node of the tree: text, or a dictionary whose one key is its kind."""
+_TEXT, _PART, _COUNT, _FROM, _VALUE = (pl.col(name) for name in ("_text", "_part", "_count", "_from", "_value"))
+_LENGTH = _TEXT.str.len_chars().cast(pl.Int64)
+_AT = _TEXT.str.find(_PART, literal=True)
+_BEFORE = _TEXT.cast(pl.Binary).bin.slice(0, _AT).cast(pl.String)
+_POSITION = (
+    pl.when(_AT.is_not_null())
+    .then(_BEFORE.str.len_chars().cast(pl.Int64) + 1)
+    .when(_TEXT.is_not_null() & _PART.is_not_null())
+    .then(0)
+)
+_LEFT = pl.when(_COUNT >= 0).then(_COUNT).otherwise((_LENGTH + _COUNT).clip(0))
+_RIGHT = pl.when(_COUNT >= 0).then((_LENGTH - _COUNT).clip(0)).when(_COUNT >= -_LENGTH).then(-_COUNT).otherwise(_LENGTH)
+_BEGIN = pl.when(_FROM > 1).then(_FROM - 1).otherwise(0)
+_MANY = _COUNT.clip(0)
+_SPAN = pl.when(_FROM > 0).then(_MANY).otherwise((_MANY + _FROM.clip(-(2**62)) - 1).clip(0))
+_EPOCH = _VALUE.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
+
+
+def tree(expression: pl.Expr) -> Node:
+    return json.loads(expression.meta.serialize(format="json"))
+
+
+def _sql(text: str) -> Node:
+    """The tree of a text of SQL, in which 77 stands for any number."""
+    return filled_literal(tree(pl.sql_expr(text)))
+
+
+def filled_literal(node: Node) -> Node:
+    if node == {"Literal": {"Dyn": {"Int": 77}}}:
+        return {"Column": "_count"}
+    if isinstance(node, dict):
+        return {name: filled_literal(value) for name, value in node.items()}
+    return [filled_literal(one) for one in node] if isinstance(node, list) else node
+
+
+def _known(value: pl.Expr, *parts: pl.Expr) -> pl.Expr:
+    return pl.when(pl.all_horizontal(part.is_not_null() for part in parts)).then(value)
+
+
+MEANINGS: list[tuple[Node, Node]] = [
+    (tree(pl.sql_expr(TRUE)), tree(pl.lit(True))),
+    (tree(pl.sql_expr(FALSE)), tree(pl.lit(False))),
+    (_sql("_value IS TRUE"), tree(_VALUE.eq_missing(True))),
+    (_sql("_value IS FALSE"), tree(_VALUE.eq_missing(False))),
+    # by way of nanoseconds, of which 64 bits hold the years 1677 to 2262
+    (_sql("EXTRACT(EPOCH FROM _value)"), tree(_EPOCH / (pl.lit(1e6) + 0.0 * _EPOCH))),
+    # a pattern, and bytes
+    (_sql("STRPOS(_text, _part)"), tree(_POSITION)),
+    # of a null length polars makes all of the text, and of RIGHT('ab', 3) the last letter
+    (_sql("LEFT(_text, _count)"), tree(_known(_TEXT.str.slice(0, _LEFT), _COUNT))),
+    (_sql("RIGHT(_text, _count)"), tree(_known(_TEXT.str.slice(_RIGHT), _COUNT))),
+    (_sql("RIGHT(_text, 77)"), tree(_known(_TEXT.str.slice(_RIGHT), _COUNT))),
+    (_sql("SUBSTR(_text, _from)"), tree(_known(_TEXT.str.slice(_BEGIN), _FROM))),
+    (_sql("SUBSTR(_text, _from, _count)"), tree(_known(_TEXT.str.slice(_BEGIN, _SPAN), _FROM, _COUNT))),
+]
+
+
+def meant(node: Node) -> tuple[Node, dict[str, Node]] | None:
+    """The template of what is meant by this node, and its parts; None: the node says it."""
+    for found, meaning in MEANINGS:
+        if (parts := matched(found, node)) is not None:
+            return meaning, parts
+    return None
+
+
+def matched(template: Node, node: Node) -> dict[str, Node] | None:
+    """What stands in place of the template's columns; None if the node is another."""
+    if isinstance(template, dict):
+        if isinstance(name := template.get("Column"), str):
+            return {name: node}
+        if not isinstance(node, dict) or node.keys() != template.keys():
+            return None
+        pairs = [(template[name], node[name]) for name in template]
+    elif isinstance(template, list):
+        if not isinstance(node, list) or len(node) != len(template):
+            return None
+        pairs = list(zip(template, node, strict=True))
+    else:
+        return {} if template == node and type(template) is type(node) else None
+    found: dict[str, Node] = {}
+    for one, other in pairs:
+        parts = matched(one, other)
+        if parts is None or any(found.get(name, part) != part for name, part in parts.items()):
+            return None
+        found |= parts
+    return found
