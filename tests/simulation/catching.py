@@ -1,8 +1,9 @@
 """Which history shows which deliberate bug: `python -m tests.simulation.catching [NAME ...]` looks for one.
 
-A change of the product changes what follows from a seed, so a recorded one may no longer show its bug to the checker
-that the bug names. Then others are tried: under a profile the first ones, else those first whose histories have several
-units, standbys and many faults. `--record` writes what was found into mutants/catalogue.py.
+A change of the product changes what follows from a seed, so a recorded one is where the search begins, and no more:
+within BUDGET_MS of simulated time others are tried, the shortest first; then under a profile the first ones, else those
+first whose histories have several units, standbys and many faults. What was found last is remembered by the tests.
+`--record` writes what was found into mutants/catalogue.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,7 +27,10 @@ RICH = (1, 3, 45, 21, 38, 103, 97, 193, 174, 167, 166, 233)
 AIMED = range(16)
 """Under a profile that is aimed at a bug any of these may catch it."""
 SEEDS = 500
+BUDGET_MS = 120_000
+"""Simulated time of faults in which a test looks for a history that catches a bug; most take 1,500 to 5,000."""
 SHORT_MS, SHORT_SEEDS = (1_500, 2_500, 3_500), range(10)
+SHORT_TRIED = 3
 ANY = "any"
 """In place of a checker."""
 
@@ -40,10 +44,26 @@ def caught(mutant: Mutant) -> Outcome | None:
     return found if found.wrong and mutant.checker in (ANY, found.kind) else None
 
 
-def catching(mutant: Mutant) -> Mutant | None:
-    """With the first history that catches it, the recorded one tried first; None: none of those that are tried."""
-    seeds = dict.fromkeys((mutant.seed, *(AIMED if mutant.profile else RICH)))
-    return _first(mutant._replace(seed=seed) for seed in seeds)
+def promising(mutant: Mutant, remembered: tuple[int, int] | None = None) -> Iterator[Mutant]:
+    """Histories, each once, of BUDGET_MS together: the remembered one and the recorded one, short ones, others.
+
+    remembered: seed and run_ms of the one that caught it last.
+    """
+    near = list(AIMED if mutant.profile else RICH)
+    short = ((seed, run_ms) for run_ms in SHORT_MS if run_ms < mutant.run_ms for seed in near[:SHORT_TRIED])
+    found = [remembered] if remembered is not None else []
+    order = dict.fromkeys([*found, (mutant.seed, mutant.run_ms), *short, *((seed, mutant.run_ms) for seed in near)])
+    left_ms = BUDGET_MS
+    for seed, run_ms in order:
+        left_ms -= run_ms
+        if left_ms < 0:
+            return
+        yield mutant._replace(seed=seed, run_ms=run_ms)
+
+
+def catching(mutant: Mutant, remembered: tuple[int, int] | None = None) -> Mutant | None:
+    """With the first history that catches it; None: none of those that the budget is enough for."""
+    return _first(promising(mutant, remembered))
 
 
 def searched(mutant: Mutant) -> Mutant | None:
