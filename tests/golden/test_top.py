@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tests.golden.recordings import posts, requests
-from tests.golden.whole import assert_newest, assert_rows, finish, in_windows, late
+from tests.golden.whole import assert_newest, assert_rows, finish, in_windows, late, utc
 
 REQUESTS = """
   requests:
@@ -96,6 +96,6 @@ queries:
   largest: {{input: largest}}
 max_batch_records: 1000
 """
-    best = ranked(requests(), "bytes", 200)
+    best = ranked(requests(), "bytes", 200).with_columns(at=utc("at"))
     assert best.select("bytes").is_duplicated().any(), "there are ties"
     assert_newest(finish(job, {"requests": requests()}), "largest", best, ["rank"])
