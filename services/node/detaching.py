@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from services.kernel.errors import CommandFailed
+from services.node.bytecode import of_children
 from services.node.cluster_files import Cluster, ClusterFiles
 from services.node.daemon import Answer
 from services.node.processes import open_log, tail
@@ -47,7 +48,7 @@ def _start(settings: Settings, workers: int, log: Path, writing: int) -> subproc
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **_environment(settings)},
+            env={**of_children(), **_environment(settings)},
             start_new_session=True,
             pass_fds=(writing,),
         )

@@ -13,6 +13,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from services.node.bytecode import of_children
 from services.node.log_limits import LogLimits
 
 TETHER = Path(__file__).with_name("tether.py")
@@ -159,7 +160,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if log is None else subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
+            env={**of_children(), **(environment or {})},
             cwd=directory,
             process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
             pass_fds=keep_open,
