@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from services.kernel.codecs.keys import canonical_floats
 from services.kernel.expressions.parsing import computing
-from services.kernel.operators import acero
-from services.kernel.operators.accumulators import Aggregate, Columns
+from services.kernel.operators import acero, exact_sums
+from services.kernel.operators.accumulators import Aggregate, Column, Columns
 
 acero.load()
 
@@ -46,35 +46,44 @@ class Grouping:
         ]
         self._add = computing(self._computed)
         self._reductions = [reduction for aggregate in aggregates for reduction in aggregate.reductions()]
-        self._float_sums = [
-            reduction
-            for aggregate in aggregates
-            for reduction in aggregate.reductions()
-            if reduction[1] == "sum" and aggregate.kind.is_float()
-        ]
+        self._float_sums = [aggregate.reductions()[0][0] if aggregate.sums_floats else None for aggregate in aggregates]
 
     def reduce(self, rows: pl.DataFrame, time: str) -> tuple[pl.DataFrame, Columns]:
         """Distinct keys in canonical order, and for each accumulator its column.
 
-        first and last need the rows in the order of time; floats are always added in the order in which they came.
+        first and last need the rows in the order of time.
         """
-        in_order = rows.sort(time, maintain_order=True) if self._ordered and not rows[time].is_sorted() else rows
-        by_arrival = [] if in_order is rows else self._float_sums
-        reduced = self._reduced(in_order, time, [one for one in self._reductions if one not in by_arrival])
-        columns = _columns(reduced, self._reductions)
-        if by_arrival:
-            columns |= _columns(self._reduced(rows, time, by_arrival), self._reductions)
-        reductions = iter(self._reductions)
-        accumulators = [
-            aggregate.accumulators(columns[next(reductions)])
-            for aggregate in self.aggregates
-            for _ in range(aggregate.width)
-        ]
+        if self._ordered and not rows[time].is_sorted():
+            rows = rows.sort(time, maintain_order=True)
+        keys = [canonical_floats(rows[name]) for name in self.key]
+        prepared, cuts = self._cut(self.prepared(rows, time))
+        reductions = [*self._reductions, *((name, "sum") for cut in cuts.values() for name in cut.names[1:])]
+        reduced = self._sorted(self._grouped(keys, prepared, reductions))
+        columns = _columns(reduced, [one for one in self._reductions if one[1] != "sum" or one[0] not in cuts])
+        pending = iter(self._reductions)
+        accumulators = []
+        for aggregate in self.aggregates:
+            for _ in range(aggregate.width):
+                reduction = next(pending)
+                cut = cuts.get(reduction[0]) if reduction[1] == "sum" else None
+                found = aggregate.accumulators(columns[reduction]) if cut is None else cut.memories(reduced)
+                accumulators.append(found)
         return pl.DataFrame([pl.Series(name, reduced[name]) for name in self.key]), accumulators
 
-    def _reduced(self, rows: pl.DataFrame, time: str, reductions: Sequence[tuple[str, str]]) -> pa.Table:
-        keys = [canonical_floats(rows[name]) for name in self.key]
-        return self._sorted(self._grouped(keys, self.prepared(rows, time), reductions))
+    def _cut(self, prepared: list[pl.Series]) -> tuple[Sequence[pl.Series | _Level], dict[str, _Cut]]:
+        """Floats that are to be added, in levels whose sums are exact."""
+        wanted = {name for name in self._float_sums if name is not None}
+        if not wanted:
+            return prepared, {}
+        cuts: dict[str, _Cut] = {}
+        columns: list[pl.Series | _Level] = []
+        for column in prepared:
+            if column.name not in wanted:
+                columns.append(column)
+                continue
+            cuts[column.name] = cut = _Cut(column)
+            columns += cut.columns
+        return columns, cuts
 
     def numbers(self, rows: pl.DataFrame, keys: pl.DataFrame) -> np.ndarray:
         """For each row, which of the distinct keys is its own."""
@@ -96,11 +105,11 @@ class Grouping:
         return prepared
 
     def _grouped(
-        self, keys: Sequence[pl.Series], prepared: Sequence[pl.Series], reductions: Sequence[tuple[str, str]]
+        self, keys: Sequence[pl.Series], prepared: Sequence[pl.Series | _Level], reductions: Sequence[tuple[str, str]]
     ) -> pa.Table:
         if not keys:
-            keys = [pl.Series(_ONE, [0], dtype=pl.Int8).new_from_index(0, len(prepared[0]))]
-        columns = [*keys, *prepared]
+            keys = [pl.Series(_ONE, [0], dtype=pl.Int8).new_from_index(0, len(_arrow(prepared[0])))]
+        columns: list[pl.Series | _Level] = [*keys, *prepared]
         summed = {name for name, function in reductions if function == "sum"}
         arrays = [_roomy(_arrow(column)) if column.name in summed else _arrow(column) for column in columns]
         table = pa.Table.from_arrays(arrays, names=[column.name for column in columns])
@@ -149,8 +158,44 @@ class Grouping:
         return series
 
 
-def _arrow(column: pl.Series) -> pa.Array:
-    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
+class _Level(NamedTuple):
+    """A column as Arrow has it."""
+
+    name: str
+    values: pa.Array
+
+
+class _Cut:
+    """A column of floats in levels. columns: each of them; the first has the nulls."""
+
+    def __init__(self, column: pl.Series) -> None:
+        floats = column if column.dtype == pl.Float64 else column.cast(pl.Float64)
+        nulls = floats.is_null().to_numpy() if floats.null_count() else None
+        values = floats.to_numpy() if nulls is None else np.where(nulls, 0.0, floats.to_numpy())
+        self._levels = exact_sums.levels(values)
+        self.names = [f"{column.name}~{at}" if at else column.name for at in range(len(self._levels.columns))]
+        self.columns = [
+            _Level(name, pa.array(level, mask=None if at else nulls))
+            for at, (name, level) in enumerate(zip(self.names, self._levels.columns, strict=True))
+        ]
+
+    def memories(self, reduced: pa.Table) -> Column:
+        """Of each group; None where it has nothing but nulls."""
+        sums = [_one_array(reduced[f"{name}_sum"]) for name in self.names]
+        unknown = sums[0].is_null().to_numpy(zero_copy_only=False) if sums[0].null_count else None
+        first = (sums[0] if unknown is None else sums[0].fill_null(0.0)).to_numpy()
+        found = exact_sums.of_groups(self._levels, [first, *(one.to_numpy() for one in sums[1:])])
+        if unknown is None:
+            return list(found)
+        return [None if nothing else memory for memory, nothing in zip(found, unknown.tolist(), strict=True)]
+
+
+def _arrow(column: pl.Series | _Level) -> pa.Array:
+    return column.values if isinstance(column, _Level) else column.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _roomy(values: pa.Array) -> pa.Array:

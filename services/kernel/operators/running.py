@@ -1,8 +1,7 @@
 """Running values: what the aggregates of a key are after each of its rows.
 
 Rows are put in order of their groups, each group behind what is stored of it, and one pass over all of them does the
-rest. Floats are added as Grouping adds them, the rows of the batch among themselves and then to what is stored, so the
-last value of a key is the one that `updates` gives. Source: JOBS "emit: each", PROTOCOL 4.
+rest. Sums of floats are exact up to each row. Source: JOBS "emit: each", PROTOCOL 4.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
+from services.kernel.operators import exact_sums
 from services.kernel.operators.accumulators import Aggregate, Column, Columns
 from services.kernel.operators.grouping import Grouping, State, columns_of
 
@@ -34,13 +34,18 @@ class Segments:
         sums = ordered.cumsum()
         return self._by_row(sums - (sums - ordered)[self._heads][self._group])
 
-    def float_totals(self, stored: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Sums of floats, those of the batch in the order of the rows, then the stored one."""
-        ordered = np.concatenate((np.zeros(self._groups), values))[self._order]
+    def float_totals(self, stored: Column, values: np.ndarray) -> Column:
+        """Exact sums of floats up to each row, as memories; stored: those of the groups."""
+        cut = exact_sums.levels(values)
+        sums = [self._level_totals(level) for level in cut.columns]
+        before = [stored[group] for group in self._by_row(self._group).tolist()]
+        return exact_sums.added(before, exact_sums.of_groups(cut, sums))
+
+    def _level_totals(self, level: np.ndarray) -> np.ndarray:
+        """Up to each row; no sum of values of a level is rounded."""
+        ordered = np.concatenate((np.zeros(self._groups), level))[self._order]
         frame = pl.DataFrame({"group": self._group, "value": ordered})
-        sums = frame.select(pl.col("value").cum_sum().over("group")).to_series().to_numpy()
-        with np.errstate(over="ignore"):
-            return self._by_row(sums + stored[self._group])
+        return self._by_row(frame.select(pl.col("value").cum_sum().over("group")).to_series().to_numpy())
 
     def highest(self, score: np.ndarray, newer: bool) -> np.ndarray:
         """Where in the sequence the highest score up to each row is; of equal ones the newest or the oldest."""
@@ -82,12 +87,11 @@ def _counts(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns,
 def _sums(aggregate: Aggregate, columns: Sequence[pl.Series], stored: Columns, segments: Segments) -> Columns:
     (values,), old = columns, stored[0]
     if aggregate.kind.is_float():
-        found = segments.float_totals(_or_zero(old, np.float64), values.cast(pl.Float64).fill_null(0.0).to_numpy())
+        sums = segments.float_totals(old, values.cast(pl.Float64).fill_null(0.0).to_numpy())
     else:
-        found = segments.totals(_whole_numbers(aggregate, values, old))
+        sums = segments.totals(_whole_numbers(aggregate, values, old)).tolist()
     anything = np.concatenate(([value is not None for value in old], values.is_not_null().to_numpy()))
     seen = segments.totals(anything.astype(np.int64)) > 0
-    sums = found.tolist()
     return [sums if seen.all() else [value if some else None for value, some in zip(sums, seen, strict=True)]]
 
 
