@@ -66,7 +66,9 @@ def worst_ms(units: list[Unit], hosts: list[str], policy: str, seconds: float = 
     return fmean(max(one.workers.values()) for one in cluster.samples if one.at_ms > seconds * 500)
 
 
+@pytest.mark.long
 def test_a_worker_that_holds_many_images_is_better_off_if_a_capture_is_not_credited() -> None:
+    """What each credit does to one decision is held by the golden values above."""
     hosts = names(12)
     found = {}
     for credit in Credit:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from bench.startup import Aged
 from schemas.topics import Partition
 from services.log.assignments import read_standings
@@ -20,7 +22,9 @@ def aged(hours: int) -> Aged:
     return made
 
 
+@pytest.mark.long
 def test_what_is_left_of_a_long_history_is_no_more_than_of_a_shorter_one_and_can_be_begun_with() -> None:
+    """That services trim what they decided is held by tests/contract/test_late_readers.py and by the simulation."""
     shorter, longer = aged(80), aged(160)
     before, after = shorter.sizes(), longer.sizes()
     assert after["plans"] < 200
