@@ -104,6 +104,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     shown: versions whose copies have shown equal bytes, those of the first leader first; only such a copy leads.
     unshown: copies that process and lead nothing, until they have shown that. differ: versions that gave other bytes.
     accepted: offset in `jobs.submit` of the last command that let versions lead unseen; -1: there was none.
+    plan: number of the replication plan by which the scheme was chosen last; valid only as it was, or as the newest.
     """
 
     unit: UnitKey
@@ -124,6 +125,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     unshown: tuple[Unshown, ...] = ()
     differ: tuple[Differing, ...] = ()
     accepted: Whole = -1
+    plan: Count = 0
 
     def unshown_of(self, copy: Copy) -> Unshown | None:
         """With which versions a copy runs that may not lead yet; None: it may."""
@@ -260,6 +262,34 @@ class GlobalCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
         return job_key(self.job, self.generation)
 
 
+class ReplicationPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which units of one generation of a job get a replica that processes, within its replication budget.
+
+    number: from 1 on; valid iff it is the last valid one + 1, so that of two that were made at once only one counts.
+    units: by name. fidelity: the predicted output fidelity with every other unit gone, at the rates of then; before:
+    that of the plan before at the same rates.
+    """
+
+    job: JobName
+    generation: Generation
+    number: Positive
+    units: tuple[str, ...]
+    fidelity: float
+    before: float = 0.0
+
+    @property
+    def job_key(self) -> str:
+        """`<job>@<generation>`, the first part of the key of each unit."""
+        return job_key(self.job, self.generation)
+
+
+class ReplicationStanding(msgspec.Struct, frozen=True):
+    """The last valid replication plan of a job, and the offset of its record."""
+
+    offset: Count
+    plan: ReplicationPlan
+
+
 class CheckpointStanding(msgspec.Struct, frozen=True):
     """The newest global checkpoint of a job, and the offset of its record."""
 
@@ -288,6 +318,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoints: tuple[CheckpointStanding, ...] = ()
     format: Count = FIRST
     incidents: tuple[IncidentStanding, ...] = ()
+    replications: tuple[ReplicationStanding, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -309,6 +340,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoints: tuple[GlobalCheckpoint, ...] = ()
     format: Count = 0
     incidents: tuple[Incident, ...] = ()
+    replications: tuple[ReplicationPlan, ...] = ()
 
 
 def job_key(job: str, generation: str) -> str:

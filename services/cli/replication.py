@@ -49,12 +49,13 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Say which units a replication budget would give a replica, and what results would be left without the others."""
-    from services.planning.replicating import predict, share_of
+    from services.kernel.fidelity.of_job import budget_share
+    from services.planning.replicating import predict
 
     if rates is not None and live:
         raise CommandFailed("--rates and --live both say what the rates are", "leave one out", USAGE)
     made, measured = _plan(job, live, data_dir, kafka)
-    share = share_of(made) if budget is None else budget
+    share = budget_share(made) if budget is None else budget
     if share is None:
         raise CommandFailed(f"job {made.job} has no fault_tolerance.replication_budget", "give one by --budget", USAGE)
     found = predict(_budgeted(made), share, _given(rates, made) if rates is not None else measured)
@@ -169,12 +170,12 @@ def _draw(made: Plan, found: Prediction) -> None:
         say(f"next: {', '.join(found.following)} would raise it to {found.following_fidelity:.3f}")
     if found.left_out:
         say(f"{len(found.left_out)} units are left out: a scheme of their own, adaptive, or on Spark")
-    for query, count in found.least.items():
-        if count is None:
+    for query, needed in found.least.items():
+        if needed is None:
             say(f"query {query} keeps nothing under any plan: a unit that it needs is left out and has no replica")
-        elif count > found.budget:
-            share = smallest_share(count, found.planned)
-            say(f"query {query} keeps nothing: it needs {count} units, a budget of {share:g} or more")
+        elif needed > found.budget:
+            share = smallest_share(needed, found.planned)
+            say(f"query {query} keeps nothing: it needs {needed} units, a budget of {share:g} or more")
     allowed = f"the budget of {found.share:g} allows {found.budget}"
     say(f"{len(found.units)} of {found.planned} units get a replica, {allowed}")
 

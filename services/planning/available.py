@@ -26,9 +26,6 @@ SCHEMES = frozenset(
 )
 """Fault-tolerance schemes that work; a unit that asks for another runs as `none`."""
 
-_ONLY_DEFAULT = ("fault_tolerance.replication_budget",)
-"""Settings of which only the default works."""
-
 _SPARKS_OWN = "one task brings back what Spark computes; its own tasks: HOLDFAST_SPARK_SHUFFLE_PARTITIONS"
 
 _OF_ADAPTIVE = (
@@ -56,9 +53,6 @@ def ignored_warnings(spec: JobSpec) -> Iterator[str]:
     for path, one in wanted.items():
         if one.scheme not in SCHEMES:
             yield f"fault_tolerance.{path}.scheme: {one.scheme} is not available yet, runs as none"
-    for path in _ONLY_DEFAULT:
-        if (value := _at(spec, path)) != (default := _at(_DEFAULTS, path)):
-            yield f"{path}: {value} is not available yet, runs as {'none' if default is None else default}"
     if not any(one.scheme == "adaptive" for one in wanted.values()):
         for path in _OF_ADAPTIVE:
             if _at(spec, path) != _at(_DEFAULTS, path):

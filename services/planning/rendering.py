@@ -11,6 +11,7 @@ from typing import Any
 from schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan
 from schemas.topics import JobTopics
 from services.kernel.codecs.fields import DELETED
+from services.kernel.fidelity.of_job import budget_share
 from services.kernel.operators import catalogue
 from services.kernel.plans.layout import commit_logs, data_topics, task_name
 from services.planning import replicating
@@ -72,7 +73,7 @@ def _isolated(operator: OperatorPlan) -> bool:
 
 def _replication(plan: Plan) -> dict[str, Any] | None:
     """What the budget of the job gets it, with even rates; None: it has none."""
-    share = replicating.share_of(plan)
+    share = budget_share(plan)
     return None if share is None else replicating.predict(plan, share).as_plain()
 
 

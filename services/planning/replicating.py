@@ -12,7 +12,7 @@ from typing import Any
 
 from schemas.plans import Plan, Problem
 from services.kernel.fidelity.loss import Standing, of_queries
-from services.kernel.fidelity.of_job import Rates, planned
+from services.kernel.fidelity.of_job import Rates, budget_share, planned
 from services.kernel.fidelity.planners.exact import exact
 from services.kernel.fidelity.planners.greedy import greedy
 from services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
@@ -64,12 +64,6 @@ class Prediction:
             "exact": self.best,
             "least": dict(self.least),
         }
-
-
-def share_of(plan: Plan) -> float | None:
-    """The budget of the job file; None: it has none."""
-    found = (plan.spec.get("fault_tolerance") or {}).get("replication_budget")
-    return None if found is None else float(found)
 
 
 def predict(plan: Plan, share: float, rates: Rates | None = None) -> Prediction:
@@ -134,7 +128,7 @@ def least(topology: Topology) -> dict[str, int | None]:
 
 def problems(plan: Plan) -> Iterator[Problem]:
     """Why the budget of the job file cannot do what it is for."""
-    share = share_of(plan)
+    share = budget_share(plan)
     if share is None:
         return
     of = planned(plan)
@@ -152,7 +146,7 @@ def problems(plan: Plan) -> Iterator[Problem]:
 
 def warnings(plan: Plan) -> Iterator[str]:
     """What is predicted, and queries that get nothing."""
-    share = share_of(plan)
+    share = budget_share(plan)
     if share is None:
         return
     of = planned(plan)

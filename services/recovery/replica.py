@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -39,6 +40,7 @@ from services.recovery.core.observed import (
     MoveAsked,
     PeerRead,
     PolicyAsked,
+    Replanned,
     RollbackAsked,
     SchemeAsked,
     TakeoverJudged,
@@ -47,6 +49,7 @@ from services.recovery.core.observed import (
 )
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.recovery import Recovery
+from services.recovery.core.replication.answering import Answer, answer
 from services.recovery.core.unit.proving import BATCHES
 from services.recovery.publishing import Publishing
 from services.recovery.snapshotting import Snapshotting
@@ -82,6 +85,7 @@ class Replica:
         reassignment: of standbys; None: as by default.
         proof: so many batches must be equal before a copy with other versions may lead.
         fixed_grace_us: of heartbeats; None: it follows them.
+        aside: where the planner of replicas runs; None: in a thread of its own, made when it is first asked.
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class Replica:
         reassignment: Reassignment | None = None,
         proof: int = BATCHES,
         fixed_grace_us: int | None = None,
+        aside: Executor | None = None,
     ) -> None:
         calm_us = None if calm_ms is None else round(calm_ms * 1000)
         self.core = Recovery(beat_ms * 1000, ECHO_MS * 1000, calm_us, reassignment, proof, fixed_grace_us)
@@ -107,6 +112,7 @@ class Replica:
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
+        self._aside, self._thinking = aside, list[Future[Answer]]()
         self._format_asked = 0
         known, assigned = self.core.known, Partition(topics.assignments, 0)
         self._publishing = Publishing(name, known, appender, Partition(topics.events, 0), now_us, _now_ms)
@@ -166,6 +172,7 @@ class Replica:
             self._publishing.unserved()
             self._publishing.judged(now)
             self._raise_format()
+            self._replan()
 
     def echo(self) -> None:
         """Sends itself a heartbeat."""
@@ -243,6 +250,18 @@ class Replica:
         if (needed := self._publishing.took_over(key, event)) is not None:
             self._observe(TakeoverJudged(key, needed))
 
+    def _replan(self) -> None:
+        """Hands questions to the planner of replicas, and takes answers that are there; it waits for none."""
+        done = [one for one in self._thinking if one.done()]
+        self._thinking = [one for one in self._thinking if one not in done]
+        for one in done:
+            self._observe(Replanned(one.result()))
+        questions = self.core.known.replication.questions
+        if questions and self._aside is None:
+            self._aside = ThreadPoolExecutor(1, "planner")
+        while questions and self._aside is not None:
+            self._thinking.append(self._aside.submit(answer, questions.pop(0)))
+
     def _raise_format(self) -> None:
         """Every process that lives reads a newer format than is written."""
         due = self.core.format_due
@@ -271,12 +290,15 @@ class Replica:
     def _append(self, changes: Iterable[Change]) -> None:
         proposed, incidents = tuple(changes), tuple(self.core.incident_records)
         self.core.incident_records.clear()
-        if not proposed and not incidents:
+        plans_of_replicas = tuple(self.core.known.replication.records)
+        self.core.known.replication.records.clear()
+        if not proposed and not incidents and not plans_of_replicas:
             return
 
         def answered(error: Exception | None, _offset: int) -> None:
             if error is not None:
-                self._observe(Withdrawn(proposed, incidents))
+                self._observe(Withdrawn(proposed, incidents, plans_of_replicas))
 
-        record = assignments.encode(Assignment(self._name, _now_ms(), proposed, incidents=incidents))
+        made = Assignment(self._name, _now_ms(), proposed, incidents=incidents, replications=plans_of_replicas)
+        record = assignments.encode(made)
         self._appender.append(Partition(self._topics.assignments, 0), record, done=answered)

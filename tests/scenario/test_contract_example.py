@@ -82,7 +82,7 @@ def test_an_operator_of_the_users_sees_each_key_in_one_task() -> None:
     assert last == dict(shares.unique().iter_rows())
 
 
-def test_what_is_not_there_yet_is_warned_of_by_its_path() -> None:
+def test_a_budget_says_by_its_path_what_it_leaves_out() -> None:
     warned = " ".join(run().plan.warnings)
-    assert "fault_tolerance.replication_budget: 0.5" in warned
+    assert "fault_tolerance.replication_budget: 2 units left out" in warned
     assert "priority" not in warned

@@ -116,7 +116,7 @@ JOB = {
     "FaultTolerance.hybrid": PART,
     "FaultTolerance.checkpoint": PART,
     "FaultTolerance.buffering": "recovery/core/job/incidents.py tests/unit/recovery/test_incident.py",
-    "FaultTolerance.replication_budget": WARNED,
+    "FaultTolerance.replication_budget": "kernel/fidelity/of_job.py tests/unit/recovery/test_replication.py",
     "FaultTolerance.fail_stop_timeout_s": "recovery/core/unit/terms.py",
     "FaultTolerance.heartbeat_interval_ms": WARNED,
     "FaultTolerance.misses": "recovery/core/unit/terms.py",
@@ -144,7 +144,6 @@ JOB = {
 
 ASKED: dict[str, tuple[str, Any]] = {
     "Query.results": ("queries.q.results", "tentative"),
-    "FaultTolerance.replication_budget": ("fault_tolerance.replication_budget", 0.5),
     "FaultTolerance.heartbeat_interval_ms": ("fault_tolerance.heartbeat_interval_ms", 50),
 }
 """By field that is warned of: where it stands in a job file, and a value that is not the default."""

@@ -9,7 +9,7 @@ were, what was written for Spark. Source: MECHANISMS P1; docs/decisions/0145.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import floor
 
@@ -47,20 +47,31 @@ class Planned:
         return floor(share * len(self.units) + 1e-9)
 
 
-def planned(plan: Plan, rates: Rates | None = None) -> Planned:
-    """Raises ValueError for a plan without a query."""
+def budget_share(plan: Plan) -> float | None:
+    """The replication budget of the job file; None: it has none."""
+    found = (plan.spec.get("fault_tolerance") or {}).get("replication_budget")
+    return None if found is None else float(found)
+
+
+def planned(plan: Plan, rates: Rates | None = None, without: Collection[str] = ()) -> Planned:
+    """What a budget is about. without: planned units that have a scheme of their own by now; they count as gone.
+
+    Raises:
+        ValueError: the plan has no query.
+    """
     units = {(operator, unit.index): unit for unit in plan.units if not unit.host for operator in unit.operators}
     on_workers = [unit for unit in plan.units if not unit.host]
     fixed = [unit.name for unit in on_workers if not unit.planned and unit.scheme in SURVIVING]
     barred = [unit.name for unit in on_workers if not unit.planned and unit.scheme not in SURVIVING]
+    barred += [unit.name for unit in on_workers if unit.planned and unit.name in without]
     nodes: dict[str, Node] = {}
     edges = _inputs(plan)
     for operator in _ordered(plan, edges):
         names = tuple(units[operator.name, task].name for task in range(operator.parallelism))
         nodes[operator.name] = _node(plan, operator, names, edges[operator.name], nodes, rates or Rates())
-    left_out = tuple(unit.name for unit in plan.units if not unit.planned)
+    left_out = tuple(unit.name for unit in plan.units if not unit.planned or unit.name in without)
     made = topology(tuple(nodes.values()), fixed, barred)
-    return Planned(made, tuple(unit.name for unit in on_workers if unit.planned), left_out)
+    return Planned(made, tuple(unit.name for unit in on_workers if unit.name not in left_out), left_out)
 
 
 def _inputs(plan: Plan) -> dict[str, list[Edge]]:

@@ -5,7 +5,7 @@ anybody appends, `commit` is on at exactly one copy of every placed unit. Of a r
 units are forgotten, and without that rule an old placement would count as a first one (PROTOCOL 1). A policy is valid
 iff its command comes after that of the last one. A change that rolls a unit back is valid iff it names the newest
 global checkpoint of its job, and a line that is new to the unit: the one that other units of the job have just begun,
-or the next one.
+or the next one. A change by a replication plan is valid iff that is the newest plan of the job.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.assignments import Assignment, Change, CheckpointPolicy, GlobalCheckpoint, generation_of, job_key_of
+from schemas.assignments import (
+    Assignment,
+    Change,
+    CheckpointPolicy,
+    GlobalCheckpoint,
+    ReplicationPlan,
+    generation_of,
+    job_key_of,
+)
 from schemas.formats import FIRST
 from schemas.incidents import Incident
 from schemas.retired import Retired, submitted
@@ -30,11 +38,13 @@ class Assigned:
         checkpoints: Iterable[GlobalCheckpoint] = (),
         format: int = FIRST,
         incidents: Iterable[Incident] = (),
+        replications: Iterable[ReplicationPlan] = (),
     ) -> None:
         self._units = {change.unit: change for change in units}
         self._policies = {policy.job_key: policy for policy in policies}
         self._checkpoints = {one.job_key: one for one in checkpoints}
         self._incidents = {one.job_key: one for one in incidents}
+        self._replications = {one.job_key: one for one in replications}
         self._lines: dict[str, int] = {}
         self._begun: dict[str, tuple[int, int]] = {}
         for change in self._units.values():
@@ -46,6 +56,7 @@ class Assigned:
         self._units, self.retired, self._policies = other.units(), other.retired, dict(other._policies)
         self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
         self._incidents, self._begun = dict(other._incidents), dict(other._begun)
+        self._replications = dict(other._replications)
         self.format = other.format
 
     def read(self, record: Assignment) -> list[Change]:
@@ -53,7 +64,12 @@ class Assigned:
         valid = []
         for change in record.changes:
             follows = change.epoch == self.epoch(change.unit) + 1 and change.well_formed
-            if follows and self._line_fits(change) and not self.retired.has(generation_of(change.unit)):
+            if (
+                follows
+                and self._line_fits(change)
+                and self._plan_fits(change)
+                and not self.retired.has(generation_of(change.unit))
+            ):
                 self._units[change.unit] = change
                 self._begin_line(change)
                 valid.append(change)
@@ -63,6 +79,9 @@ class Assigned:
             self._read_checkpoint(checkpoint)
         for incident in record.incidents:
             self._read_incident(incident)
+        for plan in record.replications:
+            if plan.number == self._plan_number(plan.job_key) + 1 and not self.retired.has(plan.generation):
+                self._replications[plan.job_key] = plan
         if record.retired is not None:
             self._retire(record.retired)
         self.format = max(self.format, record.format)
@@ -76,6 +95,15 @@ class Assigned:
         job = job_key_of(change.unit)
         newest = self._lines.get(job, 0)
         return line < change.line and change.line in (newest, newest + 1) and change.back == self.complete(job)
+
+    def _plan_fits(self, change: Change) -> bool:
+        """A replica that has not read the newest replication plan changes no unit by an older one."""
+        last = self._units.get(change.unit)
+        return change.plan in (0 if last is None else last.plan, self._plan_number(job_key_of(change.unit)))
+
+    def _plan_number(self, job_key: str) -> int:
+        plan = self._replications.get(job_key)
+        return 0 if plan is None else plan.number
 
     def _begin_line(self, change: Change) -> None:
         job = job_key_of(change.unit)
@@ -110,7 +138,13 @@ class Assigned:
         for unit in gone:
             del self._units[unit]
             self._begun.pop(unit, None)
-        by_job: tuple[dict[str, Any], ...] = (self._policies, self._checkpoints, self._lines, self._incidents)
+        by_job: tuple[dict[str, Any], ...] = (
+            self._policies,
+            self._checkpoints,
+            self._lines,
+            self._incidents,
+            self._replications,
+        )
         for known in by_job:
             for job in [job for job in known if self.retired.has(generation_of(job))]:
                 del known[job]
@@ -141,6 +175,10 @@ class Assigned:
     def incident(self, job_key: str) -> Incident | None:
         """The last that was said of one of `<job>@<generation>`; it may be over."""
         return self._incidents.get(job_key)
+
+    def replication(self, job_key: str) -> ReplicationPlan | None:
+        """Which units of `<job>@<generation>` are to have a replica; None: it has no budget, or no plan yet."""
+        return self._replications.get(job_key)
 
     def line(self, job_key: str) -> int:
         """The highest line of the job's units."""

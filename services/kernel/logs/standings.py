@@ -19,6 +19,7 @@ from schemas.assignments import (
     Goal,
     GoalStanding,
     PolicyStanding,
+    ReplicationStanding,
     Snapshot,
     Standing,
     generation_of,
@@ -32,7 +33,8 @@ from services.kernel.logs.past import Past
 EVERY, MANY = 2_000, 500
 """Records between two snapshots, at least, and units and goals from which on it is more: see `Pace`."""
 
-State = Standing | GoalStanding | PolicyStanding | CheckpointStanding | IncidentStanding | Retired | int
+Noted = PolicyStanding | CheckpointStanding | IncidentStanding | ReplicationStanding
+State = Standing | GoalStanding | Noted | Retired | int
 _RETIRED, _FORMAT = "", " "
 """The keys, beside those of units and jobs, of what is retired and of the format."""
 _APART = (_RETIRED, _FORMAT)
@@ -59,13 +61,14 @@ class Standings:
         checkpoints = (one.checkpoint for one in snapshot.checkpoints)
         assigned = Assigned(
             (one.change for one in snapshot.units), snapshot.retired, policies, checkpoints, snapshot.format,
-            (one.incident for one in snapshot.incidents),
+            (one.incident for one in snapshot.incidents), (one.plan for one in snapshot.replications),
         )  # fmt: skip
         states: dict[str, State] = {one.change.unit: one for one in snapshot.units}
         states |= {one.goal.job_key: one for one in snapshot.goals}
         states |= {_policy_key(one.policy.job_key): one for one in snapshot.policies}
         states |= {_checkpoint_key(one.checkpoint.job_key): one for one in snapshot.checkpoints}
         states |= {_incident_key(one.incident.job_key): one for one in snapshot.incidents}
+        states |= {_replication_key(one.plan.job_key): one for one in snapshot.replications}
         past = Past({**states, _RETIRED: snapshot.retired, _FORMAT: snapshot.format}, snapshot.upto)
         return cls(assigned, snapshot.upto, snapshot.upto, snapshot.upto, past)
 
@@ -89,13 +92,16 @@ class Standings:
         for incident in record.incidents:
             if self.assigned.incident(incident.job_key) == incident:
                 self._note(offset, _incident_key(incident.job_key), IncidentStanding(offset, incident))
+        for plan in record.replications:
+            if self.assigned.replication(plan.job_key) == plan:
+                self._note(offset, _replication_key(plan.job_key), ReplicationStanding(offset, plan))
         if record.retired is not None:
             self._forget(offset)
         if record.format:
             self._past.put(offset, _FORMAT, self.assigned.format)
         return valid
 
-    def _note(self, offset: int, key: str, standing: PolicyStanding | CheckpointStanding | IncidentStanding) -> None:
+    def _note(self, offset: int, key: str, standing: Noted) -> None:
         """What counts since this record; one that only repeats it changes nothing."""
         before = self._past.get(key)
         if not isinstance(before, type(standing)) or structs.replace(before, offset=offset) != standing:
@@ -171,6 +177,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
     keys += [_policy_key(one.policy.job_key) for one in snapshot.policies]
     keys += [_checkpoint_key(one.checkpoint.job_key) for one in snapshot.checkpoints]
     keys += [_incident_key(one.incident.job_key) for one in snapshot.incidents]
+    keys += [_replication_key(one.plan.job_key) for one in snapshot.replications]
     return (
         0 <= snapshot.upto <= offset
         and len(keys) == len(set(keys))
@@ -181,6 +188,7 @@ def plausible(snapshot: Snapshot, offset: int) -> bool:
         and all(one.offset < snapshot.upto for one in snapshot.policies)
         and all(one.offset < snapshot.upto for one in snapshot.checkpoints)
         and all(one.offset < snapshot.upto for one in snapshot.incidents)
+        and all(one.offset < snapshot.upto for one in snapshot.replications)
     )
 
 
@@ -195,11 +203,15 @@ def _snapshot(upto: int, states: Iterable[State]) -> Snapshot:
     incidents = sorted(
         (one for one in known if isinstance(one, IncidentStanding)), key=lambda one: one.incident.job_key
     )
+    replications = sorted(
+        (one for one in known if isinstance(one, ReplicationStanding)), key=lambda one: one.plan.job_key
+    )
     retired = next((one for one in known if isinstance(one, Retired)), Retired())
     format = next((one for one in known if isinstance(one, int)), FIRST)
     return Snapshot(
-        upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints), format, tuple(incidents)
-    )
+        upto, tuple(units), tuple(goals), retired, tuple(policies), tuple(checkpoints), format, tuple(incidents),
+        tuple(replications),
+    )  # fmt: skip
 
 
 def _policy_key(job_key: str) -> str:
@@ -213,3 +225,7 @@ def _checkpoint_key(job_key: str) -> str:
 
 def _incident_key(job_key: str) -> str:
     return f"{job_key}///"
+
+
+def _replication_key(job_key: str) -> str:
+    return f"{job_key}////"

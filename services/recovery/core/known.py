@@ -26,6 +26,7 @@ from services.recovery.core.job.wants import Wants
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.placement.relieving import Relieving
 from services.recovery.core.placement.sharing import Sharing
+from services.recovery.core.replication.replanning import Replication
 from services.recovery.core.unit import protection
 from services.recovery.core.unit.blame import SUSPECT_US
 from services.recovery.core.unit.changing import Covering
@@ -72,6 +73,7 @@ class Known:
         self.covering, self.crashes, self.proofs = Covering(), Crashes(), Proofs(proof)
         self.relieving, self.reassignment, self.sharing = Relieving(calm_us), reassignment, Sharing()
         self.adaptive = Adaptive(beat_us)
+        self.replication = Replication()
         self.proposed: dict[str, Change] = {}
         self.settled: dict[str, Change | None] = {}
         self.changed_us: dict[str, int] = {}
@@ -117,6 +119,7 @@ class Known:
             joins=self.incidents.joins(unit, self.assigned),
             policy_open=self.policies.before(job_key_of(unit), asked.offset, -1 if policy is None else policy.asked),
             verdict=self.adaptive.wanted(unit),
+            directed=self.replication.directed(unit),
             part=self.incidents.part(unit, self.assigned),
             gathers=self.incidents.gathers(unit, self.now_us),
             proofs=self.proofs,
@@ -185,7 +188,12 @@ class Known:
         if change is None or self.settled.get(unit) is not change:
             return False
         elsewhere = self.relieving.wanted(unit) or self.reassignment.wanted(unit)
-        return not elsewhere and self.sharing.outranked(unit) is None and self.adaptive.wanted(unit) is None
+        return (
+            not elsewhere
+            and self.sharing.outranked(unit) is None
+            and self.adaptive.wanted(unit) is None
+            and (self.replication.directed(unit) is None)
+        )
 
     def _rank(self, unit: str) -> tuple[int, int]:
         """The lower, the more important; whoever has a turn in an incident comes first."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.assignments import Assignment, Change
+from schemas.assignments import Assignment, Change, ReplicationPlan
 from schemas.heartbeats import HeartbeatRecord
 from schemas.incidents import Incident
 from schemas.plans import Decision, Retirement
 from services.kernel.logs.standings import Standings
+from services.recovery.core.replication.answering import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,13 @@ class PeerRead:
 
     name: str
     reads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """What was asked of the planner of replicas is answered."""
+
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +131,10 @@ class Withdrawn:
 
     changes: tuple[Change, ...] = ()
     incidents: tuple[Incident, ...] = ()
+    replications: tuple[ReplicationPlan, ...] = ()
 
 
 Event = (
     Began | BeatRead | EchoRead | PeerRead | AssignmentRead | DecisionRead | SchemeAsked | PolicyAsked | MoveAsked
-    | RollbackAsked | VersionsAccepted | DrillAsked | TakeoverJudged | CaughtUp | Withdrawn
+    | RollbackAsked | VersionsAccepted | DrillAsked | TakeoverJudged | CaughtUp | Withdrawn | Replanned
 )  # fmt: skip

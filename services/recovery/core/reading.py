@@ -69,6 +69,7 @@ class Reading:
         if isinstance(record, Heartbeat):
             known.reassignment.read(record)
             known.adaptive.read(record, known.now_us)
+            known.replication.read(record, known.now_us)
             self._reports(record)
         return named
 
@@ -92,6 +93,8 @@ class Reading:
         known = self._known
         before = {change.unit: known.assigned.of(change.unit) for change in record.changes}
         valid = known.standings.read(offset, record)
+        for plan in record.replications:
+            known.replication.decided(plan, known.assigned.replication(plan.job_key) is plan, known.now_us)
         for change in valid:
             self._counts(before[change.unit], change)
             before[change.unit] = change
@@ -170,6 +173,7 @@ class Reading:
             known.terms |= made
             known.wants.admit(decision)
             known.incidents.admit(decision)
+            known.replication.admit(decision)
             for unit, each in made.items():
                 self.scheme_asked(unit, each.asked)
             return list(made)
@@ -182,6 +186,7 @@ class Reading:
         known.wants.end(plan)
         known.incidents.end(job)
         known.policies.forget(job)
+        known.replication.end(job)
         for unit in terms(plan):
             for fold in (
                 known.crashes, known.proofs, known.asks, known.adaptive, known.rollbacks, known.relieving,

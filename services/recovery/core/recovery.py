@@ -107,7 +107,12 @@ class Recovery:
             case observed.CaughtUp():
                 reading.caught_up()
                 return known.all_units()
-            case observed.Withdrawn(changes, incidents):
+            case observed.Replanned(answer):
+                calm = known.acting and known.at_rest() and not known.proposed
+                known.replication.answered(answer, known.assigned, calm, now_us)
+            case observed.Withdrawn(changes, incidents, replications):
+                for plan in replications:
+                    known.replication.withdrawn(plan)
                 for incident in incidents:
                     known.incidents.withdraw(incident)
                 reading.withdraw(changes)
@@ -133,6 +138,7 @@ class Recovery:
         self._reassign()
         self._share()
         self._look_at_incidents()
+        self._replicate()
         if whole or known.limited or known.incidents.any_open(known.assigned):
             self._whole_us = known.now_us
             units = known.all_units()
@@ -214,6 +220,13 @@ class Recovery:
             now_us=known.now_us,
         )
         self.incident_records += [record for record, _ in due]
+
+    def _replicate(self) -> None:
+        """Asks the planner of replicas, and says which units follow the plans in this sweep."""
+        known = self.known
+        if known.acting:
+            asked, quiet = known.asks.schemes, lambda: known.at_rest() and not known.proposed
+            known.replication.look(known.assigned, lambda unit: asked[unit].offset, quiet, known.now_us)
 
     def _relieve(self) -> list[Change]:
         """A unit moves for balance."""

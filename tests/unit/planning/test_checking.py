@@ -291,7 +291,6 @@ def test_settings_with_nothing_behind_them_are_warned_of() -> None:
     )
     made = plan(raw)
     assert made.warnings == (
-        "fault_tolerance.replication_budget: 1.0 is not available yet, runs as none",
         "queries.q.results: tentative is not available yet, runs as final",
         "fault_tolerance.buffering: source goes by global checkpoints, which sweep does not make, "
         "runs as upstream until the policy is aligned",

@@ -21,6 +21,7 @@ from services.recovery.core.unit.signs import Sign
 from services.recovery.core.unit.stance import Stance, stance
 from services.recovery.core.unit.switching import TRANSITIONS
 from tests.unit.recovery import test_adaptive as adaptive
+from tests.unit.recovery import test_replication as replication
 from tests.unit.recovery.world import NEW, OTHER, UNIT, G, Worker, World, plan
 
 T, S = Stance, Sign
@@ -292,8 +293,10 @@ ROWS: dict[tuple[Stance, Sign], Callable[[], World]] = {
     (T.ALONE, S.DRILL_REFUSED): after(lambda: cluster("none"), drill, seconds=3),
     (T.ALONE, S.DRILL_ASKED): after(lambda: cluster("passive"), drill),
     (T.ALONE, S.CHOSEN): grown,
+    (T.ALONE, S.PLANNED): after(lambda: replication.world(0.4, replicas=1), seconds=5),
     (T.NORMAL, S.DRILL_REFUSED): after(cluster, leave("w2"), leave("w3"), run(0.3), drill, seconds=3),
     (T.NORMAL, S.DRILL_ASKED): after(cluster, drill),
+    (T.NORMAL, S.PLANNED): after(lambda: replication.world(0.4, replicas=1, base="hybrid"), seconds=6),
     (T.NORMAL, S.CHOSEN): after(adaptive.started, seconds=adaptive.CHOSEN_S),
     (T.NORMAL, S.BOTH_GONE): after(cluster, kill_unseen("w1", "w2")),
     (T.NORMAL, S.PRIMARY_GONE): after(cluster, kill("w1")),

@@ -9,7 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from schemas.assignments import PRIMARY, Assignment, Change, Copy, Flags, Goal, GoalKind, job_key, job_key_of, unit_key
+from schemas.assignments import (
+    PRIMARY,
+    Assignment,
+    Change,
+    Copy,
+    Flags,
+    Goal,
+    GoalKind,
+    ReplicationPlan,
+    job_key,
+    job_key_of,
+    unit_key,
+)
 from schemas.costs import Costs
 from schemas.decided import Id
 from schemas.heartbeats import FAULTED, CopyState, Exit, Heartbeat, HeartbeatRecord, Turn
@@ -27,6 +39,7 @@ from services.recovery.core.observed import (
     EchoRead,
     Event,
     MoveAsked,
+    Replanned,
     RollbackAsked,
     SchemeAsked,
     VersionsAccepted,
@@ -34,6 +47,7 @@ from services.recovery.core.observed import (
 from services.recovery.core.placement.reassignment import Reassignment
 from services.recovery.core.proposing import room
 from services.recovery.core.recovery import Recovery
+from services.recovery.core.replication.answering import answer
 from services.recovery.core.unit import switching
 from services.recovery.core.unit.stance import Stance, stance
 
@@ -453,10 +467,18 @@ class World:
         self.beats.append(record)
 
     def append(
-        self, author: str, changes: Iterable[Change], goals: Iterable[Goal] = (), incidents: Iterable[Incident] = ()
+        self,
+        author: str,
+        changes: Iterable[Change],
+        goals: Iterable[Goal] = (),
+        incidents: Iterable[Incident] = (),
+        replications: Iterable[ReplicationPlan] = (),
     ) -> None:
         """One record; what is valid in it is checked."""
-        record = Assignment(author, self.now_us // 1000, tuple(changes), goals=tuple(goals), incidents=tuple(incidents))
+        record = Assignment(
+            author, self.now_us // 1000, tuple(changes), goals=tuple(goals), incidents=tuple(incidents),
+            replications=tuple(replications),
+        )  # fmt: skip
         before = self.checked.units()
         for change in self.checked.read(record):
             if author != "stranger":
@@ -509,5 +531,9 @@ class World:
 
     def _append(self, replica: Replica, changes: list[Change]) -> None:
         incidents, replica.core.incident_records = replica.core.incident_records, []
-        if changes or incidents:
-            self.append(replica.name, changes, incidents=incidents)
+        made, replication = list(replica.core.known.replication.records), replica.core.known.replication
+        replication.records.clear()
+        if changes or incidents or made:
+            self.append(replica.name, changes, incidents=incidents, replications=made)
+        while replication.questions:
+            self._observe(replica, Replanned(answer(replication.questions.pop(0))))

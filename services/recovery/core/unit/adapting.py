@@ -13,8 +13,19 @@ from services.recovery.core.unit.stance import Stance
 def adaptable(s: Situation) -> bool:
     """The controller may change its scheme: the last command says so, and nothing at all is under way."""
     ours = s.asked.adaptive and s.change.adaptive and s.change.asked <= s.asked.offset
+    return ours and _calm(s) and not s.terms.host
+
+
+def planned(s: Situation) -> bool:
+    """The replication plan of its job wants another scheme for it, and nothing at all is under way."""
+    if s.directed is None or s.directed.scheme == s.change.scheme:
+        return False
+    return s.change.asked <= s.directed.asked and s.asked.offset <= s.directed.asked and _calm(s)
+
+
+def _calm(s: Situation) -> bool:
     calm = s.stance in (Stance.ALONE, Stance.NORMAL) and protection.at_rest(s) and s.crash is None
-    return ours and calm and not s.over and not s.crowded and not s.terms.host
+    return calm and not s.over and not s.crowded
 
 
 def chosen(s: Situation) -> str:

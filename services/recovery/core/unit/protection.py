@@ -33,7 +33,7 @@ def settled(s: Situation) -> bool:
     """Its copies are where the scheme wants them, and nobody wants anything else: how far they are changes nothing."""
     stance = s.stance
     placed = step(s) is None if stance is Stance.NORMAL else stance is Stance.ALONE and s.target is Rung.ABSENT
-    calm = s.crash is None and s.part is None and s.verdict is None and s.outranked is None
+    calm = s.crash is None and s.part is None and s.verdict is None and s.directed is None and s.outranked is None
     wanted = bool(s.relief or s.backup_to or s.change.unshown)
     asked = unanswered.scheme(s) or unanswered.rollback(s) or unanswered.move(s) is not None
     return placed and calm and not wanted and not asked and s.well

@@ -30,6 +30,8 @@ def _why(s: Situation, sign: Sign, move: Move) -> str:
     """What the sign and the move do not say."""
     if sign is Sign.CHOSEN and s.verdict is not None:
         return s.verdict.summary
+    if sign is Sign.PLANNED and s.directed is not None:
+        return f"{s.directed.scheme} by plan {s.directed.number}, fidelity {s.directed.fidelity:.3f}"
     if sign in ABOUT_VERSIONS:
         return versions.why(s, accepted=sign is Sign.ACCEPTED)
     if move is Move.QUARANTINE and s.crash is not None:

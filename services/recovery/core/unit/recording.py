@@ -36,6 +36,7 @@ def record(situation: Situation, sign: Sign, move: Move, copies: Copies, after: 
         back=situation.change.back if line == situation.change.line else situation.rollback.complete,
         rolled=max(situation.change.rolled, situation.rollback.asked if move in (Move.GO_BACK, Move.STAY) else -1),
         adaptive=adaptive,
+        plan=_plan(situation, sign),
         **versions.fields(situation, known, accepted=sign is Sign.ACCEPTED),
     )
 
@@ -47,6 +48,11 @@ def _line(s: Situation, sign: Sign, move: Move) -> int:
     if move is Move.RESTORE and s.part is not None:
         return max(s.part.line, s.change.line)
     return s.change.line
+
+
+def _plan(s: Situation, sign: Sign) -> int:
+    """The number of the replication plan by which the scheme is chosen."""
+    return s.directed.number if sign is Sign.PLANNED and s.directed is not None else s.change.plan
 
 
 def _deadly(s: Situation, move: Move) -> Deadly | None:
@@ -64,6 +70,8 @@ def _asked(s: Situation, sign: Sign, move: Move) -> tuple[str, int, bool]:
         return s.change.scheme, -1 if s.want is None else s.want.asked, s.change.adaptive
     if sign is Sign.CHOSEN:
         return adapting.chosen(s), s.change.asked, True
+    if sign is Sign.PLANNED and s.directed is not None:
+        return s.directed.scheme, s.change.asked, False
     if move is Move.KEEP_SCHEME:
         return s.change.scheme, s.asked.offset, s.change.adaptive
     if not (move in (Move.ADOPT, Move.SETTLE) or s.stance is Stance.UNPLACED):

@@ -68,6 +68,7 @@ class Sign(Enum):
     OUTRANKED = "the place of its standby is needed"
     STANDBY_ELSEWHERE = "its standby is to be on another worker"
     CHOSEN = "another scheme suits the promise better"
+    PLANNED = "the replication plan says another scheme"
 
     __hash__ = object.__hash__  # that of Enum hashes the name, in Python, and every row of every unit is looked up
 
@@ -129,5 +130,6 @@ SIGNS: Mapping[Sign, Callable[[Situation], bool]] = {
     Sign.OUTRANKED: lambda s: s.outranked is not None and protection.at_rest(s),
     Sign.STANDBY_ELSEWHERE: reassigning.due,
     Sign.CHOSEN: lambda s: bool(adapting.chosen(s)),
+    Sign.PLANNED: adapting.planned,
 }
 """When a sign is there. The order of Sign is their precedence: the first one that has a row counts."""

@@ -21,7 +21,7 @@ from services.recovery.core.unit.crashes import Crash
 from services.recovery.core.unit.proving import Proofs
 from services.recovery.core.unit.schemes import SCHEMES, Rung, Scheme
 from services.recovery.core.unit.stance import MOST, Stance, stance
-from services.recovery.core.unit.terms import Asked, AskedMove, Part, Terms, Want
+from services.recovery.core.unit.terms import Asked, AskedMove, Directed, Part, Terms, Want
 
 _SERVES: dict[str, tuple[str, ...]] = {
     "virgin": ("deployed", "restoring", "synced", "opening", "running", "ended"),
@@ -42,7 +42,8 @@ class Situation:
     others_safe: whether every other unit is protected. outranked: why its standby goes, though nothing has failed.
     policy: the checkpoint policy of its job. policy_open: another one was asked for before the scheme, and that is not
     answered. rollback: asked for, and to where. joins: the line of an incident on which it is to begin again, though it
-    has not failed; 0: none. verdict: of the controller of adaptive units, if it wants another scheme. part: in an
+    has not failed; 0: none. verdict: of the controller of adaptive units, if it wants another scheme. directed: by
+    the replication plan, if that wants another scheme, and it is the unit's turn. part: in an
     incident; None: there is none. gathers: further units may turn out to be stranded. proofs: what copies with other
     versions have shown. asked_accept: offset of the last command that lets the versions lead that run now.
     """
@@ -68,6 +69,7 @@ class Situation:
     rollback: Back = NOWHERE
     joins: int = 0
     verdict: Verdict | None = None
+    directed: Directed | None = None
     part: Part | None = None
     gathers: bool = False
     proofs: Proofs = field(default_factory=Proofs)

@@ -51,6 +51,19 @@ class AskedMove:
 
 
 @dataclass(frozen=True, slots=True)
+class Directed:
+    """What the replication plan of its job says of a unit. number: of the plan. asked: as in Asked, of the job.
+
+    A scheme that somebody asked for later is the unit's own, and takes it out of the plan.
+    """
+
+    scheme: str
+    number: int
+    asked: int
+    fidelity: float
+
+
+@dataclass(frozen=True, slots=True)
 class Want:
     """Of one unit. placed: it is to have copies.
 
@@ -99,8 +112,8 @@ class Terms:
     pin: which versions may lead. host: the kind of process that takes a copy.
     rebalance_us: between two moves of the unit that nobody asked for. spread: what its copies are kept apart by.
     priority: of the most important query that needs it. policy: the checkpoint policy of the plan. promise: of an
-    adaptive unit. delivers: it may write rows. alone: it has work that its leader alone does. interval_ms: between two
-    batches.
+    adaptive unit. planned: a replication plan says whether it gets a replica. delivers: it may write rows. alone: it
+    has work that its leader alone does. interval_ms: between two batches.
     """
 
     asked: Asked
@@ -115,6 +128,7 @@ class Terms:
     priority: int = LEAST
     policy: str = ""
     promise: Promise = field(default_factory=Promise)
+    planned: bool = False
     delivers: bool = False
     alone: bool = False
     interval_ms: float = 10.0
@@ -157,6 +171,7 @@ def terms(plan: Plan) -> dict[str, Terms]:
             priority=important[unit.name],
             policy=(tolerance.get("checkpoint") or {}).get("policy", ""),
             promise=promise(tolerance, unit.name not in skipping),
+            planned=unit.planned,
             delivers=unit.delivers,
             alone=unit.delivers or not cutting.isdisjoint(unit.operators),
             interval_ms=float(plan.interval_ms),

@@ -1,0 +1,70 @@
+"""One question to the planner of replicas, and its answer: a function of the question alone.
+
+A question is answered beside the turns of recovery, as planning a thousand units takes a second.
+Source: MECHANISMS P8 and P14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.plans import Plan
+from services.kernel.fidelity.of_job import Rates, planned
+from services.kernel.fidelity.planners.plan import names, value
+from services.kernel.fidelity.planners.structured import structure_aware
+from services.kernel.fidelity.topology import Topology
+
+KEPT = 0.01
+"""So much output fidelity may go so that a unit of the present plan keeps its replica."""
+MOST_SWAPS = 400
+"""Pairs of a unit that would go and one that would come, of which it is asked whether they may stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which units are worth a replica. number: of the plan in force, 0: there is none; present: its units.
+
+    share: the budget. without: units that have a scheme of their own by now. rates: None: even ones.
+    """
+
+    job: str
+    plan: Plan
+    share: float
+    number: int
+    present: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+    rates: Rates | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """units: of the best plan found. fidelity: of that one, before: of the present one, at the same rates."""
+
+    question: Question
+    units: tuple[str, ...]
+    fidelity: float
+    before: float
+
+
+def answer(question: Question) -> Answer:
+    """The best plan found within the budget, which keeps of the present one what costs next to nothing."""
+    of = planned(question.plan, question.rates, question.without)
+    topology, budget = of.topology, of.budget(question.share)
+    open_units = set(topology.open)
+    now = [topology.numbers[name] for name in question.present if topology.numbers.get(name) in open_units]
+    best = list(structure_aware(topology, budget).units)
+    units = _with_kept(topology, best, now)
+    return Answer(question, tuple(sorted(names(topology, units))), value(topology, units), value(topology, now))
+
+
+def _with_kept(topology: Topology, best: Sequence[int], now: Sequence[int]) -> list[int]:
+    """A unit that would go stays in place of one that would come, as long as that costs no more than KEPT at all."""
+    kept, least = set(best), value(topology, best) - KEPT
+    swaps = [(goes, comes) for goes in now if goes not in kept for comes in best if comes not in now]
+    for goes, comes in swaps[:MOST_SWAPS]:
+        if comes in kept and goes not in kept:
+            other = (kept - {comes}) | {goes}
+            if value(topology, other) >= least:
+                kept = other
+    return sorted(kept)

@@ -1,0 +1,45 @@
+"""The rates of a job's streams over the last minute, from what the leaders of its units count.
+
+Source: MECHANISMS P1 and P14.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schemas.costs import Costs
+
+WINDOW_US, APART_US = 60_000_000, 5_000_000
+LEAST_US = 20_000_000
+"""A rate is a mean over at least so long, and over at most the window."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """What the leader of one unit has counted. Counts of records go on from leader to leader."""
+
+    _samples: deque[tuple[int, Mapping[str, int], Mapping[str, int]]] = field(default_factory=deque)
+
+    def read(self, costs: Costs, now_us: int) -> None:
+        if self._samples and now_us - self._samples[-1][0] < APART_US:
+            return
+        inputs = {edge: records for edge, (records, _) in costs.inputs.items()}
+        self._samples.append((now_us, inputs, dict(costs.outputs)))
+        while now_us - self._samples[0][0] > WINDOW_US:
+            self._samples.popleft()
+
+    def rates(self) -> tuple[dict[str, float], dict[str, float]] | None:
+        """Records per second by edge, in and out; None: too little was heard."""
+        if not self._samples:
+            return None
+        (since_us, taken, put), (now_us, inputs, outputs) = self._samples[0], self._samples[-1]
+        if now_us - since_us < LEAST_US:
+            return None
+        span_s = (now_us - since_us) / 1_000_000
+        return _rates(taken, inputs, span_s), _rates(put, outputs, span_s)
+
+
+def _rates(before: Mapping[str, int], now: Mapping[str, int], span_s: float) -> dict[str, float]:
+    return {edge: max(0, records - before.get(edge, 0)) / span_s for edge, records in now.items()}

@@ -1,0 +1,203 @@
+"""When the planner of replicas is asked, whether its answer becomes the plan, and which units follow it now.
+
+The first plan goes by even rates. From then on the planner is asked every few seconds, with the rates of the last
+minute, and only in calm: no copy is missing, nothing changes or moves, no incident is open. Its plan is proposed once
+it was better by a margin in several answers in a row, and the cool-down since the last plan is over.
+
+Which units follow the newest plan is a function of the log alone. Units that lose their replica go first; units that
+gain one wait, in order of their names, until the budget has room. So two replicas that have read the same log change
+the same units, one that has read less changes fewer, and the budget is never exceeded.
+
+Source: MECHANISMS P14, docs/decisions/0146.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from schemas.assignments import ReplicationPlan, job_key, job_key_of, split_job_key, unit_key
+from schemas.heartbeats import Heartbeat
+from schemas.plans import Plan
+from schemas.retired import submitted
+from services.kernel.fidelity.of_job import Rates, budget_share, edge_rates
+from services.kernel.logs.assigned import Assigned
+from services.recovery.core.replication.answering import Answer, Question
+from services.recovery.core.replication.measured import Counted
+from services.recovery.core.unit.terms import Directed
+
+PACE_US = 5_000_000
+COOL_DOWN_US = 60_000_000
+MARGIN = 0.05
+"""Output fidelity by which another plan must be better."""
+LOOKS = 3
+"""So often in a row."""
+REPLICA = "active-standby"
+_ACTIVE = (REPLICA, "active-replication")
+
+
+@dataclass(slots=True)
+class _Job:
+    """One job with a budget. units: planned ones by key. base: the scheme of a unit without a replica."""
+
+    plan: Plan
+    share: float
+    units: dict[str, str]
+    base: str
+    asked: int
+    counted: dict[str, Counted] = field(default_factory=dict)
+    asking: Question | None = None
+    proposed: ReplicationPlan | None = None
+    better: int = 0
+    asked_us: int = -PACE_US
+    decided_us: int = 0
+
+
+class Replication:
+    """Of one replica of recovery.
+
+    questions: to the planner, until the shell takes them. records: plans to append to `assignments`, likewise.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+        self._directed: dict[str, Directed] = {}
+        self.questions: list[Question] = []
+        self.records: list[ReplicationPlan] = []
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    def admit(self, plan: Plan) -> None:
+        share, key = budget_share(plan), job_key(plan.job, plan.generation)
+        planned = [unit for unit in plan.units if unit.planned]
+        if share is None or not planned or planned[0].scheme in _ACTIVE:
+            return
+        units = {unit_key(plan.job, plan.generation, unit.name): unit.name for unit in planned}
+        self._jobs[key] = _Job(plan, share, units, planned[0].scheme, submitted(plan.generation) or 0)
+
+    def end(self, job: str) -> None:
+        if (known := self._jobs.pop(job, None)) is not None:
+            for unit in known.units:
+                self._directed.pop(unit, None)
+
+    def read(self, beat: Heartbeat, now_us: int) -> None:
+        for costs in beat.costs if self._jobs else ():
+            known = self._jobs.get(job_key_of(costs.unit))
+            if known is not None and costs.leads:
+                known.counted.setdefault(costs.unit, Counted()).read(costs, now_us)
+
+    def decided(self, record: ReplicationPlan, valid: bool, now_us: int) -> None:
+        """A record was read. An invalid one of ours was overtaken."""
+        known = self._jobs.get(record.job_key)
+        if known is None:
+            return
+        if valid:
+            known.decided_us, known.better, known.asking, known.proposed = now_us, 0, None, None
+        elif known.proposed == record:
+            known.proposed = None
+
+    def withdrawn(self, record: ReplicationPlan) -> None:
+        """It was not appended, as far as anybody knows."""
+        known = self._jobs.get(record.job_key)
+        if known is not None and known.proposed == record:
+            known.proposed = None
+
+    def answered(self, answer: Answer, assigned: Assigned, calm: bool, now_us: int) -> None:
+        """Proposes the answer's plan if it is worth a change. calm: all is well now."""
+        question = answer.question
+        known = self._jobs.get(question.job)
+        if known is None or known.asking is not question:
+            return
+        known.asking = None
+        present = assigned.replication(question.job)
+        if question.number != (0 if present is None else present.number) or known.proposed is not None:
+            return
+        if question.number:
+            if not calm or answer.fidelity < answer.before + MARGIN:
+                known.better = 0
+                return
+            known.better += 1
+            if known.better < LOOKS or now_us - known.decided_us < COOL_DOWN_US:
+                return
+        job, generation = split_job_key(question.job)
+        made = ReplicationPlan(
+            job, generation, question.number + 1, answer.units, round(answer.fidelity, 6), round(answer.before, 6)
+        )
+        known.proposed = made
+        self.records.append(made)
+
+    # -- what follows -------------------------------------------------------------------------------------------------
+
+    def look(self, assigned: Assigned, asked_of: Callable[[str], int], calm: Callable[[], bool], now_us: int) -> None:
+        """In every sweep: asks the planner where it is time, and says which units follow the plans now.
+
+        asked_of: by unit, the offset at which its scheme was asked for last.
+        """
+        for key, known in self._jobs.items():
+            own = frozenset(name for unit, name in known.units.items() if asked_of(unit) > known.asked)
+            self._ask(key, known, own, assigned, calm, now_us)
+            self._direct(key, known, own, assigned)
+
+    def directed(self, unit: str) -> Directed | None:
+        """What the plan wants of a unit whose turn it is; None: nothing."""
+        return self._directed.get(unit)
+
+    def _ask(
+        self, key: str, known: _Job, own: frozenset[str], assigned: Assigned, calm: Callable[[], bool], now_us: int
+    ) -> None:
+        if known.asking is not None or known.proposed is not None or now_us - known.asked_us < PACE_US:
+            return
+        present = assigned.replication(key)
+        rates = None
+        if present is not None:
+            if not calm():
+                known.better = 0
+                return
+            rates = self._rates(known)
+            if rates is None:
+                return
+        number, units = (0, ()) if present is None else (present.number, present.units)
+        known.asked_us = now_us
+        known.asking = Question(key, known.plan, known.share, number, units, own, rates)
+        self.questions.append(known.asking)
+
+    def _rates(self, known: _Job) -> Rates | None:
+        """None: not every unit's leader has been heard for long enough."""
+        inputs: dict[tuple[str, str], float] = {}
+        outputs: dict[tuple[str, str], float] = {}
+        for unit in (one for one in known.plan.units if not one.host):
+            counted = known.counted.get(unit_key(known.plan.job, known.plan.generation, unit.name))
+            found = None if counted is None else counted.rates()
+            if found is None:
+                return None
+            inputs |= {(unit.name, edge): rate for edge, rate in found[0].items()}
+            outputs |= {(unit.name, edge): rate for edge, rate in found[1].items()}
+        return edge_rates(known.plan, inputs, outputs)
+
+    def _direct(self, key: str, known: _Job, own: frozenset[str], assigned: Assigned) -> None:
+        for unit in known.units:
+            self._directed.pop(unit, None)
+        plan = assigned.replication(key)
+        if plan is None:
+            return
+        wanted = set(plan.units)
+        budget = int(known.share * (len(known.units) - len(own)) + 1e-9)
+        changes = {unit: assigned.of(unit) for unit, name in known.units.items() if name not in own}
+        holding = {unit for unit, change in changes.items() if change is not None and change.scheme in _ACTIVE}
+        room = budget - len(holding)
+        for unit in sorted(changes):
+            change, to_have = changes[unit], known.units[unit] in wanted
+            if change is None or not change.copies or to_have == (unit in holding):
+                continue
+            if not to_have:
+                self._directed[unit] = Directed(known.base, plan.number, known.asked, plan.fidelity)
+            elif room > 0:
+                room -= 1
+                self._directed[unit] = Directed(REPLICA, plan.number, known.asked, plan.fidelity)
+
+
+def holders(plan: Plan, assigned: Assigned) -> Mapping[str, bool]:
+    """By planned unit, whether it has the scheme of a replica that processes, for checkers and people."""
+    keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units if unit.planned}
+    changes = {name: assigned.of(key) for name, key in keys.items()}
+    return {name: change is not None and change.scheme in _ACTIVE for name, change in changes.items()}
