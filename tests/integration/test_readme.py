@@ -1,0 +1,53 @@
+"""The README's commands, in the order of its text, in a folder that holds nothing, do what the README says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import HOLDFAST
+from tests.support.readme import Step, job_files, steps
+
+PATIENCE_S = 240
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
+    for name, text in job_files().items():
+        (tmp_path / name).write_text(text)
+    assert len(steps()) >= 10
+    try:
+        for step in steps():
+            follows(step, tmp_path)
+    finally:
+        typed("holdfast down --purge", tmp_path)
+
+
+def follows(step: Step, folder: Path) -> None:
+    done = typed(step.command, folder)
+    assert done.returncode == 0, f"$ {step.command}\n{done.stdout}{done.stderr}"
+    lines = iter(f"{done.stdout}\n{done.stderr}".splitlines())
+    for expected in step.prints:
+        assert any(line.startswith(expected) for line in lines), (
+            f"$ {step.command} does not print {expected!r}\n{done.stdout}{done.stderr}"
+        )
+
+
+def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """As in a shell of a person who has just set holdfast up."""
+    path = f"{HOLDFAST.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    kept = {name: os.environ[name] for name in ("HOLDFAST_CACHE",) if name in os.environ}
+    return subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**environment, **kept, "PATH": path},
+        timeout=PATIENCE_S,
+        check=False,
+    )

@@ -1,0 +1,59 @@
+"""The README is short, its links and commands exist, and each figure names the command that prints it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from bench.catalogue import MEASURES
+from services.cli.commands import COMMANDS
+from tests.support.readme import README, job_files, steps
+
+ROOT = Path(__file__).parents[2]
+MOST_LINES = 170
+OF_THEIR_OWN = {"failover", "incident", "promises", "against", "detectors", "compose"}
+"""Measures that ./scripts/bench has beside its table."""
+TEXT = README.read_text(encoding="utf-8")
+_NUMBER = re.compile(r"\d")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(TEXT.splitlines()) <= MOST_LINES
+
+
+def test_each_figure_names_the_command_that_prints_it() -> None:
+    table = TEXT.partition("## Six figures")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")][2:]
+    assert len(rows) == 6
+    known = OF_THEIR_OWN | {measure.name for measure in MEASURES}
+    for _, figure, command in rows:
+        assert _NUMBER.search(figure)
+        found = re.fullmatch(r"`\./scripts/bench ([\w-]+)`", command)
+        assert found is not None, command
+        assert found[1] in known
+
+
+def test_commands_that_the_readme_names_exist() -> None:
+    known = {command.name for command in COMMANDS}
+    named = {found for found in re.findall(r"holdfast ([a-z][a-z-]*)\b", "\n".join(re.findall(r"`([^`\n]+)`", TEXT)))}
+    typed = {step.command.split()[1] for step in steps() if step.command.startswith("holdfast ")}
+    assert (named | typed) - known == set()
+    assert {"try", "up", "submit", "kill", "replay"} <= typed
+
+
+def test_scripts_that_the_readme_names_exist() -> None:
+    for script in re.findall(r"\./scripts/(\w+)", TEXT):
+        assert (ROOT / "scripts" / script).exists(), script
+
+
+def test_the_readme_names_every_scheme() -> None:
+    from schemas.job_settings import SCHEME_NAMES
+
+    assert [name for name in SCHEME_NAMES if f"`{name}`" not in TEXT] == []
+
+
+def test_the_job_of_the_tour_is_one() -> None:
+    from services.planning.loading import load
+
+    ((name, text),) = job_files().items()
+    assert load(text, name).name == "delays"
