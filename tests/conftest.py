@@ -21,6 +21,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 from tests.support.kafka import running_kafka
 from tests.support.processor_limit import LIMIT_S, processor_limit
+from tests.support.processor_time import SPENT, by_folder, processor_s
 
 TESTS = Path(__file__).parent
 CLUSTERS, CLUSTER_MARKS = ("contract", "integration"), ("kafka", "spark", "docker", "alone")
@@ -56,6 +57,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in ("spark", "slow")])
 
 
+_BEGAN_S = pytest.StashKey[float]()
+
+
 def _in_memory(item: pytest.Item) -> bool:
     """It waits for no cluster, so that its limit is one of processor time."""
     return not any(map(item.get_closest_marker, CLUSTER_MARKS))
@@ -63,6 +67,7 @@ def _in_memory(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[_BEGAN_S] = processor_s()
     with processor_limit(LIMIT_S) if _in_memory(item) else nullcontext():
         return (yield)
 
@@ -110,6 +115,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Shows the logs of the cluster that a failed test ran on, and below them once more why it failed."""
     report = yield
+    if report.when == "teardown":
+        report.user_properties.append((SPENT, processor_s() - item.stash[_BEGAN_S]))
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():
             if callable(logs := getattr(value, "logs", None)):
@@ -117,6 +124,14 @@ def pytest_runtest_makereport(
         if report.sections and call.excinfo is not None:
             report.sections.append((f"why {item.name} failed", call.excinfo.exconly()[:MOST_SAID]))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if lines := by_folder(report for reports in terminalreporter.stats.values() for report in reports
+                          if getattr(report, "when", "") == "teardown"):  # fmt: skip
+        terminalreporter.write_sep("=", "processor time by folder")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
