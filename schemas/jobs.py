@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from schemas.job_operators import AnyOperator
@@ -25,6 +25,25 @@ def _start(value: str) -> str:
     return value
 
 
+class Renamed(JobPart):
+    """A field that has another name in the record."""
+
+    type: Text
+    """Its type, as of any field."""
+    from_: Text = Field(alias="from")
+    """Its name in the record, which may be any text, such as _id or @timestamp."""
+
+    @model_serializer
+    def _as_written(self) -> dict[str, str]:
+        return {"type": self.type, "from": self.from_}
+
+
+FieldType = Annotated[
+    Annotated[Text, Tag("type")] | Annotated[Renamed, Tag("renamed")],
+    Discriminator(lambda value: "renamed" if isinstance(value, (dict, Renamed)) else "type"),
+]
+
+
 class Source(JobPart):
     """A stream of records: a topic of the user, or a file in a local run."""
 
@@ -34,15 +53,21 @@ class Source(JobPart):
     """A file (ndjson, csv, parquet, arrow; .gz) for `holdfast try`."""
     format: Literal["json", "csv", "arrow"] = "json"
     """How a record's value is written; of arrow, an IPC stream or file, it holds many rows."""
-    fields: Annotated[dict[Text, Text], Field(min_length=1)]
+    fields: Annotated[dict[Text, FieldType], Field(min_length=1)]
     """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
-    `?` behind a type: may be null."""
+    `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}."""
     event_time: Text | None = None
     """Column that says when it happened; null: the record's own timestamp."""
     unit: Literal["s", "ms", "us", "ns"] | None = None
     """Unit of timestamps that are written as integers."""
     allowed_lateness_s: Seconds = 0.0
     """How far the watermark stays behind the newest event time."""
+    max_ahead_s: Annotated[Number, Field(gt=0, le=200 * 366 * 24 * 3600)] | None = 3600.0
+    """An event time that is further ahead of its record's timestamp makes the record a dead letter: it would move the
+    watermark, and all that follows would be late. null: any time is taken."""
+    null_records: Literal["dead-letter", "skip"] = "dead-letter"
+    """What becomes of records without a value (tombstones) of a stream: dead letters, or they are counted among the
+    records and give no row."""
     start: Annotated[str, AfterValidator(_start)] = "earliest"
     """Where reading begins: earliest, latest or an ISO 8601 time (UTC unless it says otherwise)."""
     idle_after_s: Annotated[Number, Field(gt=0, le=7 * 24 * 3600)] | None = 30.0
@@ -64,7 +89,17 @@ class Source(JobPart):
     its row; one without a value deletes the row that its record key names (the one column as text or JSON, a JSON
     object, or a JSON array in the order given here). A table is read to its end before the job reads anything else,
     and is the right side of joins. event_time, allowed_lateness_s, idle_after_s,
-    close_after_idle_s and late mean nothing for it."""
+    close_after_idle_s, max_ahead_s, null_records and late mean nothing for it."""
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Type text by column."""
+        return {name: one if isinstance(one, str) else one.type for name, one in self.fields.items()}
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Name in the record by column, of those that have another one there."""
+        return {name: one.from_ for name, one in self.fields.items() if isinstance(one, Renamed)}
 
     @model_validator(mode="after")
     def _from_somewhere(self) -> Source:

@@ -117,7 +117,7 @@ def _records(path: Path, source: Source) -> Iterator[list[bytes]]:
     """What the source reads of its file."""
     from services.client.feeding import Feed
 
-    columns = tuple(source.fields) if source.format == "csv" else ()
+    columns = tuple(source.origins.get(name, name) for name in source.types) if source.format == "csv" else ()
     return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow").blocks()
 
 

@@ -38,7 +38,7 @@ class Assumed:
 def of_source(source: Source) -> Assumed:
     """The columns that the source declares; those whose declaration is at fault are open."""
     found, open_ = {}, set()
-    for name, kind in source.fields.items():
+    for name, kind in source.types.items():
         try:
             field_types.dtype(kind)
             found[name] = kind

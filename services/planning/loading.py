@@ -75,6 +75,8 @@ _EMPTY = "''"
 def _path(loc: Location) -> str:
     """`operators.late.filter.input` of pydantic is `operators.late.input` of the file: its third step is the kind."""
     steps = loc[:2] + loc[3:] if loc[0] == "operators" and len(loc) > 2 and loc[2] != "[key]" else loc
+    if steps[:1] + steps[2:3] == ("sources", "fields") and len(steps) > 4 and steps[4] in ("type", "renamed"):
+        steps = steps[:4] + steps[5:]
     path = ""
     for step in steps:
         if isinstance(step, int):

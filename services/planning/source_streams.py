@@ -22,13 +22,14 @@ _TIMES = ("timestamp", "date")
 def stream(source: Source) -> Stream:
     """Records are only added, so no column identifies a row; those of a table replace one another."""
     if source.table is None:
-        return Stream(dict(source.fields), (), False)
-    return Stream({**source.fields, fields.DELETED: "bool?"}, tuple(source.table))
+        return Stream(source.types, (), False)
+    return Stream({**source.types, fields.DELETED: "bool?"}, tuple(source.table))
 
 
 def source_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, source in spec.sources.items():
         yield from _field_problems(f"sources.{name}.fields", source)
+        yield from _origin_problems(f"sources.{name}.fields", source)
         if source.table is None:
             yield from _time_problems(f"sources.{name}.event_time", source)
 
@@ -54,13 +55,25 @@ def _horizon_us(operator: OperatorSpec) -> int:
 
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:
-    for column, kind in source.fields.items():
+    for column, kind in source.types.items():
         if column.startswith("_"):
-            yield Problem(f"{path}.{column}", "begins with an underscore", "such names belong to holdfast: rename it")
+            name = column.lstrip("_") or "name"
+            hint = f"such names belong to holdfast: rename it, {name}: {{type: {kind}, from: {column}}}"
+            yield Problem(f"{path}.{column}", "begins with an underscore", hint)
         try:
             fields.dtype(kind)
         except ValueError as error:
             yield Problem(f"{path}.{column}", str(error), _hint(kind))
+
+
+def _origin_problems(path: str, source: Source) -> Iterator[Problem]:
+    """A name in the record gives one column; of CSV no record has names."""
+    named: dict[str, str] = {}
+    for column in source.types:
+        origin = source.origins.get(column, column)
+        if origin in named:
+            yield Problem(f"{path}.{column}", f"'{origin}' of the record is also '{named[origin]}'", "name it once")
+        named.setdefault(origin, column)
 
 
 def _hint(kind: str) -> str:
@@ -72,8 +85,8 @@ def _time_problems(path: str, source: Source) -> Iterator[Problem]:
     column = source.event_time
     if column is None:
         return
-    if column not in source.fields:
-        yield Problem(path, f"there is no field '{column}'", suggest(column, source.fields))
-    elif (kind := fields.required(source.fields[column])) not in _TIMES:
+    if column not in source.types:
+        yield Problem(path, f"there is no field '{column}'", suggest(column, source.types))
+    elif (kind := fields.required(source.types[column])) not in _TIMES:
         hint = f"{column}: timestamp, with unit: ms for integers" if kind == "int" else "choose a timestamp"
         yield Problem(path, f"'{column}' is of type {kind}, not a time", hint)

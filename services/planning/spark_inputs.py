@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schemas.job_operators import Spark
-from schemas.jobs import JobSpec
+from schemas.jobs import JobSpec, Source
 from schemas.plans import Problem
 from services.kernel.codecs.fields import required
 from services.kernel.operators.kind import Stream
@@ -23,7 +23,9 @@ def operators(spec: JobSpec) -> dict[str, Spark]:
 def directly_behind(spec: JobSpec, name: str) -> bool:
     """Whether Spark can read the user's topic itself."""
     source = spec.sources.get(operators(spec)[name].input)
-    return source is not None and source.format == "json"
+    if source is None or source.format != "json" or source.origins:
+        return False
+    return source.max_ahead_s == Source.model_fields["max_ahead_s"].default and source.null_records == "dead-letter"
 
 
 def name_problems(spec: JobSpec) -> Iterator[Problem]:

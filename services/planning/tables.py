@@ -28,7 +28,7 @@ def keys(operator: OperatorSpec, spec: JobSpec) -> dict[int, tuple[str, ...]]:
     """The key columns of an operator's inputs that are tables, by slot; none of a key that is at fault itself."""
     read = {slot: spec.sources.get(producer) for slot, producer in enumerate(operator.inputs)}
     return {
-        slot: tuple(source.table) if set(source.table) <= source.fields.keys() else ()
+        slot: tuple(source.table) if set(source.table) <= source.types.keys() else ()
         for slot, source in read.items()
         if source is not None and source.table is not None
     }
@@ -37,12 +37,12 @@ def keys(operator: OperatorSpec, spec: JobSpec) -> dict[int, tuple[str, ...]]:
 def _key_problems(path: str, source: Source, key: list[str]) -> Iterator[Problem]:
     for index, column in enumerate(key):
         at = f"{path}.table[{index}]"
-        if column not in source.fields:
-            yield Problem(at, f"there is no field '{column}'", suggest(column, source.fields))
+        if column not in source.types:
+            yield Problem(at, f"there is no field '{column}'", suggest(column, source.types))
         elif column in key[:index]:
             yield Problem(at, f"'{column}' is named twice", "name it once")
-        elif fields.required(source.fields[column]).startswith(("list<", "struct<")):
-            yield Problem(at, f"'{column}' is a {source.fields[column]}, which is no key", "choose a plain column")
+        elif fields.required(source.types[column]).startswith(("list<", "struct<")):
+            yield Problem(at, f"'{column}' is a {source.types[column]}, which is no key", "choose a plain column")
     if source.start != "earliest":
         yield Problem(f"{path}.start", "a table is read from its beginning", "leave it out")
 

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from schemas.job_operators import OPERATORS, kinds
 from schemas.job_part import JobPart
-from schemas.jobs import JobSpec
+from schemas.jobs import JobSpec, Renamed
 from schemas.topics import NAME
 from services.kernel.suggestions import did_you_mean, suggest
 
@@ -166,7 +166,7 @@ def _step(at: Any, step: int | str) -> Any:
         return None if field is None else field.annotation
     if get_origin(at) in (dict, list):
         return get_args(at)[-1]
-    return OPERATORS.get(str(step))
+    return Renamed if step == "renamed" else OPERATORS.get(str(step))
 
 
 def _plain(at: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from services.kernel.codecs.fields import TIME, with_time
 from services.kernel.codecs.json_records import JsonReader
 from services.kernel.codecs.typed_columns import Column, Values
 
-MAX_AHEAD_US = 3_600_000_000
+MAX_AHEAD_S = 3600.0
 """An event time further ahead of its record's timestamp is wrong; it would make all that follows late."""
 
 
@@ -53,16 +54,25 @@ class Decoder:
         fields: type text by column. format: json, csv or arrow.
         event_time: column that holds it; None: the record's timestamp is the event time.
         unit: s, ms, us or ns of timestamps that are integers.
+        origins: name in the record by column, of those that have another one there.
+        max_ahead_s: how far an event time may be ahead of its record's timestamp; None: any is taken.
     """
 
     def __init__(
-        self, fields: Mapping[str, str], format: str = "json", event_time: str | None = None, unit: str | None = None
+        self,
+        fields: Mapping[str, str],
+        format: str = "json",
+        event_time: str | None = None,
+        unit: str | None = None,
+        origins: Mapping[str, str] = MappingProxyType({}),
+        max_ahead_s: float | None = MAX_AHEAD_S,
     ) -> None:
-        self._fields, self._event_time = dict(fields), event_time
+        self._fields, self._event_time, self._max_ahead_s = dict(fields), event_time, max_ahead_s
+        written = {origins.get(name, name): kind for name, kind in fields.items()}
         self._nothing = with_time(field_types.schema(fields)).to_frame()
-        self._tables = ArrowReader(fields) if format == "arrow" else None
+        self._tables = ArrowReader(written) if format == "arrow" else None
         if self._tables is None:
-            self._reader = FORMATS[format](fields, unit)
+            self._reader = FORMATS[format](written, unit)
             self._columns = dict(zip(fields, self._reader.columns(), strict=True))
 
     def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
@@ -94,10 +104,15 @@ class Decoder:
         self, reader: ArrowReader, values: Sequence[bytes | None], timestamps_ms: Sequence[int]
     ) -> Decoded:
         """One bad row refuses its whole record: only whole records can be dead-lettered and sent again."""
-        tables, heights, refused = [reader.nothing], np.zeros(len(values), dtype=np.int64), dict[int, str]()
+        names = list(self._fields)
+        tables, heights, refused = (
+            [_named(reader.nothing, names)],
+            np.zeros(len(values), dtype=np.int64),
+            dict[int, str](),
+        )
         for index, value in enumerate(values):
             try:
-                tables.append(reader.read(value))
+                tables.append(_named(reader.read(value), names))
                 heights[index] = tables[-1].height
             except UnfitRecord as error:
                 refused[index] = str(error)
@@ -138,9 +153,22 @@ class Decoder:
         for position in given.is_null().arg_true().to_list() if given.null_count() else ():
             refuse(position, f"{name}: the event time is null")
         times = given.fill_null(0) if given.null_count() else given
-        for position in np.flatnonzero((stamps_us >= 0) & (times.to_numpy() - stamps_us > MAX_AHEAD_US)).tolist():
-            refuse(position, f"{name}: {_iso(times[position])} is more than 1 h ahead of the record's timestamp")
+        if self._max_ahead_s is None:
+            return times
+        ahead = (stamps_us >= 0) & (times.to_numpy() - stamps_us > round(self._max_ahead_s * 1_000_000))
+        for position in np.flatnonzero(ahead).tolist():
+            far = "1 h" if self._max_ahead_s == MAX_AHEAD_S else f"{self._max_ahead_s:g} s"
+            refuse(position, f"{name}: {_iso(times[position])} is more than {far} ahead of the record's timestamp")
         return times
+
+
+def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The same columns under the names of the stream."""
+    return (
+        rows
+        if rows.columns == list(names)
+        else pl.DataFrame([column.alias(name) for column, name in zip(rows.get_columns(), names, strict=True)])
+    )
 
 
 def _iso(microseconds: int) -> str:

@@ -8,6 +8,7 @@ its JSON, a JSON object of the key columns, a JSON array of their values in the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -31,13 +32,20 @@ class Deletions:
 
     Args:
         fields: of the table, type text by column. key: its key columns. unit: of timestamps that are integers.
+        origins: name in the record, and in its key, by column, of those that have another one there.
     """
 
-    def __init__(self, fields: Mapping[str, str], key: Sequence[str], unit: str | None) -> None:
-        self._key = list(key)
-        self._decoder = Decoder({name: fields[name] for name in key}, unit=unit)
+    def __init__(
+        self,
+        fields: Mapping[str, str],
+        key: Sequence[str],
+        unit: str | None,
+        origins: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._key = [origins.get(name, name) for name in key]
+        self._decoder = Decoder({name: fields[name] for name in key}, unit=unit, origins=origins)
         one_text = len(key) == 1 and required(fields[key[0]]) == "string"
-        self._texts = _texts(key[0]) if one_text else None
+        self._texts = _texts(self._key[0]) if one_text else None
 
     def decode(self, keys: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Decoded:
         """One row of the key columns for each key that can be read; its time is that of the record, 0 without one."""

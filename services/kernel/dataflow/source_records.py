@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from schemas.plans import OperatorPlan
-from services.kernel.codecs.decoding import Decoded, Decoder
+from services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
 from services.kernel.codecs.deletions import Deletions
 from services.kernel.codecs.fields import DELETED, schema, with_time
 
@@ -33,19 +33,24 @@ class SourceDecoder:
         key, unit = params.get("table"), params.get("unit")
         # what counts of a table is the order of its records, so its event time is that of the record
         event_time = None if key else params.get("event_time")
-        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit)
-        self._deletions = Deletions(fields, key, unit) if key else None
+        origins = origins_of(params)
+        ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
+        self._rows = Decoder(fields, params.get("format", "json"), event_time, unit, origins, ahead_s)
+        self._deletions = Deletions(fields, key, unit, origins) if key else None
+        self._skips_null = params.get("null_records") == "skip"
         self._schema = with_time(schema(operator.fields))
 
     def decode(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int], keys: Keys) -> Decoded:
         """A row for each record that fits. timestamps_ms: of the records; negative = none. keys: of deletions."""
-        if self._deletions is None:
+        if self._deletions is None and not (self._skips_null and None in values):
             return self._rows.decode(values, timestamps_ms)
         gone = [index for index, value in enumerate(values) if value is None] if None in values else []
-        if not gone:
+        if not gone and self._deletions is not None:
             return self._marked(self._rows.decode(values, timestamps_ms))
         there = [index for index, value in enumerate(values) if value is not None]
         rows = self._rows.decode([values[index] for index in there], [timestamps_ms[index] for index in there])
+        if self._deletions is None:
+            return _moved(rows, there)
         deleted = self._deletions.decode([keys[index] for index in gone], [timestamps_ms[index] for index in gone])
         return self._merged(_moved(rows, there), _moved(deleted, gone))
 
@@ -62,6 +67,12 @@ class SourceDecoder:
         kept = np.concatenate([rows.kept, deleted.kept])
         order = np.argsort(kept, kind="stable")
         return Decoded(both[order], kept[order], sorted([*rows.refused, *deleted.refused]))
+
+
+def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
+    """Names in the record by column, of fields that a source renames; none in jobs of before."""
+    declared = params.get("fields") or {}
+    return {name: one["from"] for name, one in declared.items() if isinstance(one, Mapping)}
 
 
 def _moved(decoded: Decoded, at: Sequence[int]) -> Decoded:
