@@ -144,7 +144,7 @@ class Ranking(JobPart):
 
 
 class Top(OperatorSpec):
-    """The k largest rows, a window when its input has windows."""
+    """The k largest rows, a window when its input has windows, each with a column `rank` from 1 to k."""
 
     kind: ClassVar[str] = "top"
 

@@ -115,6 +115,10 @@ class Sink(JobPart):
     """The user's topic."""
     format: Literal["json", "arrow"] = "json"
     """json: a record is a row, a JSON object; arrow: it is an Arrow IPC stream of many rows, and has no key."""
+    key: Text = "json"
+    """The record's key, whose murmur2 chooses the partition, as Kafka's own producers do. json: the columns that
+    identify a row, as a JSON array, ["user-1"]; text: the one column that does, as it is, user-1; any other word: the
+    column of that name, as text. Rows that nothing identifies have no key under json."""
     partitions: Annotated[Whole, Field(ge=1, le=10_000)] | None = None
     """Partitions with which `--create-topics` makes it; null: as many as the query's tasks."""
     commit_interval_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 0

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,9 @@ from services.view.losses import dropped_as_late, once_each
 from services.view.visible import visible_line
 
 if TYPE_CHECKING:
+    from schemas.dead_letters import DeadLetter
     from schemas.jobs import Source
+    from services.client.local_run import Finished
 
 MAX_SHOWN_DEAD_LETTERS = 5
 
@@ -38,12 +40,19 @@ def command(
     out: Annotated[
         str, typer.Option(help="'-' prints rows; a folder gets <query>.ndjson files. Default: print.")
     ] = "-",
+    null: Annotated[
+        list[str] | None, typer.Option("--null", help="Of csv files, a word that stands for null, such as NA.")
+    ] = None,
+    dead_letters: Annotated[
+        int, typer.Option("--dead-letters", min=0, metavar="N", help="Show so many dead letters.")
+    ] = MAX_SHOWN_DEAD_LETTERS,
     as_json: Annotated[bool, typer.Option("--json", help="Summary as one line of JSON on stderr.")] = False,
 ) -> None:
     """Run a job on files, in memory: no Kafka, no Java, the same results as on a cluster.
 
     The end of the files closes every window. Rows go to stdout (with more than one query as
-    {"query": ..., "row": ...}), everything else to stderr.
+    {"query": ..., "row": ...}), everything else to stderr. The exit status is 1 if every record of a source, or every
+    row that came to an operator, is a dead letter.
 
     Example: holdfast try job.yaml --input flights=flights.ndjson.gz | head
     """
@@ -53,7 +62,7 @@ def command(
     from services.kernel.errors import JobRejected
 
     try:
-        _run(job, inputs or [], out, as_json)
+        _run(job, inputs or [], out, null or [], dead_letters, as_json)
     except JobRejected as rejected:
         _refuse([str(problem) for problem in rejected.problems], 2)
     except UnusableFile as error:
@@ -72,7 +81,7 @@ def _refuse(lines: list[str], status: int) -> None:
     raise typer.Exit(status)
 
 
-def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
+def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_json: bool) -> None:
     # What is loaded stays: the collector of garbage need not look through it while it is loaded, nor later.
     gc.disable()
     from services.client.local_run import LocalRun, complete
@@ -92,7 +101,7 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
     spec = complete(load(job.read_text(), str(job)))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
     sys.path.insert(0, str(Path.cwd()))
-    feeds: dict[str, Iterator[list[bytes]]] = {name: _records(path, spec.sources[name]) for name, path in files.items()}
+    feeds = {name: _records(path, spec.sources[name], null) for name, path in files.items()}
     modules = [entry.split(":")[0] for entry in map(entry_of, spec.operators.values()) if entry]
     allow = plugins.modules_of(os.environ.get(plugins.VARIABLE, "")) or modules
     restrict(allow)
@@ -110,15 +119,49 @@ def _run(job: Path, given: list[str], out: str, as_json: bool) -> None:
         "late_by_stream": late,
         "lost": sum(one.lost for one in totals),
     }
-    _print(summary, as_json, [f"{d.origin} offset {d.offset}: {d.reason}" for d in finished.dead])
+    _print(summary, as_json, [_letter_line(letter) for letter in finished.dead], shown)
+    if lost := _lost_wholly(finished):
+        _refuse(lost, 1)
 
 
-def _records(path: Path, source: Source) -> Iterator[list[bytes]]:
+def _letter_line(letter: DeadLetter) -> str:
+    """Where the record is, what is wrong with it, and of an operator its row."""
+    at = f"{letter.origin} offset {letter.offset}" if letter.offset >= 0 else letter.origin
+    return f"{at}: {letter.reason}" + (f"  {letter.row}" if letter.row else "")
+
+
+def _lost_wholly(finished: Finished) -> list[str]:
+    """Sources of which every record is a dead letter, or an operator whose dead letters left no row of the job."""
+    at_sources: dict[str, set[tuple[int, int]]] = {}
+    for letter in finished.dead:
+        if not letter.row:
+            at_sources.setdefault(letter.origin, set()).add((letter.partition, letter.offset))
+    said = [
+        f"every record of {name} is a dead letter, {count:,} in all; most often: {_commonest(finished, name)}"
+        for name, count in finished.fed.items()
+        if count and len(at_sources.get(name, ())) >= count
+    ]
+    refused = Counter(letter.origin for letter in finished.dead if letter.row and letter.reason != "late")
+    if refused and not any(finished.rows.values()):
+        name, count = refused.most_common(1)[0]
+        said.append(f"no row came out: {count:,} are dead letters of {name}; most often: {_commonest(finished, name)}")
+    return said
+
+
+def _commonest(finished: Finished, origin: str) -> str:
+    """An example of the reason that most dead letters have; they differ in the value that was found."""
+    reasons = [letter.reason for letter in finished.dead if letter.origin == origin and letter.reason != "late"]
+    kinds = Counter(reason.partition(", found ")[0] for reason in reasons)
+    kind = kinds.most_common(1)[0][0]
+    return next(reason for reason in reasons if reason.partition(", found ")[0] == kind)
+
+
+def _records(path: Path, source: Source, null: Sequence[str]) -> Iterator[list[bytes]]:
     """What the source reads of its file."""
     from services.client.feeding import Feed
 
     columns = tuple(source.origins.get(name, name) for name in source.types) if source.format == "csv" else ()
-    return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow").blocks()
+    return Feed(path, raw=source.format == "csv", columns=columns, arrow=source.format == "arrow", null=null).blocks()
 
 
 def _files(given: list[str], declared: dict[str, str | None], folder: Path) -> dict[str, Path]:
@@ -171,16 +214,19 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def _print(summary: dict[str, object], as_json: bool, dead: list[str]) -> None:
+def _print(summary: dict[str, object], as_json: bool, dead: list[str], shown: int = MAX_SHOWN_DEAD_LETTERS) -> None:
     if as_json:
         print_plain(json.dumps(summary), stderr=True)
         return
     rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())  # type: ignore[call-overload]
-    print_plain(f"\r{summary['records']:,} records in; rows out: {rows}", stderr=True)
+    if sys.stderr.isatty():
+        progress("")
+    print_plain(f"{summary['records']:,} records in; rows out: {rows}", stderr=True)
     if summary["late_by_stream"]:
         dropped = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
         print_plain(f"{dropped}: allowed_lateness_s is too short for them", stderr=True)
-    for line in dead[:MAX_SHOWN_DEAD_LETTERS]:
+    for line in dead[:shown]:
         print_plain(visible_line(f"dead letter: {line}"), stderr=True)
-    if len(dead) > MAX_SHOWN_DEAD_LETTERS:
-        print_plain(f"... and {len(dead) - MAX_SHOWN_DEAD_LETTERS:,} more dead letters", stderr=True)
+    if len(dead) > shown:
+        more = "more dead letters" if shown else "dead letters"
+        print_plain(f"... and {len(dead) - shown:,} {more}: --dead-letters N shows N of them", stderr=True)

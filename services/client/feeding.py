@@ -97,7 +97,7 @@ class Feed:
         elif self._raw and self._columns:
             from services.client.feeding_tables import csv_lines
 
-            for text in csv_lines(self.whole_lines, self.path, self._columns):
+            for text in csv_lines(self.whole_lines, self.path, self._columns, self._null):
                 yield _filled(split_quoted(text))
         else:
             yield from self._lines()

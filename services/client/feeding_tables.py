@@ -39,19 +39,20 @@ def csv_records(lines: Lines, path: Path, *, strings: bool, null: Sequence[str])
         yield _objects(frame.with_columns(_typed(column, kind) for column, kind in types.items()))
 
 
-def csv_lines(lines: Lines, path: Path, columns: Sequence[str]) -> Iterator[bytes]:
+def csv_lines(lines: Lines, path: Path, columns: Sequence[str], null: Sequence[str] = ()) -> Iterator[bytes]:
     """The lines of a csv file without its header, in pieces, with these columns in this order; others are left out.
 
-    A file whose header has just these columns passes as it stands. Raises UnusableFile if a column is missing.
+    Words of `null` become empty fields. A file whose header has just these columns passes as it stands without them.
+    Raises UnusableFile if a column is missing.
     """
-    table = _Csv(lines, path, ())
+    table = _Csv(lines, path, null)
     header = table.header
     if missing := [column for column in columns if column not in header]:
         hint = f"the header has: {', '.join(header)}"
         raise UnusableFile(f"{path} has no column {', '.join(missing)}", hint)
     yield from (
         table.bodies()
-        if header == list(columns)
+        if header == list(columns) and not null
         else (frame.select(columns).write_csv(include_header=False).encode() for frame in table.frames())
     )
 

@@ -48,12 +48,16 @@ class LocalRunFailed(HoldfastError):
 
 @dataclass(slots=True)
 class Finished:
-    """What a run left. rows: JSON records by query, in the order of its topic; progress: by unit, at the end."""
+    """What a run left.
+
+    rows: JSON records by query, in the order of its topic. progress: by unit, at the end. fed: records by source.
+    """
 
     plan: Plan
     rows: dict[str, list[bytes]]
     dead: list[DeadLetter]
     progress: dict[str, Progress]
+    fed: dict[str, int]
 
 
 def complete(spec: JobSpec) -> JobSpec:
@@ -83,6 +87,7 @@ class LocalRun:
             raise LocalRunFailed(f"operator '{heavy[0]}' runs on Spark, which a run in memory does not start: {hint}")
         self._spec, self._inputs = spec, inputs
         self._versions = versions(tuple(allow))
+        self._fed: dict[str, int] = {}
         self._turns = 0
         self._started_ms = int(time.time() * 1000)
         self._cluster = ClusterTopics("local")
@@ -128,7 +133,7 @@ class LocalRun:
         self._submit(commands.encode(commands.Command("drain", plan.job)))
         kept: dict[str, Any] = {}
         self._until(lambda: self._ended(plan, kept) or None, processed)
-        return Finished(plan, self._rows(plan), kept["dead"], kept["progress"])
+        return Finished(plan, self._rows(plan), kept["dead"], kept["progress"], self._fed)
 
     # -- what a user does ---------------------------------------------------------------------------------------------
 
@@ -137,12 +142,13 @@ class LocalRun:
         for name, source in self._spec.sources.items():
             assert source.topic is not None
             self._log.create([TopicSpec(source.topic, source.parallelism)])
-            count = 0
+            count = self._fed[name] = 0
             for block in self._inputs.get(name, ()):
                 for record in block:
                     index = 0 if source.table else count % source.parallelism
                     self._appender.append(Partition(source.topic, index), record)
                     count += 1
+            self._fed[name] = count
         for query in self._spec.queries.values():
             assert query.sink is not None
             self._log.create([TopicSpec(query.sink.topic, query.sink.partitions or 1)])

@@ -16,7 +16,7 @@ from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
 from services.kernel.operators.kind import Stream
 from services.kernel.suggestions import did_you_mean, suggest
-from services.planning import assuming, available, checkpoints, source_streams, spark_inputs, tables
+from services.planning import assuming, available, checkpoints, sinks, source_streams, spark_inputs, tables
 from services.planning.graph import (
     Graph,
     cycle_problems,
@@ -91,6 +91,7 @@ def _describe_all(checked: Checked, describe: Describe) -> None:
         elif name not in spec.operators:
             if isinstance(inputs[0], Stream):
                 streams[name] = inputs[0]
+                checked.problems += sinks.key_problems(spec, name, inputs[0])
         elif not known & _paths(checked, name):
             found = _describe_one(checked, name, [one for one in inputs if one is not None], describe)
             if found is not None:

@@ -143,6 +143,7 @@ class _Draft:
             "query": query,
             "topic": topic,
             "format": "json" if sink is None else sink.format,
+            "key": "json" if sink is None else sink.key,
             "partitions": self.sink_partitions[topic],
             "commit_interval_ms": 0 if sink is None else sink.commit_interval_ms,
         }

@@ -69,6 +69,7 @@ JOB = {
     "Source.table": "kernel/dataflow/source_records.py",
     "Sink.topic": "planning/plan.py",
     "Sink.format": "kernel/dataflow/sink_records.py",
+    "Sink.key": "kernel/dataflow/sink_records.py tests/unit/test_sink_keys.py",
     "Sink.partitions": "planning/plan.py",
     "Sink.commit_interval_ms": "worker/unit/opening.py tests/scenario/test_job_settings.py",
     "Query.input": "planning/graph.py",

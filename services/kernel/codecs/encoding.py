@@ -35,6 +35,18 @@ def keys(rows: pl.DataFrame, row_key: Sequence[str]) -> list[bytes | None]:
     return [_encode(key) for key in zip(*[_key_values(rows[name]) for name in row_key], strict=True)]
 
 
+def text_keys(column: pl.Series) -> list[bytes | None]:
+    """Each value as other programs write it as a key: text and bytes as they are, all else as JSON."""
+    if column.dtype == pl.Binary:
+        return list(column)
+    return [None if value is None else _as_text(value) for value in _key_values(column)]
+
+
+def _as_text(value: Any) -> bytes:
+    encoded = _encode(value)
+    return msgspec.json.decode(encoded, type=str).encode() if encoded.startswith(b'"') else encoded
+
+
 @lru_cache(maxsize=1024)
 def _record(names: tuple[str, ...]) -> Callable[..., Any]:
     """A record of these fields: several times faster to make and to write than a dictionary."""

@@ -13,7 +13,7 @@ import polars as pl
 
 from schemas.plans import OperatorPlan
 from services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
-from services.kernel.codecs.encoding import encode_json, keys
+from services.kernel.codecs.encoding import encode_json, keys, text_keys
 from services.kernel.codecs.fields import optional
 from services.kernel.codecs.keys import partitions
 from services.kernel.logs.gaps import SKIPPED
@@ -30,7 +30,7 @@ class SinkRecords:
 
 
 def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
-    """Keyed rows go where Kafka's murmur2 puts them; rows without a key take turns by batch.
+    """Keyed rows, also those keyed by a column, go where Kafka's murmur2 puts them; rows without take turns by batch.
 
     An Arrow record holds rows of many keys and has none itself: rows of one key always go to the same partition.
     """
@@ -42,9 +42,18 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     if operator.params.get("format") == "arrow":
         return _arrow(rows, operator.fields, partitions(rows, row_key, count) if row_key else turn)
     values = encode_json(rows, operator.fields)
+    if column := key_column(operator.params.get("key", "json"), row_key):
+        return SinkRecords(values, keys=text_keys(rows[column]))
     if row_key:
         return SinkRecords(values, keys=keys(rows, row_key))
     return SinkRecords(values, partitions=[turn] * len(values))
+
+
+def key_column(key: str, row_key: Sequence[str]) -> str:
+    """The column whose text is the key of a sink's record; empty: the key is JSON. key: of the sink, see Sink.key."""
+    if key == "json":
+        return ""
+    return key if key != "text" else row_key[0] if row_key else ""
 
 
 class RowsOf:

@@ -6,9 +6,12 @@ Source: JOBS "Python operators", PROTOCOL 4 (batch time and a batch-seeded gener
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import dropwhile
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -32,6 +35,10 @@ __all__ = ["CodeUnavailable", "Context", "KeyedTable", "PythonOperator", "Python
 
 DEAD_LETTER = "dead-letter"
 MAX_REASON = 1000
+MAX_LINES, MAX_WHERE = 5, 500
+"""Calls, and characters, of the traceback in a reason."""
+_OURS = str(Path(__file__).parents[2])
+_LIBRARIES = re.compile(r"site-packages|[/\\]lib[/\\]python3|^<")
 _DISAGREES = (
     "{code}, batch {batch}: {what}. The cut log says otherwise of this batch, as another process found: either the "
     "code, or a library that it uses, is another version there, or what it raises depends on more than its arguments. "
@@ -273,5 +280,19 @@ def _declared(code: PythonOperator, reference: str, fields: Mapping[str, str]) -
 
 
 def _text(error: Exception) -> str:
-    """The same on every copy: without addresses in memory."""
-    return _ADDRESS.sub("", f"{type(error).__name__}: {error}")[:MAX_REASON]
+    """The same on every copy: without addresses in memory and without folders; it ends with the lines of the code."""
+    said = _ADDRESS.sub("", f"{type(error).__name__}: {error}")
+    where = _lines_of(error)
+    return f"{said[: MAX_REASON - len(where)]}{where}"
+
+
+def _lines_of(error: Exception) -> str:
+    """Where the user's code was, innermost call last, without calls of ours and of libraries; recursion is cut."""
+    called = list(dropwhile(_is_ours, traceback.extract_tb(error.__traceback__)))
+    own = [one for one in called if not _is_ours(one) and not _LIBRARIES.search(one.filename)]
+    shown = [f"{Path(one.filename).name}, line {one.lineno}, in {one.name}" for one in (own or called)[-MAX_LINES:]]
+    return f" ({'; '.join(shown)})"[:MAX_WHERE] if shown else ""
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_OURS)

@@ -156,3 +156,68 @@ def test_a_job_with_a_spark_operator_is_refused_at_once(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode != 0
     assert "'heavy' runs on Spark" in done.stderr
+
+
+NA_JOB = """
+name: job
+sources:
+  given: {topic: given, format: FORMAT, fields: {a: int, b: int?}}
+OPERATORS
+queries: {q: {input: LAST, sink: {topic: out}}}
+"""
+CODE = """
+from holdfast import PythonOperator
+
+class Typo(PythonOperator):
+    output = {"a": "int"}
+
+    def on_batch(self, batch, state, ctx):
+        return self.helper(batch)
+
+    def helper(self, batch):
+        return batch.selekt("a")
+"""
+
+
+def tried(folder: Path, csv: str, *more: str, format: str = "json", operators: str = "", last: str = "given"):
+    job, file = folder / "job.yaml", folder / "given.csv"
+    job.write_text(NA_JOB.replace("FORMAT", format).replace("OPERATORS", operators).replace("LAST", last))
+    file.write_text(csv)
+    (folder / "typo_code.py").write_text(CODE)
+    return subprocess.run(
+        [HOLDFAST, "try", "job.yaml", "--input", "given=given.csv", *more],
+        capture_output=True, text=True, check=False, cwd=folder,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_a_word_for_null_is_named_as_send_names_it(tmp_path: Path, format: str) -> None:
+    """With one NA every b of the file is a text, so that each record is a dead letter: status 1, and the reason."""
+    file = "a,b\n1,2\n2,NA\n3,x\n"
+    done = tried(tmp_path, file.replace("1,2", "1,y"), format=format)
+    assert done.returncode == 0 if format == "csv" and done.stdout else done.returncode == 1
+    assert "every record of given is a dead letter, 3 in all; most often: b: expected int" in done.stderr
+    done = tried(tmp_path, "a,b\n1,2\n2,NA\n3,\n", "--null", "NA", format=format)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"a": 1, "b": 2}, {"a": 2, "b": None}, {"a": 3, "b": None}
+    ]  # fmt: skip
+
+
+def test_as_many_dead_letters_are_shown_as_are_asked_for(tmp_path: Path) -> None:
+    file = "a,b\n1,1\n" + "".join(f"x{index},1\n" for index in range(9))
+    assert tried(tmp_path, file, format="csv").stderr.count("dead letter: ") == 5
+    assert tried(tmp_path, file, "--dead-letters", "8", format="csv").stderr.count("dead letter: ") == 8
+    done = tried(tmp_path, file, "--dead-letters", "0", format="csv")
+    assert done.stderr.count("dead letter: ") == 0
+    assert "9 dead letters: --dead-letters N" in done.stderr
+    assert done.returncode == 0, "a row came out"
+
+
+def test_a_typo_in_an_operator_is_status_1_with_the_line_of_the_code(tmp_path: Path) -> None:
+    operators = "operators: {typo: {python: 'typo_code:Typo', input: given}}"
+    done = tried(tmp_path, "a,b\n1,2\n2,3\n", operators=operators, last="typo")
+    assert done.returncode == 1
+    assert "no row came out: 2 are dead letters of typo" in done.stderr
+    assert "AttributeError" in done.stderr
+    assert "typo_code.py, line 11, in helper" in done.stderr

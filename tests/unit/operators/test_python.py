@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -52,6 +53,8 @@ class Count(PythonOperator):
             found.append(counts.get(key))
         return batch.select("key", TIME).with_columns(count=pl.Series(found))
 
+
+AT = "test_python.py, line 52, in on_batch"
 
 Batch = Callable[[pl.DataFrame, State, Context], Any]
 
@@ -115,7 +118,7 @@ def test_rows_at_fault_are_refused_and_leave_no_trace_in_the_state(numbers: list
     assert outcome.rows["count"].to_list() == spared.run([row for _, row in good]).rows["count"].to_list()
     assert task.tables.table("counts").entries == spared.tables.table("counts").entries
     assert [(refused.reason, refused.row) for refused in outcome.refused] == [
-        (f"ValueError: {n} is negative", f'{{"key":"{key}","n":{n}}}') for key, n in numbers if n < 0
+        (f"ValueError: {n} is negative ({AT})", f'{{"key":"{key}","n":{n}}}') for key, n in numbers if n < 0
     ]
 
 
@@ -133,7 +136,17 @@ def test_an_error_reads_the_same_in_every_process() -> None:
     def fail(*_: object) -> None:
         raise ValueError(object())
 
-    assert Runner(operator(fail)).run([("a", 1)]).refused[0].reason == "ValueError: <object object>"
+    reason = Runner(operator(fail)).run([("a", 1)]).refused[0].reason
+    assert re.fullmatch(r"ValueError: <object object> \(test_python\.py, line \d+, .*in fail\)", reason), reason
+
+
+def test_a_reason_holds_the_last_lines_of_a_deep_recursion() -> None:
+    def deep(*_: object) -> None:
+        deep()
+
+    reason = Runner(operator(deep)).run([("a", 1)]).refused[0].reason
+    assert reason.count("in deep") == 5
+    assert len(reason) <= 1000
 
 
 def test_a_broken_store_is_no_row_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
