@@ -118,7 +118,7 @@ def show(parts: Iterable[Any]) -> None:
 
 @contextmanager
 def live() -> Iterator[Callable[[Sequence[Any]], None]]:
-    """A picture that stays on the screen; gives a function that draws it anew from the parts that `show` prints."""
+    """A picture that stays on the screen; gives a function that draws it again from the parts that `show` prints."""
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text

@@ -179,7 +179,9 @@ class Typo(PythonOperator):
 """
 
 
-def tried(folder: Path, csv: str, *more: str, format: str = "json", operators: str = "", last: str = "given"):
+def tried(
+    folder: Path, csv: str, *more: str, format: str = "json", operators: str = "", last: str = "given"
+) -> subprocess.CompletedProcess[str]:
     job, file = folder / "job.yaml", folder / "given.csv"
     job.write_text(NA_JOB.replace("FORMAT", format).replace("OPERATORS", operators).replace("LAST", last))
     file.write_text(csv)

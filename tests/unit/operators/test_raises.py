@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -43,6 +44,10 @@ class Fussy(PythonOperator):
         return batch.select("n", TIME).with_columns(seen=pl.lit(table.get("all")), lot=pl.lit(lot))
 
 
+_FIRST = inspect.getsourcelines(Fussy.on_batch)[1]
+AT, AT_RAISE = (f"test_raises.py, line {_FIRST + below}, in on_batch" for below in (4, 5))
+"""Where the code asks whether it is to raise, and where it raises."""
+
 calls: list[tuple[int, ...]] = []
 bad: list[Bad] = [lambda numbers: False]
 
@@ -81,9 +86,13 @@ def test_code_that_raises_nowhere_is_called_once_and_says_nothing() -> None:
 def test_rows_are_named_with_their_reasons() -> None:
     outcome, _ = run(8, lambda numbers: 2 in numbers or 5 in numbers)
     assert outcome.raised == TaskRaised(
-        (RaisedRows(2, 3, 0), RaisedRows(5, 6, 1)), ("ValueError: 2 of 1", "ValueError: 5 of 1")
+        (RaisedRows(2, 3, 0), RaisedRows(5, 6, 1)),
+        (f"ValueError: 2 of 1 ({AT_RAISE})", f"ValueError: 5 of 1 ({AT_RAISE})"),
     )
-    assert [refused.reason for refused in outcome.refused] == ["ValueError: 2 of 1", "ValueError: 5 of 1"]
+    assert [refused.reason for refused in outcome.refused] == [
+        f"ValueError: 2 of 1 ({AT_RAISE})",
+        f"ValueError: 5 of 1 ({AT_RAISE})",
+    ]
 
 
 def test_rows_at_which_it_raises_only_together_are_named_and_none_is_skipped() -> None:
@@ -97,8 +106,11 @@ def test_a_thousand_rows_with_one_reason_are_one_range() -> None:
     def fail(numbers: list[int]) -> bool:
         raise KeyError("shop")
 
+    line = inspect.getsourcelines(fail)[1] + 1
     outcome, _ = run(1000, fail)
-    assert outcome.raised == TaskRaised((RaisedRows(0, 1000, 0),), ("KeyError: 'shop'",))
+    assert outcome.raised == TaskRaised(
+        (RaisedRows(0, 1000, 0),), (f"KeyError: 'shop' ({AT}; test_raises.py, line {line}, in fail)",)
+    )
     assert len(outcome.refused) == 1000
 
 
