@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from services.log.private import refused
 from services.log.secret import SecretUnusable
 
 CLIENT_PREFIX, FILE = "HOLDFAST_KAFKA_CLIENT_", "_FILE"
@@ -55,6 +56,8 @@ def _read(variable: str, file: Path) -> str:
     """Without the line end behind it; a key in PEM keeps its own."""
     try:
         text = file.read_text()
+    except PermissionError:
+        raise SecretUnusable(f"{variable}: the secret cannot be read: {refused(file)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SecretUnusable(f"{variable}: the secret cannot be read: {error}") from None
     if not text.strip():

@@ -19,3 +19,16 @@ def make_private(directory: Path) -> None:
     """Takes a directory of an earlier version from others, if it is there and ours."""
     with suppress(OSError):
         directory.chmod(OWNER)
+
+
+def refused(file: Path) -> str:
+    """What to do where a file may not be read by this process: who may, who this is, and what changes that."""
+    try:
+        owner = f"user {file.stat().st_uid}"
+    except OSError:
+        owner = "its owner"
+    return (
+        f"{owner} may read {file}, and this process runs as user {os.geteuid()}: run it as that user. In containers, "
+        "`export HOLDFAST_UID=$(id -u)` as the owner of the file before `docker compose`, or as root give the file to "
+        "the containers' user: `chown 10001`"
+    )

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from services.kernel.errors import HoldfastError
+from services.log.private import refused
 from services.log.seal import SHORTEST_SECRET, Keyring
 
 SECRET, SECRET_FILE = "HOLDFAST_CLUSTER_SECRET", "HOLDFAST_CLUSTER_SECRET_FILE"
@@ -66,6 +67,8 @@ def _secrets(environment: Mapping[str, str]) -> list[str]:
 def _read(file: Path) -> str:
     try:
         text = file.read_text()
+    except PermissionError:
+        raise SecretUnusable(f"the cluster's secret cannot be read: {refused(file)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SecretUnusable(f"the cluster's secret cannot be read: {error}. {HOW}") from None
     if not text.strip():

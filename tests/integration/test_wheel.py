@@ -89,6 +89,58 @@ def test_a_job_with_the_users_code_runs_from_the_wheel_alone(installed: Path, tm
     assert [(one["k"], one["nth"]) for one in found] == [("a", 11), ("b", 11), ("a", 12)]
 
 
+WINDOWED = """
+name: counted
+sources: {given: {topic: given, fields: {k: string, at: timestamp}, event_time: at}}
+operators: {sums: {aggregate: {n: "count()"}, key: [k], window: {size_s: 60}, input: given}}
+queries: {all: {input: sums, sink: {topic: all}}}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.timeout(1800)
+def test_a_cluster_runs_a_job_from_an_environment_that_pip_has_made_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """As a person without a checkout does it: an empty environment, an empty folder, and nothing of Spark."""
+    environment, folder = tmp_path / "environment", tmp_path / "folder"
+    folder.mkdir()
+    run("-m", "venv", str(environment))
+    python = environment / "bin" / "python"
+    known = {
+        name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_") and name != "PYTHONPATH"
+    }
+
+    def typed(*words: object) -> str:
+        line = [str(word) for word in words]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=folder, env=known, check=False)
+        assert done.returncode == 0, f"{' '.join(line)}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    # With the lock as constraints, so that the test does not change with what others release.
+    pinned = tmp_path / "constraints.txt"
+    entries = (line.partition(" \\")[0] for line in (ROOT / "requirements.lock").read_text().splitlines())
+    pinned.write_text("".join(f"{entry}\n" for entry in entries if entry[:1].isalnum()))
+    typed(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", pinned, wheel)
+    installed = typed(python, "-m", "pip", "list", "--format", "freeze").lower()
+    assert "polars==" in installed
+    assert "pyspark" not in installed
+    assert "pandas" not in installed
+
+    holdfast = environment / "bin" / "holdfast"
+    (folder / "job.yaml").write_text(WINDOWED)
+    (folder / "given.ndjson").write_text('{"k": "a", "at": "2026-01-01T00:00:00Z"}\n' * 3)
+    try:
+        assert "ready: Kafka at" in typed(holdfast, "up", "--detach")
+        typed(holdfast, "send", "given", "given.ndjson", "--create-topics")
+        typed(holdfast, "submit", "job.yaml", "--create-topics")
+        typed(holdfast, "cancel", "counted", "--drain")
+        rows = [json.loads(line) for line in typed(holdfast, "results", "counted", "all", "--limit", "1").splitlines()]
+        assert [(row["k"], row["n"]) for row in rows] == [("a", 3)]
+    finally:
+        typed(holdfast, "down")
+    assert {path.name for path in folder.iterdir()} == {"job.yaml", "given.ndjson", ".holdfast"}
+
+
 def test_what_a_user_imports_brings_no_client_of_kafka_and_no_spark(installed: Path, tmp_path: Path) -> None:
     probe = "import holdfast, sys; print(*{name.split('.')[0] for name in sys.modules})"
     loaded = set(apart(installed, tmp_path, "-c", probe).stdout.split())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.log.client_settings import client_settings
 from services.log.memory import MemoryLog
 from services.log.opening import SecretDiffers, expect_secret
 from services.log.protocol import Log
@@ -70,6 +73,33 @@ def test_a_secret_that_cannot_be_used_is_refused_and_not_shown(tmp_path: Path) -
         with pytest.raises(SecretUnusable, match=said) as caught:
             keyring(environment)
         assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda file: keyring({SECRET_FILE: str(file)}),
+        lambda file: client_settings({"HOLDFAST_KAFKA_CLIENT_SASL_PASSWORD_FILE": str(file)}),
+    ],
+    ids=["the cluster's", "Kafka's login"],
+)
+def test_a_secret_of_another_user_names_both_users_and_the_variable_of_compose(
+    read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cluster.secret"
+    file.write_text(NEW)
+
+    def forbidden(self: Path, *_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_text", forbidden)
+    monkeypatch.setattr(os, "geteuid", lambda: 10001)
+    with pytest.raises(SecretUnusable) as caught:
+        read(file)
+    said = str(caught.value)
+    assert f"user {os.getuid()} may read {file}, and this process runs as user 10001" in said
+    assert "export HOLDFAST_UID=$(id -u)" in said
+    assert "make one" not in said
 
 
 # -- a process and its cluster ----------------------------------------------------------------------------------------
