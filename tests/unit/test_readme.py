@@ -22,15 +22,23 @@ def test_the_readme_is_short() -> None:
 
 
 def test_each_figure_names_the_command_that_prints_it() -> None:
-    table = TEXT.partition("## Six figures")[2].partition("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")][2:]
-    assert len(rows) == 6
+    assert len(figures(TEXT.partition("## Six figures")[2].partition("\n## ")[0])) == 6
+
+
+def test_each_figure_of_the_page_about_performance_names_its_command() -> None:
+    assert len(figures((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))) >= 19
+
+
+def figures(text: str) -> list[str]:
+    """Of a table with measure, figure and command."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")][2:]
     known = OF_THEIR_OWN | {measure.name for measure in MEASURES}
     for _, figure, command in rows:
         assert _NUMBER.search(figure)
-        found = re.fullmatch(r"`\./scripts/bench ([\w-]+)`", command)
+        found = re.fullmatch(r"`\./scripts/(?:bench ((?:[\w-]+ ?)+)|demo)`", command)
         assert found is not None, command
-        assert found[1] in known
+        assert set((found[1] or "").split()) <= known, command
+    return [figure for _, figure, _ in rows]
 
 
 def test_commands_that_the_readme_names_exist() -> None:
