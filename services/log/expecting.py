@@ -15,7 +15,7 @@ from services.log.protocol import Chunk, Log, Reader
 from services.log.silence import Silence
 
 STALLED_S = 1.0
-ANSWER_S = 10.0
+ANSWER_S = 30.0
 """A leader that answers sends what it has in much less."""
 
 
@@ -52,5 +52,8 @@ class Expecting:
         self._asked_s = silent_s
         if waited.silent_s >= STALLED_S:
             self._silence, self._asked_s = Silence(self._clock_s), 0.0  # a leader was away until now
-        elif silent_s >= ANSWER_S:
-            raise Retriable(f"{wanted[0]}: nothing came for {ANSWER_S:g} s, though its leader answers")
+        elif silent_s > ANSWER_S:
+            raise Retriable(
+                f"{wanted[0]}: nothing came for {ANSWER_S:g} s, though its leader answers, and its end is not reached: "
+                "try again"
+            )

@@ -37,7 +37,7 @@ def read_topic(
     reader = log.reader("tail")
     try:
         reader.assign(positions)
-        silence, expecting = Silence(clock), Expecting(log, reader)
+        silence, expecting = Silence(clock), Expecting(log, reader, clock)
         while True:
             missing = [partition for partition in wanted if positions[partition] < ends[partition]]
             if not missing:
