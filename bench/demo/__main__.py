@@ -9,12 +9,13 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,136 +25,230 @@ from rich.console import Console
 from bench.demo import check as demo_check
 from bench.demo import data as demo_data
 from bench.demo.check import Verdict
+from bench.demo.failing import advice
+from bench.demo.pace import SHARE, Kill, figures, pace, silences
+from bench.feeder import Feeder
+from bench.followed import MeasureFailed
 from schemas.topics import ClusterTopics, Partition, TopicSpec
+from services.kernel.errors import HoldfastError
 from services.log.opening import open_log
-from services.log.protocol import Log, Message
+from services.log.protocol import Appender, Log, Message
+from services.view.door import Door, Whereabouts
+from services.view.lines import CopyLine, UnitLine
+from services.view.reading import named_job, read_all
 
 JOBS = Path(__file__).parents[2] / "compose" / "jobs"
 READY_S = 300.0
 """Two sessions of Spark start, and rehearse the query."""
+AGAIN_S = 90.0
+"""A unit that is not as before its worker was killed by then never will be."""
+PROBE = 8_000
+"""Flights that are fed at once, to see how many the machine takes in its first second."""
+FEEDS_S = 75.0
+"""The flights of a year last so long at least, however fast the machine is."""
+TAKEOVER, RESTART = "takeover", "restart"
 _console = Console(highlight=False)
 
 
 class Demo:
     """One run, in a data directory of its own. struck: the operator whose worker is killed; watched: the topic of its
-    results; unprotected: its scheme at the second kill."""
+    results; unprotected: its scheme at the later kills; kills: of each way."""
 
     job, struck, watched, unprotected = "flights", "traffic", "totals", "none"
     sinks: tuple[str, ...] = ("delays", "podium", "storms", "sight", "totals")
-    partitions, rate = 2, 12_000
+    partitions, kills = 2, 3
+    standby: tuple[str, ...] = ("synced", "running")
+    """States of a standby that takes over at once."""
     patience: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, workers: int, rate: int | None) -> None:
-        self._folder, self._workers, self._rate = folder, workers, rate or self.rate
+        self._folder, self._workers, self._rate = folder, workers, rate
         self._holdfast = [str(Path(sys.executable).parent / "holdfast")]
         self._at = ["--data-dir", str(folder / "cluster")]
+        self._struck_by: list[Kill] = []
+        self._began_s = time.monotonic()
+        self._opened: Log | None = None
 
     def run(self) -> dict[str, Any]:
-        """Returns the summary."""
+        """Returns the summary. Raises MeasureFailed with what keeps a figure from being known."""
         self._say("Preparing a year of flights and weather, in the order of time ...")
         frames = self._frames()
-        files = {name: demo_data.write(frame, self._folder / f"{name}.ndjson") for name, frame in frames.items()}
-        count = frames["flights"].height
+        lines = {name: frame.write_ndjson().encode().splitlines() for name, frame in frames.items()}
+        flights = lines.pop("flights")
         try:
             self._call("up", "--detach", "--workers", str(self._workers))
-            for name in (name for name in files if name != "flights"):
-                self._call("send", name, str(files[name]), "--create-topics", "--partitions", "1")
+            for name, some in lines.items():
+                path = demo_data.write(frames[name], self._folder / f"{name}.ndjson")
+                self._call("send", name, str(path), "--create-topics", "--partitions", "1")
+                self._say(f"  {len(some):,} records of {name}")
             self._create("flights", partitions=self.partitions)
             self._call("submit", str(JOBS / f"{self.job}.yaml"), "--create-topics", *self.patience)
             self._await_job()
             started = time.time()
-            killed_ms = self._feed(files["flights"], count)
+            fed, rate = self._feed(flights)
             self._call("cancel", self.job, "--drain")
             took = time.time() - started
             messages = self._results()
         finally:
+            self._close()
             self._call("down")
-        silences = {
-            "takeover_ms": self._silence_ms(messages[self.watched], killed_ms[0], killed_ms[1]),
-            "restart_ms": self._silence_ms(messages[self.watched], killed_ms[1]),
-        }
-        hot, restarted = ("?" if one is None else f"{one:,}" for one in silences.values())
+        times = [message.timestamp()[1] for message in messages[self.watched]]
+        found = figures(silences(self._struck_by, times), dict.fromkeys((TAKEOVER, RESTART), self.kills))
+        verdict = self._judge(messages, self._expected(frames | {"flights": frames["flights"].head(fed)}))
+        lost, outcome = verdict.lost, "exact" if verdict.exact else "WRONG"
+        how = "once each" if self.kills == 1 else f"{self.kills} times each, median and worst"
         self._say(
-            f"A killed worker's query was silent for {hot} ms with a hot standby, "
-            f"and for {restarted} ms when its worker had to start again."
+            f"[bold]{outcome}[/bold]: {fed:,} flights in {took:.0f} s, fed at {rate:,} a second. "
+            f"Results were silent for {found['takeover_ms']:,} ms (worst {found['takeover_worst_ms']:,}) while a "
+            f"standby took over, and for {found['restart_ms']:,} ms (worst {found['restart_worst_ms']:,}) where the "
+            f"worker was restarted ({how})."
         )
-        total = self._judge(messages, self._expected(frames))
-        counts = {name: getattr(total, name) for name in ("results", "lost", "duplicated", "wrong")}
-        return counts | {"records_per_s": round(sum(frame.height for frame in frames.values()) / took)} | silences
+        return {
+            "job": self.job, "records": fed, "rate_per_s": rate, "results": verdict.results, "lost": lost,
+            "duplicated": verdict.duplicated, "wrong": verdict.wrong, **found, "seconds": round(took, 1),
+            "whole_s": round(time.monotonic() - self._began_s, 1),
+        }  # fmt: skip
 
-    # -- the job ------------------------------------------------------------------------------------------------------
+    # -- what differs between jobs ------------------------------------------------------------------------------------
 
     def _frames(self) -> dict[str, pl.DataFrame]:
-        """By topic; flights come at a steady rate, others before them."""
-        return {"flights": demo_data.flights(), "weather": demo_data.weather()}
+        return {"weather": demo_data.weather(), "flights": demo_data.flights()}
 
     def _expected(self, frames: dict[str, pl.DataFrame]) -> dict[str, demo_check.Expected]:
         return demo_check.expected(frames["flights"], frames["weather"])
 
     def _await_job(self) -> None:
-        """Until it takes in records; rows may wait for it in the topic."""
+        """Until the struck unit has a standby that could take over."""
+        self._await(self._ready, "the job runs, with a standby", AGAIN_S)
 
-    def _struck(self) -> dict[str, Any]:
-        """The unit whose worker is killed."""
-        units = json.loads(self._ask("units", self.job, "--json"))
-        found: dict[str, Any] = next(
-            unit for unit in units if any(task.startswith(f"{self.struck}-") for task in unit["tasks"])
+    def _is_struck(self, unit: UnitLine) -> bool:
+        return any(task.startswith(f"{self.struck}-") for task in unit.tasks)
+
+    def _probed(self, flights: list[bytes]) -> tuple[int, int]:
+        """Flights that were fed at once, and how many to feed a second from then on."""
+        with self._appender() as appender:
+            began_s = time.monotonic()
+            for index, flight in enumerate(flights[:PROBE]):
+                appender.append(Partition("flights", index % self.partitions), flight)
+            appender.flush(AGAIN_S)
+        self._await(lambda: self._counted() > 0, "the first results", AGAIN_S)
+        first_s = time.monotonic()
+        while (count := self._counted()) < PROBE and time.monotonic() - first_s < 1:
+            time.sleep(0.05)
+        taken_s = time.monotonic() - began_s
+        self._await(lambda: self._counted() >= PROBE, f"results of {PROBE:,} flights", AGAIN_S)
+        rate = self._rate or pace(count, taken_s, len(flights) - PROBE, FEEDS_S)
+        self._say(
+            f"In its first second of results this machine took {count / taken_s:,.0f} flights a second; it is fed "
+            f"{rate:,} a second{'' if self._rate is None else ', as --rate says'}."
         )
-        return found
+        return PROBE, rate
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def _feed(self, path: Path, count: int) -> list[int]:
-        """Sends the flights at a steady rate and kills, twice, the worker that computes `watched`; when, in ms.
+    def _feed(self, flights: list[bytes]) -> tuple[int, int]:
+        """Feeds flights at a steady rate until the worker that computes `watched` was killed often enough: first while
+        its unit has a hot standby, then while it has none. How many were fed, and how many a second."""
+        fed, rate = self._probed(flights)
+        feeder = Feeder(self._log().appender("demo"), "flights", rate, lambda i: flights[fed + i], self.partitions)
+        with feeder:
+            for way in (TAKEOVER, RESTART):
+                if way == RESTART:
+                    unit = self._unit().unit
+                    self._call("scheme", self.job, unit, self.unprotected)
+                    self._await(self._alone, "the unit has no standby", AGAIN_S)
+                for number in range(1, self.kills + 1):
+                    self._kill(way, number)
+                    if fed + len(feeder.sent_ms) >= len(flights):
+                        raise MeasureFailed("the year of flights was over before the last kill: give a lower --rate")
+        return fed + len(feeder.sent_ms), rate
 
-        The first time the unit has a hot standby; then it has none.
-        """
-        feeding = subprocess.Popen(
-            self._command("send", "flights", str(path), "--rate", str(self._rate)), stdout=subprocess.DEVNULL
-        )
-        ends = time.monotonic() + count / self._rate
-        killed = [self._kill(feeding, ends - count / self._rate * 0.75)]
-        self._until(feeding, ends - count / self._rate * 0.55)
-        self._call("scheme", self.job, str(self._struck()["unit"]), self.unprotected)
-        killed.append(self._kill(feeding, ends - count / self._rate * 0.5))
-        if feeding.wait(timeout=120) != 0:
-            raise SystemExit("the flights could not be sent")
-        return killed
-
-    def _kill(self, feeding: subprocess.Popen[bytes], when: float) -> int:
-        self._until(feeding, when)
-        copies = self._struck()["copies"]
+    def _kill(self, way: str, number: int) -> None:
+        """Kills the leader's worker, and waits until the unit is as it was and gives results."""
+        leader = self._unit().copies[0]
         killed_ms = int(time.time() * 1000)
-        self._call("kill", next(copy["worker"] for copy in copies if copy["role"] == "primary"))
-        return killed_ms
+        self._call("kill", leader.worker)
+        self._await(lambda: self._gone(leader), f"another copy than that of {leader.worker} leads", AGAIN_S)
+        ready = self._ready if way == TAKEOVER else self._alone
+        self._await(ready, "the unit is as it was before", AGAIN_S)
+        known = self._counted()
+        self._await(lambda: self._counted() > known, "further results", AGAIN_S)
+        self._struck_by.append(Kill(way, killed_ms, int(time.time() * 1000)))
+        times = [message.timestamp()[1] for message in self._messages(self.watched)]
+        (silent_ms,) = silences(self._struck_by[-1:], times)[way]
+        self._say(f"  {way} {number} of {self.kills}: results were silent for {silent_ms:,} ms")
 
-    def _until(self, feeding: subprocess.Popen[bytes], when: float) -> None:
-        while feeding.poll() is None and time.monotonic() < when:
-            time.sleep(0.05)
+    def _unit(self) -> UnitLine:
+        """The one whose worker is killed, as heartbeats and assignments have it now."""
+        log, topics = self._log(), ClusterTopics()
+        where = Whereabouts(self._folder / "cluster", "", topics.prefix, True)
+        door = Door(log, topics, dict(log.topics()), where)
+        view = read_all(door)
+        plan = view.plan(named_job(view, self.job).generation)
+        if plan is None:
+            raise MeasureFailed(f"job {self.job} was not admitted")
+        return next(unit for unit in view.units(plan) if self._is_struck(unit))
+
+    def _ready(self) -> bool:
+        states = [copy.state for copy in self._unit().copies]
+        return len(states) == 2 and states[0] == "running" and states[1] in self.standby
+
+    def _alone(self) -> bool:
+        unit = self._unit()
+        return unit.scheme == self.unprotected and [copy.state for copy in unit.copies] == ["running"]
+
+    def _gone(self, leader: CopyLine) -> bool:
+        now = self._unit().copies
+        return bool(now) and (now[0].worker, now[0].incarnation) != (leader.worker, leader.incarnation)
+
+    def _counted(self) -> int:
+        """Flights of which results are there."""
+        newest = {row["origin"]: row["n"] for row in map(json.loads, self._values(self.watched))}
+        return sum(newest.values())
+
+    def _await(self, reached: Callable[[], bool], what: str, seconds: float) -> None:
+        """Raises MeasureFailed when the time is over."""
+        deadline = time.monotonic() + seconds
+        while not reached():
+            if time.monotonic() > deadline:
+                raise MeasureFailed(f"this did not happen within {seconds:g} s: {what}")
+            time.sleep(0.1)
+
+    def _values(self, topic: str) -> list[bytes]:
+        return [message.value() or b"" for message in self._messages(topic)]
+
+    def _messages(self, topic: str) -> list[Message]:
+        log = self._log()
+        count = log.topics().get(topic, 0)
+        return [message for index in range(count) for message in log.scan(Partition(topic, index))]
 
     def _results(self) -> dict[str, list[Message]]:
-        log = self._log()
-        partitions = log.topics()
-        return {
-            topic: [message for index in range(partitions[topic]) for message in log.scan(Partition(topic, index))]
-            for topic in self.sinks
-        }
+        return {topic: self._messages(topic) for topic in self.sinks}
 
     def _create(self, topic: str, partitions: int) -> None:
         """An empty topic, so that the job can start before the data come."""
         self._log().create([TopicSpec(topic, partitions)])
 
+    @contextmanager
+    def _appender(self) -> Iterator[Appender]:
+        appender = self._log().appender("probe")
+        try:
+            yield appender
+        finally:
+            appender.close()
+
     def _log(self) -> Log:
-        described = json.loads((self._folder / "cluster" / "cluster.json").read_text())
-        return open_log(described["bootstrap_servers"], ClusterTopics().prefix, "demo")
+        if self._opened is None:
+            described = json.loads((self._folder / "cluster" / "cluster.json").read_text())
+            self._opened = open_log(described["bootstrap_servers"], ClusterTopics().prefix, "demo")
+        return self._opened
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     # -- outcome ------------------------------------------------------------------------------------------------------
-
-    def _silence_ms(self, rows: Sequence[Message], killed_ms: int, until_ms: int | None = None) -> int | None:
-        """The longest silence after a kill, of the query whose worker died; None: all was over by then."""
-        times = sorted(message.timestamp()[1] for message in rows)
-        ends = times[-1] if until_ms is None else until_ms
-        return max((after - before for before, after in pairwise(times) if killed_ms < after <= ends), default=None)
 
     def _judge(self, messages: dict[str, list[Message]], expected: dict[str, demo_check.Expected]) -> Verdict:
         total = Verdict()
@@ -172,26 +267,22 @@ class Demo:
         return [*self._holdfast, *words, *self._at]
 
     def _call(self, *words: str) -> None:
-        _console.print(f"[bold]$ holdfast {' '.join(words)}[/bold]")
+        self._say(f"[bold]$ holdfast {' '.join(words)}[/bold]")
         if subprocess.run(self._command(*words), check=False).returncode != 0:
-            raise SystemExit(f"holdfast {words[0]} failed; logs are in {self._folder / 'cluster' / 'logs'}")
-
-    def _ask(self, *words: str) -> str:
-        answer = subprocess.run(self._command(*words), check=False, stdout=subprocess.PIPE, text=True)
-        if answer.returncode != 0:
-            raise SystemExit(f"holdfast {words[0]} failed; logs are in {self._folder / 'cluster' / 'logs'}")
-        return answer.stdout
+            raise MeasureFailed(f"holdfast {words[0]} failed, see above")
 
     def _say(self, text: str) -> None:
-        _console.print(text)
+        _console.print(f"[dim]{time.monotonic() - self._began_s:4.0f} s[/dim]  {text}")
 
 
 class SparkDemo(Demo):
-    """The same with one operator on Spark: a model for each airport and week, fitted by a Python function."""
+    """The same with one operator on Spark: a model for each airport and week, fitted by a Python function. A driver
+    takes a while to start again, so it is killed once each way."""
 
     job, struck, watched, unprotected = "punctuality", "models", "models", "passive"
     sinks = ("models",)
-    partitions, rate = 1, 6_000
+    partitions, kills, rate = 1, 1, 6_000
+    standby = ("synced",)
     patience = ("--timeout", "300")
 
     def _frames(self) -> dict[str, pl.DataFrame]:
@@ -203,16 +294,17 @@ class SparkDemo(Demo):
 
     def _await_job(self) -> None:
         """Until one driver runs the query and the other is ready to."""
-        deadline = time.monotonic() + READY_S
-        while [copy["state"] for copy in self._struck()["copies"]] != ["running", "synced"]:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"no standby after {READY_S:g} s; logs are in {self._folder / 'cluster' / 'logs'}")
-            time.sleep(0.5)
+        self._await(self._ready, "one driver runs the query, and another could take over", READY_S)
 
-    def _struck(self) -> dict[str, Any]:
-        units = json.loads(self._ask("units", self.job, "--json"))
-        found: dict[str, Any] = next(unit for unit in units if unit["unit"] == f"spark-{self.struck}-0")
-        return found
+    def _is_struck(self, unit: UnitLine) -> bool:
+        return unit.unit == f"spark-{self.struck}-0"
+
+    def _probed(self, flights: list[bytes]) -> tuple[int, int]:
+        """Spark takes its time to begin: what it takes in its first second says nothing."""
+        return 0, self._rate or self.rate
+
+    def _counted(self) -> int:
+        return len(self._values(self.watched))
 
 
 def main() -> int:
@@ -220,21 +312,40 @@ def main() -> int:
         prog="demo", description="Runs a job on a year of flights, kills a worker, checks every row."
     )
     parser.add_argument("--workers", type=int, default=3)
-    rates = f"default: {Demo.rate:,}; with --spark {SparkDemo.rate:,}"
-    parser.add_argument("--rate", type=int, help=f"flights fed a second ({rates})")
+    rates = f"default: {SHARE:.0%} of what the machine takes in its first second; with --spark {SparkDemo.rate:,}"
+    parser.add_argument("--rate", type=int, help=f"flights fed a second ({rates})".replace("%", "%%"))
     parser.add_argument("--spark", action="store_true", help="the job whose operator runs on Spark, its driver killed")
     parser.add_argument("--keep", action="store_true", help="keep the data directory")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster is stopped in good order
     folder = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    keep = options.keep
     try:
         summary = (SparkDemo if options.spark else Demo)(folder, options.workers, options.rate).run()
+        keep = keep or _inexact(summary)
+        print(json.dumps(summary), flush=True)
+        if _inexact(summary):
+            raise MeasureFailed("results are not exact, see above")
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        keep = True
+        _console.print("\n".join([f"error: {_said(error)}", *advice(folder, sys.argv[1:])]), markup=False)
+        return 1
     finally:
-        if options.keep:
-            _console.print(f"data and logs are kept in {folder}")
-        else:
+        if not keep:
             shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(summary), flush=True)
-    return 0 if not (summary["lost"] or summary["duplicated"] or summary["wrong"]) else 1
+        elif sys.exc_info()[0] is None and options.keep:
+            _console.print(f"data and logs are kept in {folder}")
+    return 0
+
+
+def _inexact(summary: dict[str, Any]) -> bool:
+    return bool(summary["lost"] or summary["duplicated"] or summary["wrong"])
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, MeasureFailed | HoldfastError) else f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+"""How fast the demo feeds, and what its kills have cost: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from bench.followed import MeasureFailed
+
+SHARE = 0.4
+"""Of what the machine took in its first second: a takeover needs room to make up for its pause, and a full machine has
+none."""
+LEAST_PER_S = 200
+
+
+def pace(taken: int, seconds: float, left: int, lasts_s: float) -> int:
+    """Records to feed a second, in hundreds.
+
+    Args:
+        taken: records of which results came within `seconds`.
+        left: records that are still to be fed, enough for `lasts_s`.
+
+    Raises:
+        MeasureFailed: no result came.
+    """
+    if taken <= 0 or seconds <= 0:
+        raise MeasureFailed("no result came of the first records, so that nobody knows how fast to feed")
+    found = min(SHARE * taken / seconds, left / lasts_s)
+    return max(LEAST_PER_S, int(found) // 100 * 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """way: `takeover` or `restart`. killed_ms: of the command. until_ms: the unit is as it was before by then."""
+
+    way: str
+    killed_ms: int
+    until_ms: int
+
+
+def silences(kills: Sequence[Kill], results_ms: Sequence[int]) -> dict[str, list[int]]:
+    """By way, the longest silence of the results after each kill, in milliseconds.
+
+    Raises:
+        MeasureFailed: no result followed one of them.
+    """
+    times, found = sorted(results_ms), dict[str, list[int]]()
+    for kill in kills:
+        gaps = [after - before for before, after in pairwise(times) if kill.killed_ms < after <= kill.until_ms]
+        if not gaps:
+            number = len(found.get(kill.way, ())) + 1
+            raise MeasureFailed(f"no result followed kill {number} ({kill.way}), so that its silence is not known")
+        found.setdefault(kill.way, []).append(max(gaps))
+    return found
+
+
+def figures(found: dict[str, list[int]], kills: dict[str, int]) -> dict[str, int | list[int]]:
+    """By name: median, worst and each silence of each way.
+
+    Args:
+        kills: how many there were of each way.
+
+    Raises:
+        MeasureFailed: a figure is missing.
+    """
+    for way, count in kills.items():
+        if len(found.get(way, ())) != count:
+            raise MeasureFailed(f"{len(found.get(way, ()))} of {count} silences after a {way} are known")
+    named: dict[str, int | list[int]] = {}
+    for way, each in found.items():
+        named |= {f"{way}_ms": round(median(each)), f"{way}_worst_ms": max(each), f"{way}s_ms": each}
+    return named

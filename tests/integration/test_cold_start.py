@@ -1,0 +1,141 @@
+"""A first run on a cold and slow machine, and one that meets an error that nobody foresaw: slow, and right."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import sysconfig
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from schemas.topics import TopicSpec
+from tests.support.cluster import LocalCluster, running
+from tests.support.commands import DEADLINE_S
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.alone]
+
+SLOW = """
+import os, sys, time
+
+class Slow:
+    '''Imports get a tenth of a core: for each second of processor time nine pass by.'''
+
+    def __init__(self):
+        self.spent_s, self.depth = time.thread_time(), 0
+
+    def find_spec(self, name, path=None, target=None):
+        spent_s = time.thread_time()
+        time.sleep(min(max(spent_s - self.spent_s, 0.0), 0.2) * 9)
+        self.spent_s = time.thread_time()
+        return None
+
+sys.meta_path.insert(0, Slow())
+"""
+FAULTY = """
+import os
+from holdfast import PythonOperator
+from services.kernel.dataflow.unit import Unit
+
+true = Unit.process
+
+def process(self, batch, *args, **kwargs):
+    '''The first batch of each of the first workers meets what no code of ours names.'''
+    for number in range(int(os.environ["TIMES"])):
+        try:
+            os.close(os.open(os.path.join(os.environ["MET"], str(number)), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            continue
+        raise TypeError("'module' object does not support item assignment")
+    return true(self, batch, *args, **kwargs)
+
+Unit.process = process
+
+class Same(PythonOperator):
+    output = {"id": "int"}
+
+    def on_batch(self, batch, state, ctx):
+        return batch.select("id", "_time")
+"""
+JOB = """
+name: NAME
+sources: {s: {topic: NAME-in, fields: {id: int, shop: string}, parallelism: 2}}
+operators: {o: OPERATOR}
+queries: {all: {input: o, sink: {topic: NAME-out}}}
+fault_tolerance: {default: {scheme: hybrid}}
+"""
+COUNTED = '{aggregate: {n: "count()"}, key: [shop], input: s}'
+RECORDS = 2_000
+
+
+def _submit(site: LocalCluster, folder: Path, name: str, operator: str) -> None:
+    (folder / f"{name}.yaml").write_text(JOB.replace("NAME", name).replace("OPERATOR", operator))
+    site.log.create([TopicSpec(f"{name}-in", 2)])
+    site.call("submit", str(folder / f"{name}.yaml"), "--create-topics", "--timeout", f"{2 * DEADLINE_S:g}")
+
+
+def _forget(folder: Path) -> None:
+    """Its files leave the page cache, as far as nobody holds them: no right is needed for that."""
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix in (".py", ".pyc", ".so"):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a program forget what it has read")
+def test_a_job_on_a_cold_machine_with_a_tenth_of_a_core_for_imports_is_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No module is compiled and the environment forbids to keep any; the folder that it runs from stays empty."""
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW)
+    (empty := tmp_path / "empty").mkdir()
+    monkeypatch.chdir(empty)
+    environment = {
+        "PYTHONPATH": str(tmp_path / "slow"),
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "modules"),
+        "HOLDFAST_CACHE": os.environ.get("HOLDFAST_CACHE") or str(Path("~/.cache/holdfast").expanduser()),
+    }
+    _forget(Path(sysconfig.get_paths()["purelib"]))
+    with running(LocalCluster(tmp_path / "cluster", environment, 4 * DEADLINE_S), workers=2) as site:
+        assert list((tmp_path / "modules").rglob("*.pyc")), "processes compiled their modules"
+        _submit(site, tmp_path, "cold", COUNTED)
+        rows = [{"id": number, "shop": f"shop-{number % 7}"} for number in range(RECORDS)]
+        site.feed("cold-in", rows)
+        site.call("cancel", "cold", "--drain")
+        newest = {row["shop"]: row["n"] for row in site.rows("cold-out")}
+        assert newest == Counter(row["shop"] for row in rows)
+        assert not site.events("copy-faulted", "copy-failed", "job-failed")
+    assert os.listdir(empty) == [], "commands and processes leave nothing in the user's folder"
+
+
+@pytest.mark.parametrize("times", [2])
+def test_workers_that_meet_an_unexpected_error_have_their_units_tried_again(times: int, tmp_path: Path) -> None:
+    plugins, met = tmp_path / "plugins", tmp_path / "met"
+    plugins.mkdir()
+    met.mkdir()
+    (plugins / "faulty_plugin.py").write_text(FAULTY)
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(plugins), os.environ.get("PYTHONPATH", "")]),
+        "HOLDFAST_PLUGINS": "faulty_plugin",
+        "TIMES": str(times),
+        "MET": str(met),
+    }
+    with running(LocalCluster(tmp_path / "cluster", environment), workers=2) as site:
+        _submit(site, tmp_path, "faulty", '{python: "faulty_plugin:Same", input: s}')
+        rows = [{"id": number, "shop": ""} for number in range(RECORDS)]
+        site.feed("faulty-in", rows)
+        site.call("cancel", "faulty", "--drain")
+        assert sorted(row["id"] for row in site.rows("faulty-out")) == list(range(RECORDS))
+        events = site.events("copy-faulted")
+        assert len(events) == times == len(os.listdir(met)), json.dumps([event.detail for event in events])
+        for event in events:
+            assert event.detail.startswith("TypeError: 'module' object does not support item assignment, at ")
+            assert "faulty_plugin.py" in event.detail, "with its traceback"
+        assert not site.events("copy-failed", "job-failed")
