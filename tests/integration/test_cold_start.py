@@ -63,7 +63,7 @@ JOB = """
 name: NAME
 sources: {s: {topic: NAME-in, fields: {id: int, shop: string}, parallelism: 2}}
 operators: {o: OPERATOR}
-queries: {all: {input: o, sink: {topic: NAME-out}}}
+queries: {all: {input: o, sink: {topic: NAME-out, partitions: 1}}}
 fault_tolerance: {default: {scheme: hybrid}}
 """
 COUNTED = '{aggregate: {n: "count()"}, key: [shop], input: s}'
