@@ -32,7 +32,7 @@ from bench.followed import MeasureFailed
 from schemas.topics import ClusterTopics, Partition, TopicSpec
 from services.kernel.errors import HoldfastError
 from services.log.opening import open_log
-from services.log.protocol import Appender, Log, Message
+from services.log.protocol import Appender, Log
 from services.view.door import Door, Whereabouts
 from services.view.lines import CopyLine, UnitLine
 from services.view.reading import named_job, read_all
@@ -46,6 +46,10 @@ PROBE = 8_000
 """Flights that are fed at once, to see how many the machine takes in its first second."""
 FEEDS_S = 75.0
 """The flights of a year last so long at least, however fast the machine is."""
+LOOK_S = 0.5
+"""Between two looks at the cluster, which cost processor time that a takeover needs."""
+Row = tuple[int, bytes]
+"""A result: its time on Kafka in milliseconds, and its JSON."""
 TAKEOVER, RESTART = "takeover", "restart"
 _console = Console(highlight=False)
 
@@ -92,7 +96,7 @@ class Demo:
         finally:
             self._close()
             self._call("down")
-        times = [message.timestamp()[1] for message in messages[self.watched]]
+        times = [time_ms for time_ms, _ in messages[self.watched]]
         found = figures(silences(self._struck_by, times), dict.fromkeys((TAKEOVER, RESTART), self.kills))
         verdict = self._judge(messages, self._expected(frames | {"flights": frames["flights"].head(fed)}))
         lost, outcome = verdict.lost, "exact" if verdict.exact else "WRONG"
@@ -174,7 +178,7 @@ class Demo:
         known = self._counted()
         self._await(lambda: self._counted() > known, "further results", AGAIN_S)
         self._struck_by.append(Kill(way, killed_ms, int(time.time() * 1000)))
-        times = [message.timestamp()[1] for message in self._messages(self.watched)]
+        times = [time_ms for time_ms, _ in self._rows(self.watched)]
         (silent_ms,) = silences(self._struck_by[-1:], times)[way]
         self._say(f"  {way} {number} of {self.kills}: results were silent for {silent_ms:,} ms")
 
@@ -212,18 +216,19 @@ class Demo:
         while not reached():
             if time.monotonic() > deadline:
                 raise MeasureFailed(f"this did not happen within {seconds:g} s: {what}")
-            time.sleep(0.1)
+            time.sleep(LOOK_S)
 
     def _values(self, topic: str) -> list[bytes]:
-        return [message.value() or b"" for message in self._messages(topic)]
+        return [value for _, value in self._rows(topic)]
 
-    def _messages(self, topic: str) -> list[Message]:
+    def _rows(self, topic: str) -> list[Row]:
         log = self._log()
         count = log.topics().get(topic, 0)
-        return [message for index in range(count) for message in log.scan(Partition(topic, index))]
+        found = (message for index in range(count) for message in log.scan(Partition(topic, index)))
+        return [(message.timestamp()[1], message.value() or b"") for message in found]
 
-    def _results(self) -> dict[str, list[Message]]:
-        return {topic: self._messages(topic) for topic in self.sinks}
+    def _results(self) -> dict[str, list[Row]]:
+        return {topic: self._rows(topic) for topic in self.sinks}
 
     def _create(self, topic: str, partitions: int) -> None:
         """An empty topic, so that the job can start before the data come."""
@@ -250,10 +255,10 @@ class Demo:
 
     # -- outcome ------------------------------------------------------------------------------------------------------
 
-    def _judge(self, messages: dict[str, list[Message]], expected: dict[str, demo_check.Expected]) -> Verdict:
+    def _judge(self, messages: dict[str, list[Row]], expected: dict[str, demo_check.Expected]) -> Verdict:
         total = Verdict()
         for query, want in expected.items():
-            verdict = demo_check.compare((message.value() or b"" for message in messages[query]), want)
+            verdict = demo_check.compare((value for _, value in messages[query]), want)
             self._say(
                 f"  {query:8} {verdict.results:6,} rows compared: {verdict.lost} lost, "
                 f"{verdict.duplicated} duplicated, {verdict.wrong} wrong"
