@@ -6,6 +6,7 @@ from bench.papers.c4 import C4
 from bench.papers.c6 import C3, C6
 from bench.papers.figure import Figure
 from bench.papers.m4 import M4, M5, M6
+from bench.papers.p14 import P13, P14
 from bench.papers.q5 import Q5
 from bench.papers.r7 import R7
 from bench.papers.w7 import W7
@@ -18,4 +19,27 @@ from bench.papers.z9 import Z9
 from bench.papers.z11 import Z11
 from bench.papers.z12 import Z12
 
-FIGURES: tuple[Figure, ...] = (Z4, Z5, Z6, Z7, Z8, Z9, Z11, Z12, C3, C4, C6, W7, W8, W9, W10, Q5, R7, M4, M5, M6)
+FIGURES: tuple[Figure, ...] = (
+    Z4,
+    Z5,
+    Z6,
+    Z7,
+    Z8,
+    Z9,
+    Z11,
+    Z12,
+    C3,
+    C4,
+    C6,
+    W7,
+    W8,
+    W9,
+    W10,
+    Q5,
+    R7,
+    M4,
+    M5,
+    M6,
+    P13,
+    P14,
+)

@@ -33,6 +33,10 @@ def explain(
     incident: Annotated[
         bool, typer.Option("--incident", help="The plan after a correlated failure, and what waits for what.")
     ] = False,
+    replicas: Annotated[
+        bool,
+        typer.Option("--replicas", help="Only which units have a replica by the job's replication budget, and why."),
+    ] = False,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
@@ -54,6 +58,8 @@ def explain(
         if incident:
             _explain_incident(view, plan, as_json)
             return
+        if _explain_replicas(view, plan, as_json, alone=replicas):
+            return
         names = [one.name for one in plan.units]
         if unit is not None and unit not in names:
             raise CommandFailed(f"job {job} has no unit '{unit}': one of {', '.join(names)}", code=USAGE)
@@ -68,6 +74,35 @@ def explain(
         say("no such unit has copies on workers: what Spark does is not estimated")
     for one in found:
         _draw(one)
+
+
+def _explain_replicas(view: ClusterView, plan: Plan, as_json: bool, *, alone: bool) -> bool:
+    """Which units have a replica, and why; true: that is all that was asked for."""
+    from services.view.replicas import replicas
+
+    if as_json and not alone:
+        return False
+    schemes = {line.unit: line.scheme for line in view.units(plan)}
+    found = replicas(plan, view.replication(plan), schemes, view.rates(plan))
+    if as_json:
+        print_json(found)
+        return True
+    if found is None:
+        if alone:
+            say(f"job {plan.job} has no replication budget")
+        return alone
+    rows = [(one.unit, "yes" if one.planned else "no", one.scheme, f"{one.lost:.3f}") for one in found.units]
+    title = (
+        f"Replication plan {found.number}: {sum(one.planned for one in found.units)} units of {found.budget} allowed"
+    )
+    print_table(("unit", "replica", "scheme", "fidelity that it decides"), rows, title=title)
+    queries = ", ".join(f"query {query} {value:.3f}" for query, value in found.queries.items())
+    say(f"with every unplanned unit gone the job keeps {found.fidelity:.3f} of its output: {queries}")
+    if found.following:
+        say(f"next: {', '.join(found.following)} would raise it to {found.following_fidelity:.3f}")
+    if found.left_out:
+        say(f"{found.left_out} units are left out: a scheme of their own, adaptive, or on Spark")
+    return alone
 
 
 def _explain_incident(view: ClusterView, plan: Plan, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from schemas import assignments, heartbeats, plans
 from schemas import progress as progresses
-from schemas.assignments import Change, CheckpointPolicy, job_key, unit_key
+from schemas.assignments import Change, CheckpointPolicy, ReplicationPlan, job_key, unit_key
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
 from schemas.incidents import Incident
@@ -314,6 +314,10 @@ class ClusterView:
         """What the copies of a job cost, and what goes along its edges."""
         keys = {unit.name: unit_key(plan.job, plan.generation, unit.name) for unit in plan.units}
         return self._costs.job(plan, {unit: self._assigned.of(key) for unit, key in keys.items()})
+
+    def replication(self, plan: Plan) -> ReplicationPlan | None:
+        """The replication plan in force; None: the job has no budget, or there is no plan yet."""
+        return self._assigned.replication(job_key(plan.job, plan.generation))
 
     def rates(self, plan: Plan) -> Rates:
         """Of the job's streams, as measured."""

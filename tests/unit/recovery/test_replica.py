@@ -21,6 +21,7 @@ from services.node.ports import choose_pair
 from services.recovery.core.unit.schemes import Rung
 from services.recovery.replica import Replica
 from tests.unit.recovery.test_adaptive import costs as cost_of
+from tests.unit.recovery.test_replication import budgeted
 from tests.unit.recovery.world import UNIT, plan
 
 TOPICS = ClusterTopics()
@@ -328,3 +329,19 @@ def test_prometheus_counts_promises_and_has_recoveries_as_predicted_and_as_they_
         assert f'holdfast_promises_total{{job="job",kept="{kept}"}} 1.0' in found
     assert 'holdfast_recovery_seconds_count{of="actual"} 3.0' in found
     assert "holdfast_takeover_phase_seconds_count" not in found, "phases are counted as copies report them"
+
+
+def test_the_planner_of_replicas_is_asked_beside_the_turns_and_its_plan_is_appended() -> None:
+    shell = Shell()
+    shell.append(TOPICS.plans, plans.encode(budgeted(0.4)))
+    shell.now_us += 1_000_000
+    shell.replica.turn()
+    (question,) = shell.replica._thinking
+    question.result()
+    shell.now_us += 1_000_000
+    shell.replica.turn()
+    said = [assignments.decode(one.value() or b"") for one in shell.log.scan(Partition(TOPICS.assignments, 0))]
+    (made,) = [plan for record in said for plan in record.replications]
+    assert (made.number, len(made.units), made.fidelity) == (1, 2, 0.25)
+    shell.turn()
+    assert shell.replica.core.known.assigned.replication(made.job_key) == made

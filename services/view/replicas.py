@@ -1,0 +1,71 @@
+"""Which units of a running job have a replica by its budget, and why: the plan in force beside what is measured.
+
+Source: MECHANISMS P14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from schemas.assignments import ReplicationPlan
+from schemas.plans import Plan
+from services.kernel.fidelity.loss import of_queries
+from services.kernel.fidelity.of_job import Rates, budget_share, planned
+from services.kernel.fidelity.planners.plan import names, presence, value
+from services.kernel.fidelity.planners.structured import structure_aware
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """Of one planned unit. scheme: that it has now. lost: output fidelity that its replica keeps, beside the others."""
+
+    unit: str
+    planned: bool
+    scheme: str
+    lost: float
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    """What `holdfast explain JOB --replicas` prints.
+
+    number: of the plan in force; 0: there is none yet. budget: units that may have a replica. left_out: units that have
+    a scheme of their own, are adaptive or run on Spark. fidelity, queries: with every unit gone that is not planned, at
+    the rates measured now. following: units that a larger budget would add next, and the fidelity then.
+    """
+
+    number: int
+    budget: int
+    left_out: int
+    units: tuple[Replica, ...]
+    fidelity: float
+    queries: dict[str, float]
+    following: tuple[str, ...]
+    following_fidelity: float
+
+
+def replicas(plan: Plan, current: ReplicationPlan | None, schemes: Mapping[str, str], rates: Rates) -> Replicas | None:
+    """None: the job has no budget. schemes: by unit, what it has now."""
+    share = budget_share(plan)
+    if share is None:
+        return None
+    of = planned(plan, rates)
+    topology = of.topology
+    chosen = [topology.numbers[name] for name in (() if current is None else current.units) if name in of.units]
+    fidelity = value(topology, chosen)
+    more = structure_aware(topology, len(of.units) - len(chosen), chosen).steps[:1]
+    units = tuple(
+        Replica(name, number in chosen, schemes.get(name, "-"), abs(fidelity - value(topology, {*chosen} ^ {number})))
+        for name in of.units
+        for number in [topology.numbers[name]]
+    )
+    return Replicas(
+        0 if current is None else current.number,
+        of.budget(share),
+        len(of.left_out),
+        units,
+        fidelity,
+        of_queries(topology, presence(topology, chosen)),
+        names(topology, more[0].units) if more else (),
+        more[0].fidelity if more else fidelity,
+    )
