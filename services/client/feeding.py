@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Literal, cast
 
 from services.client.unusable import UnusableFile
+from services.kernel.codecs.texts import other_encoding, unmarked
 
 Format = Literal["ndjson", "csv", "parquet", "arrow"]
 
@@ -106,6 +107,7 @@ class Feed:
         quoted = self.format == "csv"
         for index, lines in enumerate(self.whole_lines(quoted)):
             if index == 0 and not quoted:
+                lines = unmarked(lines)
                 self._check_objects(lines)
             found = split_quoted(lines) if quoted else lines.split(b"\n")
             if block := _filled(found[1:] if quoted and index == 0 else found):
@@ -113,12 +115,14 @@ class Feed:
 
     def whole_lines(self, quoted: bool = False) -> Iterator[bytes]:
         """The file without its blank lines, in pieces that end where a line ends; with `quoted`, not inside quotes."""
-        self.blank = 0  # a csv file is read more than once
+        self.blank, self.share = 0, 0.0  # a csv file is read more than once
         with self.path.open("rb") as file:
             size = max(1, self.path.stat().st_size)
             text = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if self.compressed else file
             rest = b""
             while piece := text.read(BLOCK_BYTES):
+                if not rest and self.share == 0.0 and (other := other_encoding(piece[:400])):
+                    raise UnusableFile(f"{self.path} is {other}, not UTF-8", f"convert it: iconv -f {other} -t UTF-8")
                 self.share = min(1.0, file.tell() / size)
                 lines, rest = _cut(rest + piece, quoted)
                 if lines:
@@ -172,15 +176,45 @@ def split_quoted(lines: bytes) -> list[bytes]:
     found = lines.split(b"\n")
     if b'"' not in lines:
         return found
-    joined: list[bytes] = []
-    open_quote = False
+    joined: list[list[bytes]] = []
+    inside = False
     for line in found:
-        if open_quote:
-            joined[-1] += b"\n" + line
+        if inside:
+            joined[-1].append(line)
         else:
-            joined.append(line)
-        open_quote ^= bool(line.count(b'"') % 2)
-    return joined
+            joined.append([line])
+        inside = ends_inside(line, inside)
+    return [b"\n".join(lines) for lines in joined]
+
+
+def ends_inside(line: bytes, inside: bool) -> bool:
+    """Whether a line of csv text ends inside quotes. inside: whether it begins there.
+
+    As to csv of Python and DuckDB, a quote opens a field only as its first character: in `5" pipe` it is a character.
+    """
+    at = 0
+    while True:
+        if inside:
+            at = line.find(b'"', at)
+            while at >= 0 and line[at + 1 : at + 2] == b'"':
+                at = line.find(b'"', at + 2)
+            if at < 0:
+                return True
+            inside, at = False, line.find(b",", at) + 1
+            if not at:
+                return False
+        at = _opening(line, at)
+        if at < 0:
+            return False
+        inside, at = True, at + 1
+
+
+def _opening(line: bytes, at: int) -> int:
+    """Where the next field begins with a quote; -1: none does. at: where a field begins."""
+    if line[at : at + 1] == b'"':
+        return at
+    found = line.find(b',"', at)
+    return found + 1 if found >= 0 else -1
 
 
 def _filled(lines: list[bytes]) -> list[bytes]:
@@ -191,11 +225,13 @@ def _filled(lines: list[bytes]) -> list[bytes]:
 def _cut(text: bytes, quoted: bool) -> tuple[bytes, bytes]:
     """What ends with the last line end, and what is behind it; with `quoted`, with the last one outside quotes."""
     end = text.rfind(b"\n") + 1
-    inside = quoted and bool(text.count(b'"', 0, end) % 2)
-    while inside and end:
-        before = text.rfind(b"\n", 0, end - 1) + 1
-        inside ^= bool(text.count(b'"', before, end) % 2)
-        end = before
+    if quoted and b'"' in text:
+        begin, end, last, inside = 0, 0, end, False
+        while begin < last:
+            line_end = text.index(b"\n", begin)
+            inside = ends_inside(text[begin:line_end], inside)
+            begin = line_end + 1
+            end = end if inside else begin
     return text[:end], text[end:]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
+from services.client.feeding import ends_inside, split_quoted
 from services.client.unusable import UnusableFile
 from services.kernel.codecs.arrow_records import MAX_RECORD_BYTES
 
 Lines = Callable[[bool], Iterator[bytes]]
 """Starts to read a file from its beginning; see `Feed.whole_lines`."""
 
+_PLAIN = re.compile(rb'(?:"(?:[^"]|"")*"|[^",]*)(?:,(?:"(?:[^"]|"")*"|[^",]*))*')
+"""A line of csv in which every quote opens or closes a field, or is doubled in one."""
 _BOOLS = {"true": True, "false": False}
 
 
@@ -84,7 +88,7 @@ class _Csv:
     def _frame(self, text: bytes, columns: list[str], row: int) -> pl.DataFrame:
         try:
             return pl.read_csv(
-                text, has_header=False, new_columns=columns, infer_schema=False, null_values=self._null
+                _plainly_quoted(text), has_header=False, new_columns=columns, infer_schema=False, null_values=self._null
             ).select(columns)
         except pl.exceptions.PolarsError as error:
             what = str(error).split("\n")[0]
@@ -115,10 +119,26 @@ class _Csv:
         return {column: kinds[0] for column, kinds in candidates.items() if kinds and column in filled}
 
 
+def _plainly_quoted(text: bytes) -> bytes:
+    """The same rows, without quotes inside of fields that begin with none: polars counts these as others, and joins or
+    refuses the lines.
+    """
+    if b'"' not in text or all(_PLAIN.fullmatch(line) for line in split_quoted(text) if b'"' in line):
+        return text
+    written = io.StringIO()
+    try:
+        csv.writer(written, lineterminator="\n").writerows(csv.reader(io.StringIO(text.decode(), newline="")))
+    except (UnicodeDecodeError, csv.Error):
+        return text
+    return written.getvalue().encode()
+
+
 def _first_line(block: bytes) -> tuple[bytes, bytes]:
-    end = block.find(b"\n")
-    while end >= 0 and block.count(b'"', 0, end) % 2:
-        end = block.find(b"\n", end + 1)
+    begin, end = 0, block.find(b"\n")
+    inside = end >= 0 and ends_inside(block[:end], False)
+    while inside and end >= 0:
+        begin, end = end + 1, block.find(b"\n", end + 1)
+        inside = end >= 0 and ends_inside(block[begin:end], True)
     return (block.rstrip(b"\r\n"), b"") if end < 0 else (block[:end].rstrip(b"\r"), block[end + 1 :])
 
 

@@ -16,11 +16,14 @@ import polars as pl
 
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.json_records import json_type
+from services.kernel.codecs.texts import BOM, other_encoding, unmarked
 from services.kernel.codecs.typed_columns import Column, Values, decimals, nested, times
 
 _BOOLS = {"true": True, "false": False}
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 _SHOWN = 60
+_APART = (b'"', b"\n", b"\r", b"\0", BOM)
+"""Records of which one has such bytes are read one by one."""
 csv.field_size_limit(2**30)  # the default refuses a text of 128 KiB
 
 
@@ -57,7 +60,7 @@ class CsvReader:
         """The columns of each record, or what is wrong with it."""
         try:
             joined = b"".join(values)  # type: ignore[arg-type]
-            if all(values) and b'"' not in joined and b"\n" not in joined and b"\r" not in joined:
+            if all(values) and not any(mark in joined for mark in _APART):
                 return list(csv.reader([value.decode() for value in values]))  # type: ignore[union-attr]
         except (TypeError, UnicodeDecodeError):  # reported one by one
             pass
@@ -83,8 +86,10 @@ def _columns(value: bytes | None) -> list[str] | str:
     """One record on its own; a quoted text may hold line breaks, a record may not hold two lines."""
     if not value:
         return "the record is empty"
+    if other := other_encoding(value):
+        return f"no CSV: the record is {other}, and is to be UTF-8"
     try:
-        lines = list(csv.reader(value.decode().splitlines(keepends=True), strict=True))
+        lines = list(csv.reader(unmarked(value).decode().splitlines(keepends=True), strict=True))
     except UnicodeDecodeError as error:
         return f"not UTF-8 at byte {error.start}"
     except csv.Error as error:

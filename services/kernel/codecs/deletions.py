@@ -2,11 +2,14 @@
 
 The topic's writer chooses how keys are written, so all usual ways are understood: the text of the one key column or
 its JSON, a JSON object of the key columns, a JSON array of their values in the order in which the table names them
-(which is how a sink of ours writes its keys). Where a text could be either, it is taken for JSON.
+(which is how a sink of ours writes its keys). Where a text could be either, it is taken for JSON. Kafka Connect's forms
+of these are understood, too: JSON with its schema beside it, and the text of a struct; and JSON behind the five bytes
+of a schema registry. An object or array that does not hold the key columns is refused: it would delete nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +23,11 @@ from services.kernel.codecs.fields import required
 _any = msgspec.json.Decoder().decode
 _values = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_CONNECT = {"schema", "payload"}
+_STRUCT = re.compile(rb"Struct\{(.*)\}", re.DOTALL)
+_REGISTERED = 5
+"""Bytes that a schema registry's serializers put before a key: 0, and the id of the schema."""
 _NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -43,6 +51,7 @@ class Deletions:
         origins: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._key = [origins.get(name, name) for name in key]
+        self._kinds = {origins.get(name, name): required(fields[name]) for name in key}
         self._decoder = Decoder({name: fields[name] for name in key}, unit=unit, origins=origins)
         one_text = len(key) == 1 and required(fields[key[0]]) == "string"
         self._texts = _texts(self._key[0]) if one_text else None
@@ -64,9 +73,12 @@ class Deletions:
         """The key as a JSON object of the key columns; whether the values are of their types is not looked at yet."""
         if key is None:
             raise _UnreadableKey("it has no key")
+        key = self._bare(key)
         return self._of_values(key) if self._texts is None else self._of_text(self._texts, key)
 
     def _of_text(self, texts: msgspec.json.Decoder[Any], key: bytes) -> bytes:
+        if key.lstrip()[:1] in (b"{", b"["):
+            self._check_nested(key)
         try:
             found = texts.decode(key)
             text = found if isinstance(found, str) else found[0] if isinstance(found, tuple) else found.key
@@ -76,6 +88,53 @@ class Deletions:
             except UnicodeDecodeError as error:
                 raise _UnreadableKey(f"its key is not UTF-8: {error.reason}") from None
         return _encode({self._key[0]: text})
+
+    def _bare(self, key: bytes) -> bytes:
+        """Without what Kafka Connect or a schema registry put around it."""
+        key = _registered(key)
+        if (struct := _STRUCT.fullmatch(key)) is not None:
+            return self._of_struct(struct[1])
+        if key.lstrip()[:1] == b"{":
+            try:
+                found = _members(key)
+            except _NO_JSON:
+                return key
+            if found.keys() == _CONNECT and not _CONNECT.issubset(self._key):
+                return bytes(found["payload"])
+        return key
+
+    def _of_struct(self, text: bytes) -> bytes:
+        """The text of a Connect struct, such as Struct{id=k}; whatever its values hold, it must be clear."""
+        pattern = ",".join(re.escape(name) + "=(.*)" for name in self._key)
+        found = re.fullmatch(pattern.encode(), text, re.DOTALL)
+        values = () if found is None else found.groups()
+        if not values or any(b"," in value for value in values):
+            raise _UnreadableKey(f"its key is a Connect struct, Struct{{...}}, not one of {', '.join(self._key)} alone")
+        pairs = zip(self._key, values, strict=True)
+        return _encode({name: self._value(name, value.decode("utf-8", "replace")) for name, value in pairs})
+
+    def _value(self, name: str, text: str) -> Any:
+        """A text of a struct, as JSON has it."""
+        if self._kinds[name] not in ("int", "float", "bool"):
+            return text
+        try:
+            return msgspec.Raw(_encode(_any(text)))
+        except _NO_JSON:
+            return text
+
+    def _check_nested(self, key: bytes) -> None:
+        """Of a key that is one text: an object must hold it by the column's name, an array nothing else."""
+        try:
+            found = _any(key)
+        except _NO_JSON:
+            return  # a text that begins like one
+        name = self._key[0]
+        if isinstance(found, dict) and name not in found:
+            raise _UnreadableKey(f"its key is a JSON object without '{name}': {', '.join(found) or 'it is empty'}")
+        text = found[name] if isinstance(found, dict) else found[0] if len(found) == 1 else None
+        if not isinstance(text, str):
+            form = "object" if isinstance(found, dict) else "array"
+            raise _UnreadableKey(f"its key is a JSON {form} that does not hold one text for '{name}'")
 
     def _of_values(self, key: bytes) -> bytes:
         try:
@@ -91,6 +150,20 @@ class Deletions:
         if len(values) != len(self._key):
             raise _UnreadableKey(f"its key holds {len(values)} of {len(self._key)} values: {', '.join(self._key)}")
         return _encode(dict(zip(self._key, values, strict=True)))
+
+
+def _registered(key: bytes) -> bytes:
+    """Without the bytes of a schema registry. Raises _UnreadableKey where what follows is no JSON."""
+    if key[:1] != b"\0" or len(key) <= _REGISTERED:
+        return key
+    bare = key[_REGISTERED:]
+    if bare.lstrip()[:1] in (b"{", b"[", b'"'):
+        return bare
+    id = int.from_bytes(key[1:_REGISTERED], "big")
+    raise _UnreadableKey(
+        f"its key begins with the five bytes of a schema registry (schema {id}), and what follows is no JSON, such as "
+        "Avro or Protobuf: write keys as text or JSON"
+    )
 
 
 def _texts(name: str) -> msgspec.json.Decoder[Any]:

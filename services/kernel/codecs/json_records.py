@@ -17,12 +17,14 @@ import msgspec
 import polars as pl
 
 from services.kernel.codecs import fields as field_types
+from services.kernel.codecs.texts import half_of_a_pair, other_encoding, unmarked
 from services.kernel.codecs.typed_columns import Column, Values, decimals, nested, plain, times
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"string": str, "int": _INT64, "float": float, "bool": bool, "date": date, "bytes": bytes}
 _SHOWN = 60
 _AT = re.compile(r" - at `\$\.?(?P<path>.*)`$")
+_STEP = re.compile(r"[^.\[\]]+")
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
 
 
@@ -77,17 +79,21 @@ class JsonReader:
             try:
                 if not value:
                     raise msgspec.DecodeError("the record is empty")
-                records.append(self._decode(value))
+                records.append(self._decode(unmarked(value)))
             except _REFUSALS as error:
                 refused[index] = self._reason(error, value or b"")
         return records
 
     def _reason(self, error: Exception, value: bytes) -> str:
+        if not isinstance(error, msgspec.ValidationError) and (other := other_encoding(value)):
+            return f"no JSON object: the record is {other}, and is to be UTF-8"
         if isinstance(error, UnicodeDecodeError):
             return f"a text is not UTF-8: {error.reason}"
         if isinstance(error, RecursionError):
             return "nested too deeply"
         if not isinstance(error, msgspec.ValidationError):
+            if half := half_of_a_pair(value):
+                return f"no JSON object: {half} is half of a surrogate pair, which is no character"
             return f"no JSON object: {error}"
         message = str(error)
         at = _AT.search(message)
@@ -97,7 +103,8 @@ class JsonReader:
             return f"{path}: is missing, expected {self._expected(path)}"
         found = self._found(value, path)
         if not path:
-            return f"expected a JSON object, {found}"
+            null = "; a record that deletes a row of a table has no value" if found == "found null" else ""
+            return f"expected a JSON object, {found}{null}"
         expected = self._expected(path)
         hint = "; integers need the source's `unit`" if "timestamp" in expected and "got `int`" in message else ""
         return f"{path}: expected {expected}, {found}{hint}"
@@ -110,7 +117,17 @@ class JsonReader:
             return f"in {_shortened(value[: 4 * _SHOWN].decode(errors='replace'))}"
 
     def _expected(self, path: str) -> str:
-        return self._fields.get(path) or self._fields.get(re.split(r"[.\[]", path)[0], "another type")
+        """The type text at the path, of what is inside lists and structs, too."""
+        if path in self._fields:
+            return self._fields[path]
+        name, *steps = _STEP.findall(path) or [""]
+        text = self._fields.get(name, "another type")
+        for step in steps:
+            inner = _inside(field_types.required(text), step)
+            if not inner:
+                break
+            text = inner
+        return text
 
 
 _REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -145,13 +162,20 @@ def _member(slot: str, text: str, unit: str | None) -> tuple[Any, ...]:
     return (slot, kind, None) if field_types.nullable(text) else (slot, kind)
 
 
+def _inside(text: str, step: str) -> str:
+    """The type of a list's items, or of a struct's member; empty if it has none."""
+    if text.startswith("list<"):
+        return text[len("list<") : -1]
+    return field_types.members(text).get(step, "") if text.startswith("struct<") else ""
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def _look(value: bytes, path: str) -> Any:
     """What stands at `a.b[2].c`; the last that was found where the path cannot be followed."""
-    found = msgspec.json.decode(value)
+    found = msgspec.json.decode(unmarked(value))
     for step in re.findall(r"[^.\[\]]+", path):
         try:
             found = found[int(step)] if isinstance(found, list) else found[step]

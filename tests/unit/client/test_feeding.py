@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
+import io
 import json
 from datetime import datetime
 from pathlib import Path
@@ -230,3 +232,45 @@ def test_cutting_never_parts_a_quoted_record(table: list[list[str]], size: int) 
         whole, rest = feeding._cut(rest + text[start : start + size], quoted=True)
         found += [line for line in split_quoted(whole) if line]
     assert found + [line for line in split_quoted(rest) if line] == quoted
+
+
+STRAY = b"""id,what,n
+1,5" pipe,2
+2,a "quoted" word,3
+3,"x, ""y""
+z",4
+4,12",5
+"""
+
+
+@pytest.mark.parametrize("name", ["stray.csv", "stray.csv.gz"])
+def test_a_quote_inside_a_field_is_a_character_as_it_is_to_python_and_duckdb(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, STRAY)
+    expected = [list(one) for one in csv.reader(io.StringIO(STRAY.decode(), newline=""))][1:]
+    assert len(expected) == 4
+    assert [[str(value) for value in one.values()] for one in rows(path)] == expected
+    for columns in ((), ("id", "what", "n")):
+        lines = [line.decode() for block in Feed(path, raw=True, columns=columns).blocks() for line in block]
+        assert [next(csv.reader(io.StringIO(line, newline=""))) for line in lines] == expected
+    reordered = [line for block in Feed(path, raw=True, columns=("n", "what")).blocks() for line in block]
+    assert len(reordered) == 4
+
+
+@given(st.lists(st.lists(st.text('a",\n ', max_size=4), min_size=2, max_size=3), min_size=1, max_size=6))
+def test_lines_of_csv_end_where_they_end_to_python(table: list[list[str]]) -> None:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(table)
+    text = written.getvalue().encode().removesuffix(b"\n")
+    assert len(split_quoted(text)) == len(table)
+
+
+def test_a_byte_order_mark_before_ndjson_is_no_content(tmp_path: Path) -> None:
+    path = write(tmp_path / "marked.ndjson", b'\xef\xbb\xbf{"a":1}\n{"a":2}\n')
+    assert rows(path) == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize("name", ["a.ndjson", "a.csv"])
+def test_a_file_of_utf_16_is_named_as_such(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, '{"a":1}\n{"a":2}\n'.encode("utf-16"))
+    with pytest.raises(UnusableFile, match="is UTF-16, not UTF-8"):
+        list(Feed(path).blocks())
