@@ -134,7 +134,7 @@ def test_keys_of_several_columns_and_other_types_have_these_forms_too() -> None:
 
 # -- any bytes --------------------------------------------------------------------------------------------------------
 
-VALUES = [
+VALUES: list[Any] = [
     None,
     True,
     -1,
