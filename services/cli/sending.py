@@ -17,6 +17,7 @@ from services.cli.terminal import note, print_json, say
 from services.kernel.errors import FAILED, USAGE, CommandFailed
 
 if TYPE_CHECKING:
+    from schemas.jobs import JobSpec
     from services.client.feeding import Feed
     from services.client.writing import Writer
     from services.log.patience import Patience
@@ -47,6 +48,12 @@ def send(
     ] = None,
     create_topics: CreateTopics = False,
     partitions: Partitions = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job", metavar="FILE|JOB", help="With --create-topics: the topic is compacted if it is a table there."
+        ),
+    ] = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,
@@ -61,10 +68,12 @@ def send(
         raise CommandFailed("--arrow goes without --key", "a record holds many rows", USAGE)
     if columns and not raw:
         raise CommandFailed("--column goes with --raw", "else each record has the columns of the file", USAGE)
+    if job is not None and not create_topics:
+        raise CommandFailed("--job goes with --create-topics", "a topic that is there keeps its settings", USAGE)
     try:
         feed = Feed(file, raw=raw, columns=columns or (), arrow=arrow, strings=strings, null=null or ())
         with connected(data_dir, kafka, any_kafka=True) as door:
-            count = _partitions(door, topic, file, create_topics, partitions)
+            count = _partitions(door, topic, file, create_topics, partitions, job)
             appender = door.log.appender("send")
             try:
                 writer = Writer(appender, topic, count, key)
@@ -75,7 +84,7 @@ def send(
         raise CommandFailed(error.message, error.hint, USAGE) from None
 
 
-def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | None) -> int:
+def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | None, job: str | None) -> int:
     from schemas.topics import TopicSpec
     from services.kernel.suggestions import did_you_mean
 
@@ -86,9 +95,30 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
             near = did_you_mean(topic, (one for one in door.present if not one.startswith(f"{door.topics.prefix}.")))
             command = f"`holdfast send {topic} {file} --create-topics` creates it"
             raise CommandFailed(f"there is no topic '{topic}'", f"{near} {command}".strip(), USAGE)
-        door.log.create([TopicSpec(topic, wanted or 1)])
+        config = {} if job is None else topic_config(topic, _spec_of(door, job))
+        door.log.create([TopicSpec(topic, wanted or 1, config)])
         return wanted or 1
     return door.present[topic]
+
+
+def topic_config(topic: str, spec: JobSpec) -> dict[str, str]:
+    """Settings of a topic that a job reads: a table's keeps the newest record of each key, and so is compacted."""
+    tables = [source for source in spec.sources.values() if source.topic == topic and source.table is not None]
+    return {"cleanup.policy": "compact"} if tables else {}
+
+
+def _spec_of(door: Door, job: str) -> JobSpec:
+    """Of a job file, or of a job of the cluster."""
+    from services.planning.loading import interpret, load
+    from services.view.reading import named_job, read_jobs
+
+    if Path(job).is_file():
+        return load(Path(job).read_text(), job)
+    view = read_jobs(door)
+    plan = view.plan(named_job(view, job).generation)
+    if plan is None:
+        raise CommandFailed(f"job {job} was not admitted", f"`holdfast status {job}` says why", USAGE)
+    return interpret(plan.spec)
 
 
 def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bool, patience: Patience) -> None:

@@ -71,6 +71,8 @@ class ArrowReader:
             raise UnfitRecord(f"{name}: expected {text}, found {column.type}")
         _check(name, column)
         given = pl.Series(name, column)
+        if given.dtype.is_float() and wanted == pl.Int64:
+            given = _whole(name, given, text)
         if given.dtype != wanted and not (field_types.widens(given.dtype, wanted) or _rescales(given.dtype, wanted)):
             raise UnfitRecord(f"{name}: expected {text}, found {column.type}")
         series = given if given.dtype == wanted else given.cast(wanted, strict=False)
@@ -79,6 +81,16 @@ class ArrowReader:
             row = (series.is_null() & given.is_not_null() if lost else series.is_null()).arg_true()[0]
             raise UnfitRecord(f"{name}: expected {text}, found {given[row] if lost else 'null'} in row {row}")
         return series
+
+
+def _whole(name: str, given: pl.Series, text: str) -> pl.Series:
+    """Floats without a fraction as integers, as pandas holds a column of integers with nulls. Raises UnfitRecord."""
+    numbers = given.cast(pl.Int64, strict=False)
+    unfit = given.is_not_null() & (numbers.is_null() | (numbers.cast(pl.Float64) != given.cast(pl.Float64)))
+    for row in unfit.fill_null(True).arg_true().to_list()[:1]:
+        hint = ", which is no number: write null" if given.is_nan()[row] else ""
+        raise UnfitRecord(f"{name}: expected {text}, found {given[row]} in row {row}{hint}")
+    return numbers
 
 
 def encode_arrow(rows: pl.DataFrame, fields: Mapping[str, str]) -> list[bytes]:

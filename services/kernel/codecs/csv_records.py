@@ -103,6 +103,9 @@ def _cast(texts: pl.Series, kind: pl.DataType) -> pl.Series:
         dates = texts.to_frame("v").select(pl.when(pl.col("v").str.contains(_DATE)).then(pl.col("v"))).to_series()
         return dates.str.to_date("%Y-%m-%d", strict=False)
     numbers = texts.cast(kind, strict=False)
+    if kind == pl.Int64 and numbers.null_count() > texts.null_count():
+        # 4.0 is an int as pandas writes it: it has no fraction.
+        return numbers.fill_null(texts.str.extract(r"^([-+]?\d+)\.0+$").cast(kind, strict=False))
     if kind == pl.Float64:
         return numbers.to_frame("v").select(pl.when(pl.col("v").is_finite()).then(pl.col("v"))).to_series()
     return numbers

@@ -79,10 +79,19 @@ class JsonReader:
             try:
                 if not value:
                     raise msgspec.DecodeError("the record is empty")
-                records.append(self._decode(unmarked(value)))
+                records.append(self._decode_whole(unmarked(value)))
             except _REFUSALS as error:
                 refused[index] = self._reason(error, value or b"")
         return records
+
+    def _decode_whole(self, value: bytes) -> Any:
+        """Where an int is expected, a number such as 4.0 is one, as pandas writes it: it has no fraction."""
+        try:
+            return self._decode(value)
+        except msgspec.ValidationError as error:
+            if "got `float`" not in str(error) or (whole := _WHOLE.sub(_without_fraction, value)) == value:
+                raise
+            return self._decode(whole)
 
     def _reason(self, error: Exception, value: bytes) -> str:
         if not isinstance(error, msgspec.ValidationError) and (other := other_encoding(value)):
@@ -94,6 +103,8 @@ class JsonReader:
         if not isinstance(error, msgspec.ValidationError):
             if half := half_of_a_pair(value):
                 return f"no JSON object: {half} is half of a surrogate pair, which is no character"
+            if match := _NOT_A_NUMBER.search(_STRING.sub(b'""', value)):
+                return f"no JSON object: {match[0].decode()} is no JSON value, write null"
             return f"no JSON object: {error}"
         message = str(error)
         at = _AT.search(message)
@@ -128,6 +139,18 @@ class JsonReader:
                 break
             text = inner
         return text
+
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_WHOLE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+\.0+(?![\deE])', re.DOTALL)
+"""Texts, which stay as they are, and numbers whose fraction is nothing."""
+_NOT_A_NUMBER = re.compile(rb"-?\b(?:NaN|Infinity)\b")
+
+
+def _without_fraction(match: re.Match[bytes]) -> bytes:
+    """Minus zero stays a float: as an integer it would lose its sign."""
+    text = match[0]
+    return text if text.startswith((b'"', b"-0.")) else text.partition(b".")[0]
 
 
 _REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
