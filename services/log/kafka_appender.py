@@ -32,6 +32,9 @@ _SETTINGS: Mapping[str, str | int] = {
     "message.timeout.ms": 0,
     "retry.backoff.ms": 5,
     "retry.backoff.max.ms": 200,
+    # A broker takes one request of a connection after the other: those that wait there cannot grow any more. Of an
+    # idempotent producer a higher limit was seen to keep a thread busy while it is reached (docs/decisions/0131).
+    "max.in.flight.requests.per.connection": 1,
 }
 
 

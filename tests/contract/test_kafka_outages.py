@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from schemas.topics import Partition, TopicSpec
+from services.client.writing import paced
 from services.kernel.errors import Indefinite, Retriable
 from services.log.kafka import KafkaLog
 from services.log.kafka_transactor import COMMIT_S, START_S
@@ -203,3 +207,46 @@ def test_a_start_without_a_broker_is_retriable_in_bounded_time(
     transactor.commit(one_row(b"x"))
     until(lambda: values(log) == [b"x"])
     transactor.close()
+
+
+SPINS = 0.05
+"""Share of a core above which a thread that has nothing to do does not wait."""
+STANDS_S = 4.0
+
+
+def thread_seconds() -> dict[tuple[str, str], float]:
+    """CPU time of each thread of this process, by id and name."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended
+            name, _, fields = (task / "stat").read_text(encoding="utf-8").partition("(")[2].rpartition(")")
+            ticks = fields.split()[11:13]
+            found[task.name, name] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def test_no_thread_of_an_appender_spins_while_the_broker_stands_still(broker: EmbeddedKafka, log: KafkaLog) -> None:
+    """Records come all the time, so that requests in flight reach their limit and more records wait."""
+    log.create([TopicSpec("many", 24)])
+    appender = log.appender("spin")
+    wanted = [Partition("many", index) for index in range(24)]
+    for partition in wanted:
+        appender.append(partition, b"before")
+    appender.flush(DEADLINE_S)
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        before, began_s = thread_seconds(), time.monotonic()
+        for _ in paced([[b"x"] * 10] * int(STANDS_S * 200), 2_000, clock=time.monotonic, sleep=time.sleep):
+            for partition in wanted:
+                appender.append(partition, b"x" * 200)
+            appender.poll()
+        took_s = time.monotonic() - began_s
+        spent = {key: seconds - before.get(key, 0.0) for key, seconds in thread_seconds().items()}
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    appender.flush(DEADLINE_S)
+    appender.close()
+    assert took_s >= STANDS_S / 2
+    assert {
+        key: seconds for key, seconds in spent.items() if key[1].startswith("rdk:") and seconds > SPINS * took_s
+    } == {}

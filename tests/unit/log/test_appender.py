@@ -110,6 +110,15 @@ def test_what_was_acknowledged_is_known_until_the_appender_is_closed(appender: K
     assert library.known.appended(WHERE) == 0
 
 
+def test_an_appender_has_one_request_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idempotent one with a higher limit may spin while it is reached; nothing that a user sets changes that."""
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr("services.log.kafka_client.Producer", lambda settings, **_: made.append(settings))
+    monkeypatch.setattr(kafka_appender, "connect", lambda *_: None)
+    KafkaAppender(Cluster("127.0.0.1:1", {"max.in.flight.requests.per.connection": "5"}), "test")
+    assert [one["max.in.flight.requests.per.connection"] for one in made] == [1]
+
+
 def test_a_producer_of_the_library_is_gone_with_its_appender(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without waiting for a collection: a process that opens appenders again would gather their threads."""
     monkeypatch.setattr(kafka_appender, "CONNECT_S", 0.1)
