@@ -53,7 +53,7 @@ _FENCING = (
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 )
-_LOCAL_REFUSALS = (KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG, KafkaError._INCONSISTENT)
+_LOCAL_REFUSALS = (KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG)
 """Errors of the library that the same rows meet each time."""
 _LOST = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
