@@ -35,9 +35,11 @@ class JobPart(BaseModel):
 
     @classmethod
     def described(cls) -> dict[str, str]:
-        """The docstring of each attribute."""
+        """The docstring of each attribute, by the key that the job file has for it."""
         parts = (part for part in reversed(cls.__mro__) if issubclass(part, JobPart))
-        return {name: text for part in parts for name, text in _docstrings(part)}
+        found = {name: text for part in parts for name, text in _docstrings(part)}
+        keys = {name: field.alias or name for name, field in cls.model_fields.items()}
+        return {keys.get(name, name): text for name, text in found.items()}
 
 
 def _docstrings(part: type) -> Iterator[tuple[str, str]]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from schemas.topics import Partition
 from services.kernel.dataflow.unit import warm_up
 from services.kernel.errors import HoldfastError
@@ -16,6 +14,7 @@ from services.kernel.plans.layout import UnitLayout
 from services.kernel.state.image import Image
 from services.log.cut_logs import cuts_base
 from services.log.cut_ranges import records_of
+from services.log.logger import get_logger
 from services.worker.checkpoint.restoring import Rebuilt, rebuild
 from services.worker.core.reactions import cause_of
 from services.worker.host.job import JobView
@@ -23,7 +22,7 @@ from services.worker.host.surroundings import Surroundings
 from services.worker.isolated.code import IsolatedCode
 from services.worker.sinks.position import newest_cut
 
-_log = structlog.get_logger()
+_log = get_logger()
 
 
 def load(layout: UnitLayout, code: IsolatedCode) -> str:
