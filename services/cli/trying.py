@@ -12,6 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,9 +120,23 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
         "late_by_stream": late,
         "lost": sum(one.lost for one in totals),
     }
-    _print(summary, as_json, [_letter_line(letter) for letter in finished.dead], shown)
+    _print(summary, as_json, [_letter_line(letter) for letter in finished.dead], shown, _why_late(finished))
     if lost := _lost_wholly(finished):
         _refuse(lost, 1)
+
+
+def _why_late(finished: Finished) -> str:
+    """The record that moved the watermark furthest, and both ways out; empty: none stands out."""
+    if not finished.leaps:
+        return ""
+    leap = max(finished.leaps.values(), key=lambda one: one.by_us)
+    time = f"{datetime(1970, 1, 1) + timedelta(microseconds=leap.time_us):%Y-%m-%dT%H:%M:%S}Z"
+    ahead = f"{leap.by_us / 1_000_000:,.0f} s ahead of all before it"
+    return (
+        f"the watermark was moved most by the record at {leap.topic}[{leap.partition}] offset {leap.offset}, whose "
+        f"event time {time} is {ahead}; if that time is wrong, a smaller max_ahead_s makes it a dead letter, else "
+        "allowed_lateness_s is too short"
+    )
 
 
 def _letter_line(letter: DeadLetter) -> str:
@@ -214,7 +229,9 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def _print(summary: dict[str, object], as_json: bool, dead: list[str], shown: int = MAX_SHOWN_DEAD_LETTERS) -> None:
+def _print(
+    summary: dict[str, object], as_json: bool, dead: list[str], shown: int = MAX_SHOWN_DEAD_LETTERS, why: str = ""
+) -> None:
     if as_json:
         print_plain(json.dumps(summary), stderr=True)
         return
@@ -224,7 +241,7 @@ def _print(summary: dict[str, object], as_json: bool, dead: list[str], shown: in
     print_plain(f"{summary['records']:,} records in; rows out: {rows}", stderr=True)
     if summary["late_by_stream"]:
         dropped = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
-        print_plain(f"{dropped}: allowed_lateness_s is too short for them", stderr=True)
+        print_plain(f"{dropped}: {why or 'allowed_lateness_s is too short for them'}", stderr=True)
     for line in dead[:shown]:
         print_plain(visible_line(f"dead letter: {line}"), stderr=True)
     if len(dead) > shown:

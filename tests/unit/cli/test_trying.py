@@ -223,3 +223,23 @@ def test_a_typo_in_an_operator_is_status_1_with_the_line_of_the_code(tmp_path: P
     assert "no row came out: 2 are dead letters of typo" in done.stderr
     assert "AttributeError" in done.stderr
     assert "typo_code.py, line 11, in helper" in done.stderr
+
+
+LATE = """
+name: job
+sources: {given: {topic: given, fields: {at: timestamp}, event_time: at, unit: s, max_ahead_s: null}}
+operators: {minutes: {aggregate: {n: "count()"}, window: {size_s: 60}, input: given}}
+queries: {q: {input: minutes, sink: {topic: out}}}
+max_batch_records: 10
+"""
+
+
+def test_the_record_that_made_others_late_is_named(tmp_path: Path) -> None:
+    times = [*range(1_700_000_000, 1_700_000_050), 1_900_000_000, *range(1_700_000_050, 1_700_001_000)]
+    (tmp_path / "job.yaml").write_text(LATE)
+    (tmp_path / "given.ndjson").write_text("".join(f'{{"at": {time}}}\n' for time in times))
+    done = subprocess.run(
+        [HOLDFAST, "try", "job.yaml", "--input", "given=given.ndjson"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert "given[0] offset 50, whose event time 2030-03-17T17:46:40Z is 199,999,951 s ahead" in done.stderr
