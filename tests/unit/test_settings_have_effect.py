@@ -130,6 +130,7 @@ JOB = {
     "FaultTolerance.rebalance_period_s": "recovery/core/unit/terms.py tests/unit/recovery/test_moving.py",
     "SchemeSettings.scheme": "planning/units.py",
     "HybridSettings.inputs": "recovery/core/unit/terms.py tests/unit/worker/test_subscriptions.py",
+    "HybridSettings.calm_ms": "recovery/core/unit/terms.py",
     "Weights.cpu": "recovery/core/adaptive/costing.py",
     "Weights.memory": "recovery/core/adaptive/costing.py",
     "Weights.network": "recovery/core/adaptive/costing.py",
