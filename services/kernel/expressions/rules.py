@@ -122,6 +122,8 @@ class _Rules:
 
     def _function(self, node: Node) -> Node:
         function = node["Function"]["function"]
+        if isinstance(function, dict) and "Range" in function:
+            raise Refused("makes a list as long as a record says, which no memory holds")
         if function not in _KEEPING:
             node = _checked_parts(node)
         binary = function.get("Sql") if isinstance(function, dict) else None
@@ -175,8 +177,11 @@ class _Rules:
 
     def _operation(self, operation: str, left: Node, right: Node, rebuilt: Callable[[Node, Node], Node]) -> Node:
         if operation in _GROWING:
-            if self.type_of(rebuilt(left, right)).is_integer():
+            kind = self.type_of(rebuilt(left, right))
+            if kind.is_integer():
                 left, right = (_cast(one, pl.Int128()) for one in (left, right))
+            elif kind.is_float() and left == _ZERO:  # of 0 - 0.0 polars makes -0.0, but in a batch of one row 0.0
+                return _filled(_NEGATED, _value=right)
             return rebuilt(left, right)
         if operation not in _DIVISIONS:
             left, right = _checked(left), _checked(right)
@@ -372,6 +377,8 @@ _CUT = tree(
 )
 """Of a null length polars makes all of the text."""
 _WHOLE_QUOTIENT = tree((pl.col("_dividend") / pl.col("_divisor")).cast(pl.Int64, strict=False))
+_ZERO = {"Literal": {"Dyn": {"Int": 0}}}
+_NEGATED = tree(-pl.col("_value"))
 _NULL_IF_NAN = tree(pl.when(pl.col("_value").is_not_nan()).then(pl.col("_value")))
 _NULL_IF_NOT_FINITE = tree(pl.when(pl.col("_value").is_finite()).then(pl.col("_value")))
 _WITHIN_CALENDAR = {kind: tree(inside(pl.col("_value"), kind())) for kind in (pl.Date, pl.Datetime)}

@@ -1,0 +1,162 @@
+"""Every function, operator, predicate and cast, against DuckDB and in batches of any size (tests/support/sql_table.py).
+
+Both sides count as the same: null, and what the stream has no value for, such as NaN, infinity, an integer of more than
+64 bits, a time outside the years 1 to 9999, or an error of DuckDB.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from services.kernel.codecs.encoding import encode_json
+from services.kernel.codecs.fields import text_of
+from services.kernel.codecs.plain_values import within_calendar
+from services.kernel.expressions.parsing import compile_expression, computing, result_type
+from tests.support.sql_table import DIFFERENCES, LEAST, MOST, SCHEMA, TABLE, Entry, columns_of, rows
+
+duckdb: Any = pytest.importorskip("duckdb")
+DOCS = Path(__file__).parents[4] / "docs" / "jobs.md"
+EDGE_ROWS, DRAWN_ROWS = 300, 100
+OF_ONE_ROW = {"last_value"}
+"""Functions of many rows, which polars takes for the value of the row where no window is written."""
+
+
+@pytest.fixture(scope="module")
+def duck() -> Iterator[Any]:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    yield connection
+    connection.close()
+
+
+def parts(entry: Entry) -> tuple[str, str, str]:
+    if isinstance(entry, str):
+        return entry, entry, ""
+    return entry if len(entry) == 3 else (*entry, "")
+
+
+def ours(text: str, some: pl.DataFrame) -> pl.Series:
+    whole = some.with_columns(pl.lit(None, kind).alias(name) for name, kind in SCHEMA.items() if name not in some)
+    return computing([compile_expression(text, SCHEMA).alias("_value")])(whole.select(*SCHEMA))["_value"]
+
+
+def theirs(duck: Any, text: str, some: pl.DataFrame) -> list[Any]:
+    """DuckDB's values; None where it raises at a row."""
+    duck.register("given", some.with_columns(pl.col(pl.Datetime).dt.replace_time_zone(None)).to_arrow())
+    try:
+        found: Any = pl.from_arrow(duck.execute(f"SELECT ({text}) AS v FROM given").to_arrow_table())
+        return plain(found["v"])
+    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
+        raise
+    except duckdb.Error:
+        if some.height == 1:
+            return [None]
+    middle = some.height // 2
+    return theirs(duck, text, some[:middle]) + theirs(duck, text, some[middle:])
+
+
+def plain(column: pl.Series) -> list[Any]:
+    if isinstance(column.dtype, pl.Datetime):
+        column = column.dt.cast_time_unit("us").dt.replace_time_zone("UTC")
+    inside = within_calendar(column.to_frame("v"), {"v": column.dtype})["v"]
+    return [_plain(value) for value in inside.to_list()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Decimal) and value == value.to_integral_value() and not LEAST <= value <= MOST:
+        return None
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return None if type(value) is int and not LEAST <= value <= MOST else value
+
+
+def same(one: Any, other: Any) -> bool:
+    if one is None or other is None or isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, float) or isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-15)
+    if isinstance(one, date) and isinstance(other, date) and type(one) is not type(other):
+        return False
+    return bool(one == other)
+
+
+def assert_agree(duck: Any, entry: Entry, seed: int, most: int) -> None:
+    text, sql, reason = parts(entry)
+    some = rows(columns_of(f"{text} {sql}"), seed, most)
+    kept = [index for index, row in enumerate(some.iter_rows(named=True)) if _asked(row, reason)]
+    if not kept:
+        return
+    some = some[kept]
+    got, wanted = plain(ours(text, some)), theirs(duck, sql, some)
+    wrong = [(row, g, w) for row, g, w in zip(some.rows(), got, wanted, strict=True) if not same(g, w)]
+    assert not wrong, f"{text}: {len(wrong)} of {some.height} differ, such as {wrong[:3]} (row, ours, DuckDB's)"
+
+
+def _asked(row: dict[str, Any], reason: str) -> bool:
+    """NaN is no number here, and the largest one there."""
+    nan = any(isinstance(value, float) and math.isnan(value) for value in row.values())
+    return not nan and not (reason and DIFFERENCES[reason].where(row))
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: parts(entry)[0])
+def test_values_are_those_of_duckdb_or_the_difference_is_documented(duck: Any, entry: Entry) -> None:
+    assert_agree(duck, entry, 0, EDGE_ROWS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_values_that_a_seed_draws_are_those_of_duckdb(duck: Any, seed: int) -> None:
+    for entry in TABLE:
+        assert_agree(duck, entry, seed, DRAWN_ROWS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3, 30))
+def test_values_that_more_seeds_draw_are_those_of_duckdb(duck: Any, seed: int) -> None:
+    test_values_that_a_seed_draws_are_those_of_duckdb(duck, seed)
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: parts(entry)[0])
+def test_a_value_depends_on_its_row_alone_in_batches_of_any_size_and_none_raises(entry: Entry) -> None:
+    text = parts(entry)[0]
+    some = rows(columns_of(text), 0, 12)
+    fields = {"v": text_of(result_type(compile_expression(text, SCHEMA), SCHEMA))}
+    alone = [encode_json(ours(text, some[row]).to_frame("v"), fields)[0] for row in range(some.height)]
+    for count in (31, 32, 33, 10_000):
+        batch = pl.concat([some] * (count // some.height + 1)).head(count)
+        assert encode_json(ours(text, batch).to_frame("v"), fields) == (alone * count)[:count]
+
+
+def test_every_difference_has_a_reason_in_the_docs() -> None:
+    docs = " ".join(DOCS.read_text().split())
+    assert [name for name, one in DIFFERENCES.items() if one.said not in docs] == []
+    assert {parts(entry)[2] for entry in TABLE} - {""} == set(DIFFERENCES)
+
+
+def test_every_function_that_check_takes_is_in_the_table(duck: Any) -> None:
+    """Names of functions are those of DuckDB, and those of the table."""
+    tried = {word.lower() for entry in TABLE for word in re.findall(r"(\w+)\s*\(", parts(entry)[0])}
+    names = {name for (name,) in duck.execute("SELECT DISTINCT function_name FROM duckdb_functions()").fetchall()}
+    taken = {name for name in names if re.fullmatch(r"[a-z]\w*", name) and _is_taken(name)}
+    assert taken - tried - OF_ONE_ROW == set()
+
+
+def _is_taken(name: str) -> bool:
+    for arguments in ("s", "x", "a", "t", "l", "s, u", "x, y", "a, b", "s, 1", "s, 1, 1", "s, u, u", "t, t"):
+        try:
+            compile_expression(f"{name}({arguments})", SCHEMA)
+        except ValueError:
+            continue
+        return True
+    return False
