@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+COMPLETE = "_HOLDFAST_COMPLETE"
+"""As services/cli/completion.py, which a command that runs need not load."""
 
 
 def main() -> None:
     try:
+        if COMPLETE in os.environ:
+            from typer._completion_classes import completion_init
+
+            completion_init()
         from services.cli.commands import app
 
-        app()
+        app(prog_name="holdfast")
     except KeyboardInterrupt:
         sys.exit(130)
 

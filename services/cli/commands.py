@@ -19,6 +19,7 @@ from services.kernel.errors import CommandFailed
 
 TOUR = """\
   holdfast doctor                       is this machine ready?
+  holdfast init job.yaml --from FILE    a job file that runs, guessed from a sample
   holdfast try job.yaml | head          a job on files, without Kafka
   holdfast up --detach                  Kafka, controller, recovery and workers
   holdfast send flights flights.csv.gz --null NA --create-topics
@@ -97,6 +98,12 @@ COMMANDS = (
         CLUSTER,
         "faults:stall",
         "Stop a worker of the local cluster for a while (SIGSTOP), or slow it down; it always continues afterwards.",
+    ),
+    Command(
+        "init",
+        JOBS,
+        "init:init",
+        "Write a job file that runs: fields, types and event time are guessed from a sample of records.",
     ),
     Command(
         "try",
@@ -209,6 +216,12 @@ COMMANDS = (
         "Say why units have their scheme, what each would take and cost, and what would have to change.",
     ),
     Command("doctor", MACHINE, "machine:doctor", "Check Java, Kafka, disk and limits, and say what to do."),
+    Command(
+        "completion",
+        MACHINE,
+        "completion:completion",
+        "Print the script that completes commands, options and names of jobs in your shell.",
+    ),
     Command("settings", MACHINE, "machine:settings", "List every HOLDFAST_* variable with its value and what it does."),
     Command(
         "schema", MACHINE, "machine:schema", "Print the JSON Schema of job files, for editors; it is JSON either way."
@@ -229,6 +242,14 @@ class Commands(TyperGroup):
             return None
         info = CommandInfo(name=command.name, callback=command.load(), rich_help_panel=command.panel)
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=MARKUP)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Names of commands, from the table: none is loaded for that."""
+        from typer._click.shell_completion import CompletionItem
+
+        words = [("--help", "Show this message and exit.")] if incomplete.startswith("-") else []
+        words += [(one.name, one.summary) for one in COMMANDS]
+        return [CompletionItem(word, help=said) for word, said in words if word.startswith(incomplete)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The page of all commands, as plain text: rich would take longer to load than all the rest."""

@@ -34,4 +34,15 @@ Partitions = Annotated[
     typer.Option("--partitions", min=1, max=10_000, help="Partitions of topics that are created.", show_default=False),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes, until Ctrl-C.")]
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or name@generation.")]
+
+
+def complete_jobs(incomplete: str) -> list[str]:
+    """Names of jobs, for the completion of a shell."""
+    from services.cli.job_names import job_names
+
+    return job_names(incomplete)
+
+
+JobName = Annotated[
+    str, typer.Argument(metavar="JOB", help="Name of the job, or name@generation.", autocompletion=complete_jobs)
+]

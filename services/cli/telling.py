@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.options import DataDir, Follow, Json, KafkaAt
+from services.cli.options import DataDir, Follow, Json, KafkaAt, complete_jobs
 from services.cli.terminal import print_json, say
 from services.kernel.errors import USAGE, CommandFailed
 
@@ -23,7 +23,13 @@ RECENT_MS = 24 * 3_600_000
 
 def events(
     job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Only of this job; without it, of all.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[JOB]",
+            help="Only of this job; without it, of all.",
+            show_default=False,
+            autocompletion=complete_jobs,
+        ),
     ] = None,
     follow: Follow = False,
     of_job: Annotated[str | None, typer.Option("--job", help="The same as JOB.", show_default=False)] = None,

@@ -47,6 +47,9 @@ def command(
     dead_letters: Annotated[
         int, typer.Option("--dead-letters", min=0, metavar="N", help="Show so many dead letters.")
     ] = MAX_SHOWN_DEAD_LETTERS,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Run again whenever the job file or an input changes, until Ctrl-C.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Summary as one line of JSON on stderr.")] = False,
 ) -> None:
     """Run a job on files, in memory: no Kafka, no Java, the same results as on a cluster.
@@ -57,6 +60,9 @@ def command(
 
     Example: holdfast try job.yaml --input flights=flights.ndjson.gz | head
     """
+    if watch:
+        _watch(job, inputs or [], out, null or [], dead_letters, as_json)
+        return
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from services.client.local_run import LocalRunFailed
     from services.client.unusable import UnusableFile
@@ -74,6 +80,16 @@ def command(
         _refuse(["stopped; a run in memory leaves nothing behind"], 1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _watch(job: Path, given: list[str], out: str, null: list[str], shown: int, as_json: bool) -> None:
+    from services.cli import trying_again
+
+    arguments = [str(job), *(word for one in given for word in ("--input", one)), "--out", out]
+    arguments += [word for one in null for word in ("--null", one)] + ["--dead-letters", str(shown)]
+    arguments += ["--json"] if as_json else []
+    inputs = [Path(one.partition("=")[2]) for one in given]
+    trying_again.watch([job, *inputs], lambda: trying_again.run_once(arguments))
 
 
 def _refuse(lines: list[str], status: int) -> None:

@@ -1,0 +1,30 @@
+"""Names of jobs for the completion of a shell: of the cluster that runs here, or that HOLDFAST_KAFKA names."""
+
+from __future__ import annotations
+
+import threading
+
+PATIENCE_S = 1.5
+"""A person who presses a key waits no longer; without an answer nothing is completed."""
+
+
+def job_names(incomplete: str) -> list[str]:
+    """Those of jobs that have not ended, the given text at their start."""
+    found: list[str] = []
+    reading = threading.Thread(target=_read, args=(found,), daemon=True)
+    reading.start()
+    reading.join(PATIENCE_S)
+    return sorted(name for name in set(found) if name.startswith(incomplete))
+
+
+def _read(found: list[str]) -> None:
+    from services.cli.whereabouts import connected, find
+    from services.view.cluster import OVER
+    from services.view.reading import read_jobs
+
+    try:
+        find(None, None)  # else a person would hear that no cluster runs, in the middle of the line
+        with connected(None, None) as door:
+            found += [job.job for job in read_jobs(door).jobs() if job.state not in OVER]
+    except Exception:  # whatever it is, the command itself will say it
+        return
