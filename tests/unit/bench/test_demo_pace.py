@@ -44,9 +44,7 @@ def test_a_silence_is_the_longest_gap_that_ends_after_its_kill() -> None:
 
 
 def test_a_kill_that_no_result_followed_fails_the_run_and_is_named() -> None:
-    with pytest.raises(
-        MeasureFailed, match=r"no result followed kill 2 \(takeover\)"
-    ):
+    with pytest.raises(MeasureFailed, match=r"no result followed kill 2 \(takeover\)"):
         silences(KILLS, [500, 1_800, 2_900])
 
 

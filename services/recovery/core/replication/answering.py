@@ -48,7 +48,7 @@ class Answer:
 
 
 def answer(question: Question) -> Answer:
-    """The best plan found within the budget, which keeps of the present one what costs next to nothing."""
+    """The best plan found within the budget, which keeps of the present one what costs hardly any fidelity."""
     of = planned(question.plan, question.rates, question.without)
     topology, budget = of.topology, of.budget(question.share)
     open_units = set(topology.open)

@@ -18,7 +18,7 @@ LEAST_US = 20_000_000
 
 @dataclass(slots=True)
 class Counted:
-    """What the leader of one unit has counted. Counts of records go on from leader to leader."""
+    """What the leader of one unit has counted. Counts of records continue from leader to leader."""
 
     _samples: deque[tuple[int, Mapping[str, int], Mapping[str, int]]] = field(default_factory=deque)
 
