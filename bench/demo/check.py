@@ -53,12 +53,12 @@ def expected(flights: pl.DataFrame, weather: pl.DataFrame) -> dict[str, Expected
                         for frame in (flights, weather))  # fmt: skip
     departed = flights.filter(pl.col("dep_delay").is_not_null())
     in_weather = departed.join(weather, on=["origin", "time_hour"], how="inner")
-    daily = _by_carrier(departed)
+    daily, stormy = _by_carrier(departed), (pl.col("wind_speed") > 25) & (pl.col("dep_delay") > 60)
     return {
         "delays": Expected(_rows(daily), ("carrier", "window_start")),
         "podium": Expected(_rows(_podium(daily)), ("window_start", "rank")),
         "storms": Expected(
-            _rows(in_weather.filter((pl.col("wind_speed") > 25) & (pl.col("dep_delay") > 60)).drop("_t", "_t_right")),
+            _rows(in_weather.filter(stormy).with_columns(time_hour=_text(pl.col("_t"))).drop("_t", "_t_right")),
             ("carrier", "flight", "origin", "dest", "time_hour", "dep_delay"),
         ),
         "sight": Expected(_rows(_by_visibility(in_weather)), ("origin", "visib", "window_start")),
@@ -136,11 +136,15 @@ def _by_visibility(in_weather: pl.DataFrame) -> pl.DataFrame:
 
 
 def _windows(frame: pl.DataFrame, size_us: int) -> pl.DataFrame:
-    text = "%Y-%m-%dT%H:%M:%S%.6fZ"
+    start = pl.from_epoch("_start", "us")
     return frame.with_columns(
-        window_start=pl.from_epoch("_start", "us").dt.strftime(text),
-        window_end=pl.from_epoch(pl.col("_start") + size_us, "us").dt.strftime(text),
+        window_start=_text(start), window_end=_text(start + pl.duration(microseconds=size_us))
     ).drop("_start")
+
+
+def _text(time: pl.Expr) -> pl.Expr:
+    """As sinks write times."""
+    return time.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
 
 
 def _rows(frame: pl.DataFrame) -> list[Row]:

@@ -187,6 +187,8 @@ class Aggregate:
         return [None if mean is None else mean / unit for mean in means] if self._scale else means
 
     def _exact(self, column: pl.Series) -> pl.Series:
+        if column.dtype.is_float():  # NaN is no number, in no function
+            column = canonical_floats(column).fill_nan(None)
         if self.function == "count_distinct":
             return distinct.prepared(column)
         if self.function == "quantile":
@@ -195,8 +197,6 @@ class Aggregate:
             return column.cast(pl.Int64 if isinstance(self.kind, pl.Datetime) else pl.Int32)
         if self.function in ("first", "last") and isinstance(self.kind, pl.Decimal):
             return column.cast(pl.String)
-        if self.function in ("min", "max") and self.kind.is_float():
-            return canonical_floats(column).fill_nan(None)
         if column.dtype.is_integer() and column.dtype != pl.Int64:
             column = column.cast(pl.Int64)
         if self.function in ("sum", "mean") and column.dtype == pl.Int64 and _may_overflow(column):

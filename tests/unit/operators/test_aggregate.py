@@ -261,6 +261,22 @@ def test_min_and_max_pass_over_nan_and_know_one_zero() -> None:
         assert [str(out[0][name]) for name in ("low", "high")] == ["0.0", "0.0"]
 
 
+def test_nan_is_no_number_for_any_function() -> None:
+    """As in an expression: it is passed over like a null, in each order and each split."""
+    functions = {
+        "n": "count(f)", "low": "min(f)", "high": "max(f)", "total": "sum(f)", "mean": "mean(f)", "first": "first(f)",
+        "last": "last(f)", "kinds": "count_distinct(f)", "half": "quantile(f, 0.5)",
+    }  # fmt: skip
+    spec: dict[str, Any] = {"aggregate": functions, "key": [], "window": None, "emit": "updates"}
+    for values in permutations([float("nan"), 2.0, None]):
+        rows = [{"f": value, "_time": 0} for value in values]
+        for batches in ([rows], [[row] for row in rows]):
+            harness = Harness("aggregate", spec, {"f": "float?"})
+            out = [harness.run(batch) for batch in batches][-1][-1]
+            found = {name: out[name] for name in functions}
+            assert found == dict.fromkeys(functions, 2.0) | {"n": 1, "kinds": 1}, (values, batches)
+
+
 def test_nothing_at_all_gives_nothing() -> None:
     harness = Harness("aggregate", params("final", {"size_s": 1, "slide_s": 1}), FIELDS)
     assert harness.run([]) == []
