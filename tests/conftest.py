@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
@@ -19,6 +20,7 @@ from xdist.workermanage import WorkerController
 # Before anything imports polars: one thread, as in a worker; small frames are handed to others for nothing.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
+from services.log.logger import drop_below
 from tests.support.kafka import running_kafka
 from tests.support.processor_limit import LIMIT_S, processor_limit
 from tests.support.processor_time import SPENT, by_folder, processor_s
@@ -132,6 +134,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_sep("=", "processor time by folder")
         for line in lines:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def _messages() -> Iterator[None]:
+    """A command that runs here, as `holdfast try` does, drops messages of this process: the next test has them."""
+    yield
+    drop_below(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from services.cli.terminal import print_table
 from services.view.costs import CopyCosts, EdgeCosts, JobCosts, Recovery
 
-_LOAD = (
-    "unit", "role", "worker", "load", "records/s", "throughput/s", "unsaved", "keys", "state", "capture ms", "apply ms",
-    "run", "checkpoint age ms",
-)  # fmt: skip
+_LOAD = ("unit", "role", "worker", "load", "records/s", "throughput/s")
+_STATE = ("unit", "role", "worker", "unsaved", "keys", "state", "capture ms", "apply ms", "run", "age ms")
 _PHASES = ("unit", "role", "worker", "deploy", "restore", "its CPU", "restored", "receive", "send", "open outputs")
 _RECOVERY = ("unit", "worker", "backup", "expected ms", "last takeover ms")
 _DELIVERIES = ("unit", "role", "worker", "transactions", "aborted", "mean ms", "mean CPU ms")
@@ -17,8 +15,9 @@ _EDGES = ("edge", "", "unit", "records", "bytes", "records/s", "bytes/s")
 
 def draw_costs(found: JobCosts) -> None:
     """Load and state, then expected recovery, phases, transactions and edges."""
-    title = "load, state and checkpoints"
-    print_table(_LOAD, map(_load, found.copies), title=title, empty="no copy has reported its costs yet")
+    print_table(_LOAD, map(_load, found.copies), title="load", empty="no copy has reported its costs yet")
+    if found.copies:
+        print_table(_STATE, map(_state, found.copies), title="state, and its newest checkpoint")
     if found.recovery:
         worst = ", ".join(f"{one.worker} {_ms(one.expected_ms)} ms" for one in found.workers)
         print_table(_RECOVERY, map(_recovery, found.recovery), title=f"expected recovery; all units of {worst}")
@@ -33,7 +32,13 @@ def draw_costs(found: JobCosts) -> None:
 def _load(one: CopyCosts) -> tuple[object, ...]:
     return (
         one.unit, one.role, one.worker, None if one.load is None else f"{one.load:.1%}", _whole(one.records_per_s),
-        _whole(one.throughput_per_s), one.unsaved, one.state_keys, _size(one.state_bytes), _ms(one.capture_ms),
+        _whole(one.throughput_per_s),
+    )  # fmt: skip
+
+
+def _state(one: CopyCosts) -> tuple[object, ...]:
+    return (
+        one.unit, one.role, one.worker, one.unsaved, one.state_keys, _size(one.state_bytes), _ms(one.capture_ms),
         _ms(one.apply_ms), _size(one.run_bytes), _whole(one.checkpoint_age_ms),
     )  # fmt: skip
 

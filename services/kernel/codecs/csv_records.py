@@ -17,7 +17,7 @@ import polars as pl
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.json_records import json_type
 from services.kernel.codecs.texts import BOM, other_encoding, unmarked
-from services.kernel.codecs.typed_columns import Column, Values, decimals, nested, times
+from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times
 
 _BOOLS = {"true": True, "false": False}
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
@@ -118,7 +118,7 @@ def _numbers_apart(values: Values) -> list[Any]:
 
 def _decimal(value: str | None) -> Decimal | None:
     try:
-        return None if value is None else Decimal(value)
+        return None if value is None or not EXACT.fullmatch(value) else Decimal(value)
     except InvalidOperation:
         return None
 

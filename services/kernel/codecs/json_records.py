@@ -18,7 +18,7 @@ import polars as pl
 
 from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.texts import half_of_a_pair, other_encoding, unmarked
-from services.kernel.codecs.typed_columns import Column, Values, decimals, nested, plain, times
+from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, plain, times
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"string": str, "int": _INT64, "float": float, "bool": bool, "date": date, "bytes": bytes}
@@ -26,6 +26,11 @@ _SHOWN = 60
 _AT = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
+
+
+_LOOSE = re.compile(rb'"(?=[^"]*[\s_\x80-\xff\\])(?:[\s0-9_+.eE\x80-\xff-]|\\[tnrf]|\\u[0-9a-fA-F]{4})+"')
+"""A text that Python may read as a decimal, and EXACT does not; few records have one."""
+_EXACT_TEXT = Annotated[str, msgspec.Meta(pattern=f"^{EXACT.pattern}$")] | int | float
 
 
 class JsonReader:
@@ -42,12 +47,17 @@ class JsonReader:
         record = msgspec.defstruct("Record", members, rename=names, kw_only=True, gc=False)
         self._decode = msgspec.json.Decoder(record).decode
         self._getters = [attrgetter(slot) for slot in names]
+        exact = [_member(slot, fields[name], unit, _EXACT_TEXT) for slot, name in names.items()]
+        self._exact = None
+        if any("decimal" in text for text in fields.values()):
+            self._exact = msgspec.json.Decoder(msgspec.defstruct("Exact", exact, rename=names, kw_only=True)).decode
 
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
         """Values by column, the records they come from, and why the others are refused."""
         refused: dict[int, str] = {}
+        loose = self._exact is not None and any(_LOOSE.search(value or b"") for value in values)
         try:
-            records = list(map(self._decode, values))  # type: ignore[arg-type]
+            records = self._one_by_one(values, refused) if loose else list(map(self._decode, values))  # type: ignore[arg-type]
         except (*_REFUSALS, TypeError):
             records = self._one_by_one(values, refused)
         kept = [index for index in range(len(values)) if index not in refused] if refused else range(len(values))
@@ -86,6 +96,8 @@ class JsonReader:
 
     def _decode_whole(self, value: bytes) -> Any:
         """Where an int is expected, a number such as 4.0 is one, as pandas writes it: it has no fraction."""
+        if self._exact is not None and _LOOSE.search(value):
+            self._exact(_WHOLE.sub(_without_fraction, value))
         try:
             return self._decode(value)
         except msgspec.ValidationError as error:
@@ -157,31 +169,31 @@ _REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _show = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def json_type(text: str, unit: str | None) -> Any:
-    """The type by which msgspec checks a field; what it cannot check is left to the columns."""
-    kind = _required_type(field_types.required(text), unit)
+def json_type(text: str, unit: str | None, exact: Any = Decimal) -> Any:
+    """The type by which msgspec checks a field; what it cannot check is left to the columns. exact: of decimals."""
+    kind = _required_type(field_types.required(text), unit, exact)
     return kind | None if field_types.nullable(text) else kind
 
 
-def _required_type(name: str, unit: str | None) -> Any:
+def _required_type(name: str, unit: str | None, exact: Any) -> Any:
     if name == "timestamp":
         return str if unit is None else _INT64 | str
     if name.startswith("decimal"):
-        return Decimal
+        return exact
     if name.startswith("list<"):
-        return list[json_type(name[len("list<") : -1], unit)]  # type: ignore[misc]
+        return list[json_type(name[len("list<") : -1], unit, exact)]  # type: ignore[misc]
     if name.startswith("struct<"):
-        members = {member: _item(inner, unit) for member, inner in field_types.members(name).items()}
+        members = {member: _item(inner, unit, exact) for member, inner in field_types.members(name).items()}
         return TypedDict("Struct", members)  # type: ignore[operator]
     return _TYPES[name]
 
 
-def _item(text: str, unit: str | None) -> Any:
-    return (NotRequired if field_types.nullable(text) else Required)[json_type(text, unit)]
+def _item(text: str, unit: str | None, exact: Any) -> Any:
+    return (NotRequired if field_types.nullable(text) else Required)[json_type(text, unit, exact)]
 
 
-def _member(slot: str, text: str, unit: str | None) -> tuple[Any, ...]:
-    kind = json_type(text, unit)
+def _member(slot: str, text: str, unit: str | None, exact: Any = Decimal) -> tuple[Any, ...]:
+    kind = json_type(text, unit, exact)
     return (slot, kind, None) if field_types.nullable(text) else (slot, kind)
 
 

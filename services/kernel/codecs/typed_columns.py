@@ -5,6 +5,7 @@ A value that does not fit becomes null; the caller compares with what was given.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -39,6 +40,10 @@ def _microseconds(values: Values, unit: str | None) -> pl.Series:
         return timestamps.scaled(values, unit)
     numbers = timestamps.scaled([None if isinstance(value, str) else value for value in values], unit)
     return numbers.fill_null(timestamps.parse([value if isinstance(value, str) else None for value in values]))
+
+
+EXACT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+"""A decimal as a text. Python's own reading also takes `1_000`, ` 1.5 ` and digits of other scripts."""
 
 
 def decimals(kind: pl.Decimal) -> Column:

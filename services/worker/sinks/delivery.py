@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from schemas.cuts import END_WATERMARK
-from schemas.dead_letters import DeadLetter
-from schemas.dead_letters import encode as encode_dead
 from schemas.delivered import Delivered
 from schemas.delivered import encode as encode_delivered
 from schemas.topics import JobTopics, Partition
 from services.hosting.blocking import Blocking, Call, Done
-from services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
-from services.kernel.dataflow.unit import SinkRows
 from services.kernel.errors import HoldfastError, InvalidRecord, Refused, Retriable, TopicGone
 from services.log.protocol import Log, Rows, Transactor
-from services.log.record_sizes import CLIENT_BYTES, largest
+from services.worker.sinks.fitting import FittingRows
 from services.worker.sinks.meter import Meter
 from services.worker.sinks.portions import Batch, Portion
 from services.worker.sinks.position import Positions
 from services.worker.sinks.refusals import Refusals
-from services.worker.sinks.too_large import split_large
 
 MAX_WAITING_BATCHES = 64
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
@@ -38,7 +32,6 @@ _GONE = (
     "topic {topics} of a sink is gone, and with it the rows that were there: waiting for it, with those that have not "
     "been delivered"
 )
-DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set one
 
 
 class Delivery:
@@ -81,7 +74,7 @@ class Delivery:
         self._meter, self._portion = meter, portion or Portion()
         self._refusals = refusals or Refusals()
         self._refused: Refused | None = None
-        self._dead_letters = dead_letters
+        self._rows = FittingRows(log, topics, meter, self._refusals, dead_letters)
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None
         self._interval_ms, self._clock_ms = interval_ms, clock_ms
@@ -234,60 +227,16 @@ class Delivery:
 
     def _measured_commit(self) -> tuple[int, int]:
         assert self._transactor is not None
-        rows, too_large = self._fitting()
+        rows, too_large = self._rows.of(self._under_way)
         try:
             self._transactor.commit([*rows, self._position_rows(too_large)])
         except InvalidRecord as error:
-            raise self._too_large(error) from error
+            raise self._rows.too_large(error, self._sink_topics()) from error
         except Retriable as error:
             if missing := self._missing():
                 raise TopicGone(_GONE.format(topics=", ".join(missing))) from error
             raise
         return sum(len(one.values) for one in rows), too_large
-
-    def _fitting(self) -> tuple[list[Rows], int]:
-        """The rows that their topics take, as far as that is known, and dead letters; and how many rows are too large.
-
-        Raises:
-            InvalidRecord: some are, and there are to be no dead letters.
-        """
-        rows: list[Rows] = []
-        too_large = 0
-        for batch in self._under_way:
-            letters = list(batch.dead)
-            for sink in batch.sinks:
-                kept, large = self._split(self._sink_rows(sink, batch), sink.task.operator.name, batch.number)
-                if large and not self._dead_letters:
-                    raise InvalidRecord(large[0].reason)
-                rows.append(kept)
-                letters += large
-                too_large += len(large)
-            rows += self._dead_rows(letters)
-        return rows, too_large
-
-    def _split(self, rows: Rows, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
-        limit, most = self._refusals.limits.get(rows.topic, CLIENT_BYTES), largest(rows)
-        if most <= limit:
-            return rows, []
-        if limit < CLIENT_BYTES:  # somebody may have raised it meanwhile
-            limit = self._limit(rows.topic)
-            self._refusals.learn({rows.topic: limit})
-        return split_large(rows, limit, origin, batch)
-
-    def _too_large(self, error: InvalidRecord) -> Retriable:
-        """Kafka has refused a batch of records for its size: the next producer makes batches that fit, and rows that
-        do not fit alone become dead letters. This producer is of no further use: librdkafka 2.16 sends what follows a
-        refused batch under a sequence number that the broker does not expect.
-        """
-        new = self._refusals.learn({topic: self._limit(topic) for topic in self._sink_topics()})
-        return Retriable(str(error)) if new else Refused(str(error))
-
-    def _limit(self, topic: str) -> int:
-        """Bytes of a batch of records."""
-        config = self._log.config(topic)
-        if not config:  # it has just refused a row, so it is there: who was asked does not know it
-            raise Retriable(f"the settings of {topic} are not known")
-        return min(int(config.get("max.message.bytes", DEFAULT_MAX_BYTES)), CLIENT_BYTES)
 
     # -- topics that are gone -----------------------------------------------------------------------------------------
 
@@ -359,20 +308,6 @@ class Delivery:
         if not self._closed:
             self._portion.failed()
             self._failed(error)
-
-    def _dead_rows(self, dead: Sequence[DeadLetter]) -> list[Rows]:
-        letters = [encode_dead(letter) for letter in dead]
-        return [Rows(self._topics.dead_letters, letters, partitions=[0] * len(letters))] if letters else []
-
-    def _sink_rows(self, sink: SinkRows, batch: Batch) -> Rows:
-        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch.number)
-        self._meter.wrote(sink.task.operator.name, found.values)
-        headers = RowsOf(self._topics.job, self._topics.generation, params["query"]).headers(
-            batch.number, batch.skipped
-        )
-        if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
-            headers.append(("watermark", str(sink.watermark).encode()))
-        return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
 
     def _position_rows(self, too_large: int) -> Rows:
         """The position behind the transaction that is under way. too_large: rows of it that are dead-lettered."""

@@ -112,7 +112,7 @@ def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
         else:
             self._run(position, self._committed)
 
-    self._run(lambda: transactor.commit(self._fitting()[0]), rows)
+    self._run(lambda: transactor.commit(self._rows.of(self._under_way)[0]), rows)
 
 
 @method(Outputs, "deliver_by")

@@ -61,7 +61,7 @@ def test_a_bad_job_is_rejected_with_every_problem_and_nothing_is_started() -> No
     cluster.settle()
     first, second = cluster.decisions()
     assert isinstance(first, Rejection)
-    assert [p.path for p in first.problems] == ["batch_interval_ms"]
+    assert [p.path for p in first.problems] == ["queries.q.input", "batch_interval_ms"]
     assert isinstance(second, Rejection)
     assert [p.path for p in second.problems] == ["sources.s.topic", "queries.q.sink.topic"]
     assert cluster.statuses("wrong")[-1].problems == second.problems

@@ -24,7 +24,7 @@ FIRST = {
 process's `__main__` only wait for the thread that imports."""
 BEFORE = {
     "worker/isolated/__main__.py": ("main", "serve"),
-    "cli/whereabouts.py": ("connected", "open_log"),
+    "cli/whereabouts.py": ("connected", "opened"),
     "cli/trying.py": ("_run", "LocalRun"),
 }
 """Functions that resolve before they call what has threads, or runs users' code, which may."""

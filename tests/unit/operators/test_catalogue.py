@@ -51,7 +51,7 @@ def test_a_top_adds_the_rank() -> None:
     ("kind", "params", "inputs", "message"),
     [
         ("aggregate", {**COUNT, "key": ["l"]}, [NESTED], "key[0]: 'l' is a list<int>, which is no key"),
-        ("aggregate", {**COUNT, "aggregate": {"x": "last(l)"}}, [NESTED], "aggregate.x: last cannot hold a List"),
+        ("aggregate", {**COUNT, "aggregate": {"x": "last(l)"}}, [NESTED], "aggregate.x: last cannot hold a list"),
         ("aggregate", {**COUNT, "aggregate": {"x": "max(l)"}}, [NESTED], "needs values that have an order"),
         ("join", {"join": {**JOIN, "on": ["l"]}}, [NESTED, NESTED], "join.on[0]: 'l' is a list<int>"),
         ("join", {"join": {**JOIN, "on": ["x"]}}, [NESTED, NESTED], "join.on[0]: there is no column 'x'"),

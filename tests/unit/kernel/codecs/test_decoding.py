@@ -266,3 +266,37 @@ def test_csv_records_do_not_depend_on_their_companions(lines: list[bytes]) -> No
     alone = [decode_csv(line) for line in lines]
     assert together.rows.to_dicts() == [one for each in alone for one in each.rows.to_dicts()]
     assert together.refused == [(index, text) for index, each in enumerate(alone) for _, text in each.refused]
+
+
+# -- decimals ---------------------------------------------------------------------------------------------------------
+
+LOOSE = ["1_000", " 1.5", "1.5 ", "\u0661", "1__0", "\t2", "NaN", "1,5", "", "0x10", "1.5e", "\u2212" + "1"]
+EXACT = ["1.5", "-1.50", "+2", ".5", "5.", "1e2", "007", "12345678.25"]
+
+
+@pytest.mark.parametrize("text", LOOSE)
+def test_a_text_that_is_a_decimal_for_python_alone_is_refused(text: str) -> None:
+    fields = {"d": "decimal(10,2)", "l": "list<decimal(10,2)>?", "s": "string?"}
+    reader = Decoder(fields, "json")
+    assert reader.decode([json.dumps({"d": text}).encode()], [0]).refused, "with escapes"
+    for record in ({"d": text}, {"d": "1.5", "l": ["2", text]}):
+        alone = reader.decode([json.dumps(record, ensure_ascii=False).encode()], [0])
+        among = reader.decode(
+            [b'{"d": "1.5", "s": "a_b"}', json.dumps(record, ensure_ascii=False).encode(), b'{"d": 2, "s": " 3 "}'],
+            [0] * 3,
+        )
+        assert [index for index, _ in alone.refused] == [0], (text, alone)
+        assert [index for index, _ in among.refused] == [1]
+        assert among.refused[0][1] == alone.refused[0][1]
+        assert "decimal(10,2)" in alone.refused[0][1]
+    if text and "," not in text:
+        assert Decoder({"d": "decimal(10,2)"}, "csv").decode([text.encode()], [0]).refused
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_a_decimal_as_a_text_or_a_number_is_itself(text: str) -> None:
+    found = Decoder({"d": "decimal(10,2)", "s": "string?"}, "json").decode(
+        [json.dumps({"d": text, "s": "1_000"}).encode(), b'{"d": "1"}'], [0, 0]
+    )
+    assert (found.refused, found.rows["d"].to_list()) == ([], [Decimal(text).quantize(Decimal("0.01")), Decimal(1)])
+    assert Decoder({"d": "decimal(10,2)"}, "csv").decode([text.encode()], [0]).rows["d"].to_list() == [Decimal(text)]

@@ -1,0 +1,95 @@
+"""The rows of a transaction that their topics take; what does not fit alone becomes a dead letter.
+
+Source: PROTOCOL 9, docs/decisions/0139.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from schemas.cuts import END_WATERMARK
+from schemas.dead_letters import DeadLetter
+from schemas.dead_letters import encode as encode_dead
+from schemas.topics import JobTopics
+from services.kernel.dataflow.sink_records import RowsOf, for_spark, sink_records
+from services.kernel.dataflow.unit import SinkRows
+from services.kernel.errors import InvalidRecord, Refused, Retriable
+from services.log.protocol import Log, Rows
+from services.log.record_sizes import CLIENT_BYTES, largest
+from services.worker.sinks.meter import Meter
+from services.worker.sinks.portions import Batch
+from services.worker.sinks.refusals import Refusals
+from services.worker.sinks.too_large import split_large
+
+DEFAULT_MAX_BYTES = 1_048_588  # Kafka's limit of a record where nobody has set one
+
+
+@dataclass(slots=True)
+class FittingRows:
+    """Of one unit. dead_letters: rows larger than their topic takes become dead letters; else an InvalidRecord."""
+
+    log: Log
+    topics: JobTopics
+    meter: Meter
+    refusals: Refusals
+    dead_letters: bool
+
+    def of(self, batches: Iterable[Batch]) -> tuple[list[Rows], int]:
+        """The rows that their topics take, as far as that is known, and dead letters; and how many rows are too large.
+
+        Raises:
+            InvalidRecord: some are, and there are to be no dead letters.
+        """
+        rows: list[Rows] = []
+        too_large = 0
+        for batch in batches:
+            letters = list(batch.dead)
+            for sink in batch.sinks:
+                kept, large = self._split(self._sink_rows(sink, batch), sink.task.operator.name, batch.number)
+                if large and not self.dead_letters:
+                    raise InvalidRecord(large[0].reason)
+                rows.append(kept)
+                letters += large
+                too_large += len(large)
+            rows += self._dead_rows(letters)
+        return rows, too_large
+
+    def too_large(self, error: InvalidRecord, topics: Iterable[str]) -> Retriable:
+        """Kafka has refused a batch of records for its size: the next producer makes batches that fit, and rows that
+        do not fit alone become dead letters. This producer is of no further use: librdkafka 2.16 sends what follows a
+        refused batch under a sequence number that the broker does not expect.
+
+        Args:
+            topics: that the transaction goes to.
+        """
+        new = self.refusals.learn({topic: self._limit(topic) for topic in topics})
+        return Retriable(str(error)) if new else Refused(str(error))
+
+    def _split(self, rows: Rows, origin: str, batch: int) -> tuple[Rows, list[DeadLetter]]:
+        limit, most = self.refusals.limits.get(rows.topic, CLIENT_BYTES), largest(rows)
+        if most <= limit:
+            return rows, []
+        if limit < CLIENT_BYTES:  # somebody may have raised it meanwhile
+            limit = self._limit(rows.topic)
+            self.refusals.learn({rows.topic: limit})
+        return split_large(rows, limit, origin, batch)
+
+    def _limit(self, topic: str) -> int:
+        """Bytes of a batch of records."""
+        config = self.log.config(topic)
+        if not config:  # it has just refused a row, so it is there: who was asked does not know it
+            raise Retriable(f"the settings of {topic} are not known")
+        return min(int(config.get("max.message.bytes", DEFAULT_MAX_BYTES)), CLIENT_BYTES)
+
+    def _dead_rows(self, dead: Sequence[DeadLetter]) -> list[Rows]:
+        letters = [encode_dead(letter) for letter in dead]
+        return [Rows(self.topics.dead_letters, letters, partitions=[0] * len(letters))] if letters else []
+
+    def _sink_rows(self, sink: SinkRows, batch: Batch) -> Rows:
+        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch.number)
+        self.meter.wrote(sink.task.operator.name, found.values)
+        headers = RowsOf(self.topics.job, self.topics.generation, params["query"]).headers(batch.number, batch.skipped)
+        if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
+            headers.append(("watermark", str(sink.watermark).encode()))
+        return Rows(params["topic"], found.values, found.keys, found.partitions, headers)
