@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from services.cli.options import CreateTopics, DataDir, JobName, Json, KafkaAt, Partitions
-from services.cli.terminal import note, print_json, print_table, say, waiting
+from services.cli.terminal import note, print_json, print_plain, print_table, say, waiting
 from services.kernel.errors import USAGE, CommandFailed
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def _refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
     if as_json:
         print_json({"job": None, "state": "rejected", "problems": problem_lines(problems)})
     else:
-        print_table(("where", "problem", "hint"), [(one.path, one.message, one.hint) for one in problems])
+        for one in problems:  # no table: a hint is often a command to copy, which must not be folded
+            print_plain(f"{one.path}: {one.message}" + (f"\n    {one.hint}" if one.hint else ""))
     count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
     raise CommandFailed(f"{name} has {count}, nothing was started", code=USAGE)
 
