@@ -204,6 +204,7 @@ def test_a_transaction_with_a_row_for_a_missing_topic_is_aborted_whole(kafka_log
     missing = Rows("contract-never-existed", [b"x"], partitions=[0])
     with pytest.raises(Retriable):
         transactor.commit([Rows(partition.topic, [b"x"], partitions=[0]), missing])
+    transactor.start()  # nothing else helps after an error
     transactor.commit([Rows(partition.topic, [b"y"], partitions=[0])])
     expect_scanned(kafka_log, partition, b"y")
     transactor.close()
