@@ -15,6 +15,7 @@ import typer
 from services.cli.options import CreateTopics, DataDir, Json, KafkaAt, Partitions
 from services.cli.terminal import note, print_json, say
 from services.kernel.errors import FAILED, USAGE, CommandFailed
+from services.kernel.plurals import plural
 
 if TYPE_CHECKING:
     from schemas.jobs import JobSpec
@@ -155,7 +156,7 @@ def _report(writer: Writer, seconds: float, topic: str, interrupted: bool, blank
     else:
         say(f"{writer.acknowledged:,} records in {topic}, {seconds:.1f} s, {per_s:,.0f} records/s")
     if blank and not as_json:
-        note(f"{blank:,} blank line{'s' * (blank > 1)} skipped")
+        note(f"{plural(blank, 'blank line')} skipped")
     if interrupted:
         if not as_json:
             note(f"stopped: the first {writer.acknowledged:,} records are there to stay")

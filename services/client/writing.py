@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from schemas.topics import Partition
+from services.kernel.plurals import plural
 from services.log.answers import Unacknowledged
 from services.log.patience import Patience, Wait
 from services.log.protocol import Appender
@@ -82,7 +83,7 @@ def wait_for_answers(
 ) -> None:
     """Returns once enough records are acknowledged, or when `stopped`. Raises Retriable: none was for the limit."""
     count = writer.written - writer.acknowledged
-    with Wait(patience, f"Kafka to take {count:,} record{'s' * (count != 1)}") as wait:
+    with Wait(patience, f"Kafka to take {plural(count, 'record')}") as wait:
         acknowledged = writer.acknowledged
         while not enough() and not stopped():
             writer.poll()

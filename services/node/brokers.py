@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+from services.kernel.plurals import plural
 from services.node import fencing
 from services.node.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum, new_cluster_id
 
@@ -83,7 +84,7 @@ class Brokers:
         present = 0 if self._data_dir is None else _nodes_of(self._data_dir)
         if present and present != len(self.nodes):
             raise BrokerFailed(
-                f"the data in {self._data_dir} are of {present} broker{'s' if present > 1 else ''}: start it with "
+                f"the data in {self._data_dir} are of {plural(present, 'broker')}: start it with "
                 f"--brokers {present}, choose another --data-dir, or remove them with `holdfast down --purge`"
             )
 

@@ -103,12 +103,7 @@ class Settings(LogSettings):
         le=3600,
         description="on SIGTERM a worker or Spark driver waits so long for others to take over; 0: it ends at once",
     )
-    grace: Grace = Field(
-        ADAPTIVE,
-        description="how late a heartbeat may be before it is missed: adaptive (it follows the spread of each worker's "
-        "heartbeats, for few false switches on a shared machine) or fixed:<ms> (the paper's, which acts sooner on a "
-        "loaded machine)",
-    )
+    grace: Grace = ADAPTIVE
     balance_calm_s: float = Field(
         10.0,
         ge=0,

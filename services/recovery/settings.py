@@ -26,12 +26,7 @@ class RecoverySettings(LogSettings, MetricsSettings):
     replication_factor: int | None = Field(None, ge=1, le=15, description="replicas of each topic; null: the broker's")
     min_insync_replicas: int | None = Field(None, ge=1, le=15, description="replicas that must have a record")
     heartbeat_interval_ms: int = Field(100, ge=20, le=10_000, description="of the workers")
-    grace: Grace = Field(
-        ADAPTIVE,
-        description="how late a heartbeat may be before it is missed: adaptive (it follows the spread of each worker's "
-        "heartbeats, for few false switches on a shared machine) or fixed:<ms> (the paper's, which acts sooner on a "
-        "loaded machine)",
-    )
+    grace: Grace = ADAPTIVE
     balance_calm_s: float = Field(
         10.0,
         ge=0,

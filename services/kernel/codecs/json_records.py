@@ -55,7 +55,7 @@ class JsonReader:
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], Sequence[int], dict[int, str]]:
         """Values by column, the records they come from, and why the others are refused."""
         refused: dict[int, str] = {}
-        loose = self._exact is not None and any(_LOOSE.search(value or b"") for value in values)
+        loose = self._exact is not None and _LOOSE.search(b"\n".join(filter(None, values)))
         try:
             records = self._one_by_one(values, refused) if loose else list(map(self._decode, values))  # type: ignore[arg-type]
         except (*_REFUSALS, TypeError):

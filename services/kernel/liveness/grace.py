@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 ADAPTIVE = "adaptive"
 LEAST_MS, MOST_MS = 1, 60_000
@@ -30,4 +30,12 @@ def _known(grace: str) -> str:
     return grace
 
 
-Grace = Annotated[str, AfterValidator(_known)]
+Grace = Annotated[
+    str,
+    AfterValidator(_known),
+    Field(
+        description="how late a heartbeat may be before it is missed: adaptive (it follows the spread of each worker's "
+        "heartbeats, for few false switches on a shared machine) or fixed:<ms> (the paper's, which acts sooner on a "
+        "loaded machine)"
+    ),
+]
