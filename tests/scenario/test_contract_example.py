@@ -67,12 +67,17 @@ def test_the_busiest_of_each_window() -> None:
     assert_rows(run(), "delays", ranked(windows(), "n", 5, ["window_start", "window_end"]))
 
 
+def as_written(frame: pl.DataFrame) -> pl.DataFrame:
+    """With times as rows have them."""
+    return frame.with_columns(pl.col("time_hour").str.replace("Z", ".000000Z"))
+
+
 def test_what_a_union_joins_again() -> None:
-    assert_rows(run(), "both", flights().drop_nulls("dep_delay"))
+    assert_rows(run(), "both", as_written(flights()).drop_nulls("dep_delay"))
 
 
 def test_a_join_on_the_time_itself() -> None:
-    assert_rows(run(), "with_weather", flights().join(weather(), on=["origin", "time_hour"]))
+    assert_rows(run(), "with_weather", as_written(flights().join(weather(), on=["origin", "time_hour"])))
 
 
 def test_an_operator_of_the_users_sees_each_key_in_one_task() -> None:

@@ -16,6 +16,7 @@ from tests.support.memory_cluster import MemoryCluster
 START_MS = 1_600_000_000_000
 JOB = """
 name: visits
+fault_tolerance: {default: {scheme: none}}
 sources:
   visits:
     topic: visits
@@ -26,7 +27,6 @@ sources:
     idle_after_s: 1
 operators:
   minutes: {aggregate: {n: "count()"}, input: visits, window: {size_s: 60}, emit: final}
-fault_tolerance: {default: {scheme: none}}
 queries: {minutes: {input: minutes, sink: {topic: minutes}}}
 """
 

@@ -23,7 +23,7 @@ class Kept(Aligned):
     """It is fed for a second, and keeps its global checkpoint; then nothing comes."""
 
     def __init__(self, buffering: str = "source", policy: str = "aligned") -> None:
-        made = job(policy, every_batches=5).replace("{checkpoint", f"{{buffering: {buffering}, checkpoint")
+        made = job(policy, every_batches=5).replace("{default", f"{{buffering: {buffering}, default")
         super().__init__(made=made, count=2_000)
         self.keeps(HOUR_MS)
         self.run(50)
