@@ -23,6 +23,14 @@ def changed(fenced: int) -> str:
     )
 
 
+def decided(offset: int) -> str:
+    return f"QuorumController: Replaying log record BrokerRegistrationChangeRecord(brokerId=1) with offset {offset}"
+
+
+def written(offset: int) -> str:
+    return f"QuorumController: Completing purgatory items up to offset {offset} and epoch 4."
+
+
 @pytest.mark.parametrize(
     ("lines", "fenced"),
     [
@@ -31,7 +39,10 @@ def changed(fenced: int) -> str:
         ([REGISTERED, changed(-1), changed(1)], False),  # the past of a log that is still being read
         ([REGISTERED, changed(-1), changed(1), changed(-1), ACTIVE], False),
         ([REGISTERED, changed(-1), changed(0), ACTIVE], False),
-        ([REGISTERED, changed(-1), ACTIVE, changed(1)], True),
+        ([REGISTERED, changed(-1), ACTIVE, decided(19), changed(1)], False),  # a stop would lose it
+        ([REGISTERED, changed(-1), ACTIVE, decided(19), changed(1), written(18)], False),
+        ([REGISTERED, changed(-1), ACTIVE, decided(19), changed(1), decided(20), written(19)], True),
+        ([REGISTERED, changed(-1), decided(19), changed(1), ACTIVE], True),  # the log has it: it was read there
         ([REGISTERED, changed(-1), changed(1), ACTIVE], True),
         ([REGISTERED, ACTIVE], True),  # it crashed before it led
         ([ACTIVE], True),  # it crashed before it was known
@@ -44,7 +55,8 @@ def test_an_active_controller_without_a_broker_in_charge_is_enough(lines: list[s
 @pytest.mark.parametrize(("second", "fenced"), [(1, True), (-1, False)])
 def test_of_several_brokers_every_one_must_be_out_of_charge(second: int, fenced: bool) -> None:
     other = changed(second).replace("broker 1", "broker 2")
-    assert is_fenced([REGISTERED, REGISTERED.replace("broker 1", "broker 2"), ACTIVE, other, changed(1)]) is fenced
+    both = [REGISTERED, REGISTERED.replace("broker 1", "broker 2")]
+    assert is_fenced([*both, ACTIVE, other, decided(9), changed(1), written(9)]) is fenced
 
 
 def test_a_controller_that_ends_or_says_nothing_is_an_error_with_its_last_words(tmp_path: Path) -> None:
