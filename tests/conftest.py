@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import logging
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
@@ -109,6 +111,27 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | None:
     return Together(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+def _crash_file(told: Mapping[str, Any]) -> Path:
+    """Where a process of xdist writes what its threads were doing when it crashed. told: what xdist tells it."""
+    return Path(gettempdir()) / f"crash-{told['testrunuid']}-{told['workerid']}.txt"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if told := getattr(config, "workerinput", None):
+        file = _crash_file(told).open("w")
+        faulthandler.enable(file)
+        config.add_cleanup(lambda: _crash_file(told).unlink(missing_ok=True))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(report: Any) -> None:
+    file = _crash_file(report.node.workerinput)
+    known = file.read_text() if file.exists() else ""
+    report.sections.append(("what its threads did", known or "nothing is known: it was killed, or ended itself"))
+    file.unlink(missing_ok=True)
 
 
 @pytest.hookimpl(wrapper=True)

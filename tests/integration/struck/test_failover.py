@@ -177,7 +177,7 @@ def lacks(change: Change, ended: set[str]) -> bool:
 
 def test_the_primary_is_killed_while_both_copies_work(struck: Struck) -> None:
     """It wakes with much to catch up with, and has yet to show that it is well. Tried again if it led again by then."""
-    with running(struck, HYBRID, "both") as job:
+    with running(struck, HYBRID, "both-work") as job:
         for _ in range(TRIES):
             primary, _, epoch = job.pair(UNIT)
             with struck.frozen(primary.worker):
