@@ -20,8 +20,9 @@ from bench.figures import Figures
 from bench.scale import Scale
 from schemas.decided import Id
 from schemas.topics import ClusterTopics
+from services.kernel.dataflow.fed import Fed
 from services.kernel.dataflow.source_records import SourceDecoder
-from services.kernel.dataflow.unit import Fed, Produced, SinkRows, Unit
+from services.kernel.dataflow.unit import Produced, SinkRows, Unit
 from services.kernel.dataflow.walk import Walked
 from services.kernel.plans.layout import UnitLayout, unit_layouts
 from services.kernel.state.image import MemoryImage

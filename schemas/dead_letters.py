@@ -5,6 +5,8 @@ Source: PROTOCOL 3.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from schemas.reading import Strict
@@ -12,9 +14,18 @@ from schemas.reading import Strict
 MAX_RAW_BYTES = 512 * 1024
 
 
+class Position(NamedTuple):
+    """Where a record of a user's topic is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     """origin: the source or operator that refused it. For a source: topic, partition, offset and the raw bytes
-    (base64, cut at 512 KiB). For an operator: the row.
+    (base64, cut at 512 KiB). For an operator: the row, and topic, partition and offset of the record that it came of;
+    none where its unit takes rows in from another one, or it came of several records or of what user code put out.
     """
 
     origin: str
@@ -26,6 +37,19 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     raw: bytes = b""
     truncated: bool = False
     row: str = ""
+
+    @property
+    def of_operator(self) -> bool:
+        """It stands for a row, not for a record."""
+        return bool(self.row) or not self.topic
+
+
+NOWHERE = Position("", -1, -1)
+
+
+def of_row(origin: str, reason: str, batch: int, row: str, position: Position = NOWHERE) -> DeadLetter:
+    """Of a row that an operator refused."""
+    return DeadLetter(origin, reason, batch, *position, row=row)
 
 
 def of_record(origin: str, reason: str, batch: int, topic: str, partition: int, offset: int, raw: bytes) -> DeadLetter:

@@ -158,6 +158,8 @@ def _why_late(finished: Finished) -> str:
 def _letter_line(letter: DeadLetter) -> str:
     """Where the record is, what is wrong with it, and of an operator its row."""
     at = f"{letter.origin} offset {letter.offset}" if letter.offset >= 0 else letter.origin
+    if letter.offset >= 0 and letter.of_operator:
+        at += f" of {letter.topic}[{letter.partition}]"
     return f"{at}: {letter.reason}" + (f"  {letter.row}" if letter.row else "")
 
 
@@ -165,7 +167,7 @@ def _lost_wholly(finished: Finished) -> list[str]:
     """Sources of which every record is a dead letter, or an operator whose dead letters left no row of the job."""
     at_sources: dict[str, set[tuple[int, int]]] = {}
     for letter in finished.dead:
-        if not letter.row:
+        if not letter.of_operator:
             at_sources.setdefault(letter.origin, set()).add((letter.partition, letter.offset))
     said = [
         f"every record of {name} is a dead letter, {count:,} in all; most often: {_commonest(finished, name)}"
@@ -258,6 +260,8 @@ def _print(
     if summary["late_by_stream"]:
         dropped = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
         print_plain(f"{dropped}: {why or 'allowed_lateness_s is too short for them'}", stderr=True)
+    elif why:
+        print_plain(f"late records are dead letters: {why}", stderr=True)
     for line in dead[:shown]:
         print_plain(visible_line(f"dead letter: {line}"), stderr=True)
     if len(dead) > shown:

@@ -74,7 +74,7 @@ class _Resending:
         mark = Replayed() if last is None else decode_replayed(last.value() or b"{}")
         upto, upto_again = mark.upto, mark.again
         for offset, letter in self._read():
-            if not letter.topic:
+            if letter.of_operator:
                 self._found.of_operators += 1
                 continue
             original = self._originals.of(letter)

@@ -21,10 +21,11 @@ from schemas.topics import ClusterTopics, Partition, generation_number
 from services.audit.computing import sink_rows
 from services.kernel.codecs.fields import DELETED, stream_schema
 from services.kernel.codecs.frames import FrameCodec, Sender
+from services.kernel.dataflow.fed import Fed
 from services.kernel.dataflow.merging import InputPartition
 from services.kernel.dataflow.routing import split
 from services.kernel.dataflow.source_records import SourceDecoder
-from services.kernel.dataflow.unit import Fed, Produced, Unit
+from services.kernel.dataflow.unit import Produced, Unit
 from services.kernel.operators.catalogue import Stream
 from services.kernel.operators.operator import TIME
 from services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts

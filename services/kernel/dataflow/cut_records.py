@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, Cut, Range
-from schemas.dead_letters import DeadLetter, of_record
+from schemas.dead_letters import DeadLetter, Position, of_record
 from schemas.plans import SparkPlan
 from services.kernel.codecs.decoding import Decoded
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
 from services.kernel.codecs.marked import RowDecoder
+from services.kernel.dataflow.fed import Fed, RowPosition
 from services.kernel.dataflow.source_records import Keys, SourceDecoder
-from services.kernel.dataflow.unit import Fed
 from services.kernel.logs.recut import MicroBatch
 from services.kernel.operators.operator import TIME
 from services.kernel.plans.layout import TaskLayout
@@ -40,8 +40,10 @@ class Brought(NamedTuple):
     bytes: int = 0
 
 
-def _brought(cut: Cut, rows: pl.DataFrame, dead: list[DeadLetter], records: int) -> Brought:
-    fed = Fed(rows, END_WATERMARK if cut.final else cut.watermark)
+def _brought(
+    cut: Cut, rows: pl.DataFrame, dead: list[DeadLetter], records: int, position: RowPosition | None = None
+) -> Brought:
+    fed = Fed(rows, END_WATERMARK if cut.final else cut.watermark, position=position)
     return Brought(fed, dead, records, sum(r.lost for r in cut.ranges))
 
 
@@ -66,13 +68,21 @@ NO_RECORDS = Records((), (), (), {})
 class Read:
     """Records of a user's topic, decoded. ranges: theirs, each with the newest event time of its partition up to there.
 
-    positions: partition and offset of each record; empty if no record is refused.
+    offsets: of the records of each range.
     """
 
     ranges: tuple[Range, ...]
     decoded: Decoded
-    positions: list[tuple[int, int]]
+    offsets: list[Sequence[int]]
     values: list[bytes | None]
+
+    def position(self, index: int) -> tuple[int, int]:
+        """Partition and offset of a record."""
+        for one, offsets in zip(self.ranges, self.offsets, strict=True):
+            if index < len(offsets):
+                return one.partition, int(offsets[index])
+            index -= len(offsets)
+        raise IndexError(index)
 
 
 class TopicCuts:
@@ -107,16 +117,17 @@ class TopicCuts:
             Range(r.partition, r.start, r.stop, _newest(newest_us.get(r.partition), times[at[i] : at[i + 1]]), r.lost)
             for i, r in enumerate(ranges)
         )
-        found = zip(ranges, records, strict=True) if decoded.refused else ()
-        positions = [(r.partition, offset) for r, some in found for offset in some.offsets]
-        return Read(read, decoded, positions, values)
+        return Read(read, decoded, [some.offsets for some in records], values)
 
     def bring(self, cut: Cut, read: Read) -> Brought:
         dead = [
-            of_record(self._origin, reason, cut.batch, self._topic, *read.positions[index], read.values[index] or b"")
+            of_record(self._origin, reason, cut.batch, self._topic, *read.position(index), read.values[index] or b"")
             for index, reason in read.decoded.refused
         ]
-        return _brought(cut, read.decoded.rows, dead, len(read.values))
+        position: RowPosition = lambda row: Position(  # noqa: E731
+            self._topic, *read.position(int(read.decoded.kept[row]))
+        )
+        return _brought(cut, read.decoded.rows, dead, len(read.values), position)
 
 
 class CommitCuts:

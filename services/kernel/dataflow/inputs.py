@@ -14,8 +14,8 @@ from schemas.topics import Partition
 from schemas.topics import edge as edge_of
 from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
+from services.kernel.dataflow.fed import Fed
 from services.kernel.dataflow.merging import InputPartition
-from services.kernel.dataflow.unit import Fed
 from services.kernel.plans.layout import RemoteInput, UnitLayout
 
 

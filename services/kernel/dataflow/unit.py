@@ -13,25 +13,15 @@ from typing import NamedTuple
 import polars as pl
 
 from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
-from schemas.dead_letters import DeadLetter
+from schemas.dead_letters import DeadLetter, of_row
 from services.kernel.codecs.fields import stream_schema
+from services.kernel.dataflow.fed import Fed
+from services.kernel.dataflow.origins import Origins
 from services.kernel.operators import catalogue
-from services.kernel.operators.operator import BatchContext, Operator
+from services.kernel.operators.operator import BatchContext, Operator, Refused
 from services.kernel.operators.raises import NOTHING
 from services.kernel.plans.layout import LocalInput, Output, TaskLayout, UnitLayout
 from services.kernel.state.keyed import StateStore
-
-
-@dataclass(frozen=True, slots=True)
-class Fed:
-    """What one input slot, or one source, brings to a batch: rows and the watermark behind them.
-
-    bytes: of the frames that the rows came in.
-    """
-
-    rows: pl.DataFrame
-    watermark: int
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +119,12 @@ class Unit:
                 self.watermarks[task.name] = max(before, min(one.watermark for one in fed))
                 known = None if raised is None else raised.get(task.name, NOTHING)
                 context = BatchContext(batch, before, self.watermarks[task.name], known)
-                outputs[task.name] = self._run(task, fed, context, produced)
+                outputs[task.name], refused = self._run(task, fed, context, produced)
+                if refused:
+                    origins = Origins(self.layout.tasks, self._operators, outputs, context)
+                    produced.dead += [
+                        of_row(task.operator.name, one.reason, batch, one.row, origins.of(task, one)) for one in refused
+                    ]
             self._send(task, outputs[task.name], produced)
         return produced
 
@@ -139,11 +134,14 @@ class Unit:
         source = task.inputs[slot]
         return outputs[source.task] if isinstance(source, LocalInput) else frames[task.name, slot]
 
-    def _run(self, task: TaskLayout, fed: Sequence[Fed], context: BatchContext, produced: Produced) -> Fed:
+    def _run(
+        self, task: TaskLayout, fed: Sequence[Fed], context: BatchContext, produced: Produced
+    ) -> tuple[Fed, tuple[Refused, ...]]:
+        """The output of a task, and the rows that it refused."""
         if task.operator.kind == "sink":
             if fed[0].rows.height:
                 produced.sinks.append(SinkRows(task, fed[0].rows, context.watermark))
-            return Fed(self._empty[task.name], context.watermark)
+            return Fed(self._empty[task.name], context.watermark), ()
         outcome = self._operators[task.name].on_batch([one.rows for one in fed], context)
         produced.late += outcome.late
         if outcome.raised is not None:
@@ -151,11 +149,8 @@ class Unit:
         for counted, times in zip(task.counted, outcome.dropped, strict=False):
             if times.len():
                 produced.dropped[counted.name] += counted.number(times, context.watermark_before)
-        produced.dead += [
-            DeadLetter(origin=task.operator.name, reason=refused.reason, batch=context.batch, row=refused.row)
-            for refused in outcome.refused
-        ]
-        return Fed(outcome.rows, context.watermark if outcome.watermark is None else outcome.watermark)
+        watermark = context.watermark if outcome.watermark is None else outcome.watermark
+        return Fed(outcome.rows, watermark), outcome.refused
 
     def _send(self, task: TaskLayout, output: Fed, produced: Produced) -> None:
         end = output.watermark == END_WATERMARK

@@ -12,8 +12,9 @@ from typing import NamedTuple, Protocol
 from schemas.cuts import TaskRaised
 from schemas.dead_letters import DeadLetter
 from services.kernel.dataflow.cut_records import Brought
+from services.kernel.dataflow.fed import Fed
 from services.kernel.dataflow.inputs import Inputs
-from services.kernel.dataflow.unit import Fed, Produced, Unit
+from services.kernel.dataflow.unit import Produced, Unit
 from services.kernel.plans.layout import TaskLayout
 
 

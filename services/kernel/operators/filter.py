@@ -21,6 +21,7 @@ class FilterKind(OperatorKind):
     """The stream stays what it was, with fewer rows."""
 
     model = Filter
+    row_by_row = True
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, columns = Problems(), schema(inputs[0].fields)

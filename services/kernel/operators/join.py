@@ -187,7 +187,7 @@ class Join:
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         self._load()
         held_us = _minus(context.watermark_before, self._within)
-        left_split, right_split = (split_late(rows, held_us, self._keep_late) for rows in inputs)
+        left_split, right_split = (split_late(rows, held_us, self._keep_late, slot) for slot, rows in enumerate(inputs))
         left, right = left_split.rows, right_split.rows
         parts = [self._joined(left, right, held_us, context.batch)] if left.height or right.height else []
         if context.watermark > context.watermark_before:

@@ -66,6 +66,10 @@ class Kind:
     computed: ClassVar[bool] = True
     """A unit of the kernel runs its tasks; False: something around the kernel does."""
 
+    row_by_row: ClassVar[bool] = False
+    """Each row that it puts out is one that came in, computed from this row alone and with its event time. Whoever asks
+    it again about a batch gets the same rows."""
+
     def key(self, params: Params) -> tuple[str, ...]:
         """Columns whose equal values must meet in one task; empty: any row may go to any task."""
         return ()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from services.kernel.codecs.encoding import encode_json
 from services.kernel.operators.operator import TIME, Refused
 
 _NO_TIMES = pl.Series(TIME, [], dtype=pl.Int64)
@@ -24,11 +25,12 @@ class Split(NamedTuple):
     dropped: pl.Series = _NO_TIMES
 
 
-def split_late(rows: pl.DataFrame, closed_us: int, keep: bool) -> Split:
+def split_late(rows: pl.DataFrame, closed_us: int, keep: bool, slot: int = 0) -> Split:
     """Takes out what is late, as refused rows if `keep`.
 
     Args:
         closed_us: for rows before this time everything is closed.
+        slot: the operator's input that the rows are of.
     """
     if not rows.height or int(rows[TIME].min()) >= closed_us:  # type: ignore[arg-type]
         return Split(rows)
@@ -36,5 +38,7 @@ def split_late(rows: pl.DataFrame, closed_us: int, keep: bool) -> Split:
     late = rows.filter(is_late)
     if not keep:
         return Split(rows.filter(~is_late), late.height, dropped=late[TIME])
-    refused = tuple(Refused("late", line) for line in late.write_ndjson().splitlines())
+    places = is_late.arg_true().to_list()
+    lines = encode_json(late, dict.fromkeys(late.columns, ""))
+    refused = tuple(Refused("late", line.decode(), slot, place) for line, place in zip(lines, places, strict=True))
     return Split(rows.filter(~is_late), late.height, refused)

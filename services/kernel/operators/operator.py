@@ -34,10 +34,15 @@ class BatchContext:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that an operator did not take; reason "late" or an error text."""
+    """A row that an operator did not take; reason "late" or an error text.
+
+    slot, place: which input of the batch had it, and where; by them the record that it came of is found.
+    """
 
     reason: str
     row: str
+    slot: int = 0
+    place: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ class PythonTask:
         if raised is None:
             return Outcome(pl.concat(run.out, rechunk=True))
         places = run.decided or Places(raised)
-        refused = tuple(Refused(places.reason(place), row) for place, row in run.refused)
+        refused = tuple(Refused(places.reason(place), row, place=place) for place, row in run.refused)
         return Outcome(pl.concat(run.out, rechunk=True), refused=refused, raised=raised)
 
     def _process(self, run: _Run, rows: pl.DataFrame, start: int) -> None:

@@ -37,9 +37,10 @@ class Rowwise:
         if not rows.height:
             return Outcome(self._nothing)
         refused: list[Refused] = []
-        return Outcome(self._computed(rows, refused), refused=tuple(refused))
+        return Outcome(self._computed(rows, 0, refused), refused=tuple(refused))
 
-    def _computed(self, rows: pl.DataFrame, refused: list[Refused]) -> pl.DataFrame:
+    def _computed(self, rows: pl.DataFrame, start: int, refused: list[Refused]) -> pl.DataFrame:
+        """start: the place of the first of these rows in the batch."""
         try:
             return self._compute(rows)
         except (PolarsError, PanicException) as error:
@@ -47,10 +48,12 @@ class Rowwise:
             if self._fail:
                 raise InvalidRecord(text) from error
             if rows.height == 1:
-                refused.append(Refused(text, encode_json(rows, self._fields)[0].decode()))
+                refused.append(Refused(text, encode_json(rows, self._fields)[0].decode(), place=start))
                 return self._nothing
         middle = rows.height // 2
-        return self._computed(rows[:middle], refused).vstack(self._computed(rows[middle:], refused))
+        return self._computed(rows[:middle], start, refused).vstack(
+            self._computed(rows[middle:], start + middle, refused)
+        )
 
 
 def stops(params: Mapping[str, Any]) -> bool:

@@ -29,6 +29,7 @@ class SelectKind(OperatorKind):
     """Rows keep their key, and their windows, if all its columns stay."""
 
     model = Select
+    row_by_row = True
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, columns, fields = Problems(), schema(inputs[0].fields), Fields()

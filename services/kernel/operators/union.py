@@ -18,6 +18,7 @@ class UnionKind(OperatorKind):
     """A column may be null if it may be in one of the streams. Rows of different streams have no key in common."""
 
     model = UnionSpec
+    row_by_row = True
 
     def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
         problems, first = Problems(), inputs[0].fields

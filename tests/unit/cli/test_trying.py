@@ -227,7 +227,8 @@ def test_a_typo_in_an_operator_is_status_1_with_the_line_of_the_code(tmp_path: P
 
 LATE = """
 name: job
-sources: {given: {topic: given, fields: {at: timestamp}, event_time: at, unit: s, max_ahead_s: null}}
+sources:
+  given: {topic: given, fields: {at: timestamp}, event_time: at, unit: s, max_ahead_s: null, late: topic}
 operators: {minutes: {aggregate: {n: "count()"}, window: {size_s: 60}, input: given}}
 queries: {q: {input: minutes, sink: {topic: out}}}
 max_batch_records: 10
@@ -243,3 +244,4 @@ def test_the_record_that_made_others_late_is_named(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert "given[0] offset 50, whose event time 2030-03-17T17:46:40Z is 199,999,951 s ahead" in done.stderr
+    assert "dead letter: minutes offset 60 of given[0]: late" in done.stderr

@@ -78,7 +78,10 @@ def test_what_is_refused_again_goes_back_only_when_asked_for(site: Site) -> None
 
 def test_rows_of_operators_stay_and_are_counted(site: Site) -> None:
     site.log.put(Partition(TOPICS.dead_letters, 0), encode(DeadLetter("scored", "boom", 3, row="{}")), None, None)
-    assert site.resend() == Resent(of_operators=1)
+    named = DeadLetter("hourly", "late", 3, "orders", SOURCE.index, site.log.put(SOURCE, b"late", None, None), row="{}")
+    site.log.put(Partition(TOPICS.dead_letters, 0), encode(named), None, None)
+    assert site.resend() == Resent(of_operators=2)
+    assert site.sent() == []
 
 
 def test_what_the_topic_no_longer_holds_is_taken_from_the_letter(site: Site) -> None:

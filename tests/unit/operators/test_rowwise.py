@@ -64,8 +64,8 @@ def test_rows_at_fault_are_refused_and_the_others_stay(some: list[str | None]) -
         for row in harness.run([{**row, "_time": 0}])
     ]
     assert [r["a"] for r in got] == [r["a"] for r in expected]
-    refused = [one for each in alone for one in each.outcomes[-1].refused]
-    assert list(harness.outcomes[-1].refused) == refused
+    refused = [(one.reason, one.row, at) for at, each in enumerate(alone) for one in each.outcomes[-1].refused]
+    assert [(one.reason, one.row, one.place) for one in harness.outcomes[-1].refused] == refused
     assert len(refused) == sum(text is not None and "(" in text for text in some)
 
 

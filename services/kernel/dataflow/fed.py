@@ -1,0 +1,26 @@
+"""What one input slot, or one source, brings to a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from schemas.dead_letters import Position
+
+RowPosition = Callable[[int], Position]
+"""The record that the row at a place of a batch came of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """Rows and the watermark behind them.
+
+    bytes: of the frames that the rows came in. position: only of a source that reads a user's topic.
+    """
+
+    rows: pl.DataFrame
+    watermark: int
+    bytes: int = 0
+    position: RowPosition | None = None

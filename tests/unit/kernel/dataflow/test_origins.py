@@ -1,0 +1,89 @@
+"""A refused row names the record that it came of, in batches of any size and behind filter, select and union."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from schemas.cuts import Cut, Range
+from schemas.dead_letters import NOWHERE, DeadLetter, Position
+from schemas.decided import Id
+from services.kernel.dataflow.cut_records import Records, TopicCuts
+from services.kernel.dataflow.unit import Unit
+from services.kernel.plans.layout import UnitLayout, unit_layouts
+from services.kernel.state.image import MemoryImage
+from services.kernel.state.keyed import StateStore
+from tests.support.purity import GENERATION, TOPICS, planned
+
+JOB = """
+name: refusals
+sources:
+  a: {topic: first, fields: {id: int, t: int}, late: topic}
+  b: {topic: second, fields: {id: int, t: int}, late: topic}
+operators:
+  some: {filter: "id % 3 <> 0", input: a}
+  named: {select: [id, "t + 0 AS t"], input: some}
+  both: {union: [named, b]}
+  seconds: {aggregate: {n: "count()"}, window: {size_s: 1}, input: both}
+  pairs: {join: {left: some, right: b, on: [id], within_s: 1}}
+  sevens: {python: "tests.support.raising:Fussy", params: {key: t, number: id, bad: 7}, input: both}
+  again: {python: "tests.support.raising:Fussy", params: {key: t, number: id, bad: 5}, input: sevens}
+queries:
+  q: {input: seconds, sink: {topic: q}}
+  r: {input: again, sink: {topic: r}}
+  s: {input: pairs, sink: {topic: s}}
+"""
+SECOND = 1_000_000
+
+
+def letters_of(layout: UnitLayout, given: dict[str, list[int]], size: int) -> list[DeadLetter]:
+    """Records n of each source have the id n, lie at offset 2 n + 1, and have the event times that are given, in s."""
+    unit, found = Unit(layout, StateStore(MemoryImage(), [])), list[DeadLetter]()
+    sources = {task.operator.name: task for task in layout.tasks if task.source is not None}
+    cuts = {name: TopicCuts(task, planned(JOB).spec["sources"][name]) for name, task in sources.items()}
+    for batch, start in enumerate(range(0, len(given["a"]), size), start=1):
+        fed = {}
+        for name, times in given.items():
+            part = range(start, min(start + size, len(times)))
+            values = [msgspec.json.encode({"id": at, "t": times[at]}) for at in part]
+            if name == "b" and start == 0:
+                values[0] = b"no JSON"
+            offsets = [2 * at + 1 for at in part]
+            halves = len(part) // 2
+            ranges, records = [], []
+            for half, index in ((slice(None, halves), 0), (slice(halves, None), 1)):
+                stamps = [times[at] * 1000 for at in part[half]]
+                ranges.append(Range(index, 0, 1))
+                records.append(Records(offsets[half], values[half], stamps, {}))
+            read = cuts[name].read(ranges, records, {})
+            cut = Cut(
+                sources[name].name, batch, tuple(ranges), max(times[: part.stop]) * SECOND, Id("t", 1), Id("t", 0)
+            )
+            brought = cuts[name].bring(cut, read)
+            fed[sources[name].name] = brought.fed
+        found += unit.process(batch, fed, {}).dead
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 400])
+def test_rows_that_are_late_or_at_which_code_raises_name_their_records(size: int) -> None:
+    chance = random.Random(size)
+    given = {name: [at // 4 - chance.choice([0, 0, 0, 5]) + 100 for at in range(130)] for name in ("a", "b")}
+    (layout,) = unit_layouts(planned(JOB), TOPICS.job("refusals", GENERATION)).values()
+    found = letters_of(layout, given, size)
+    for letter in found:
+        id = msgspec.json.decode(letter.row)["id"]
+        at = Position(letter.topic, letter.partition, letter.offset)
+        if letter.origin == "again":
+            assert at == NOWHERE, "code put the row out"
+            continue
+        assert letter.offset == 2 * id + 1
+        assert letter.topic in ("first", "second")
+        assert id % 3 or letter.topic == "second"
+        assert letter.partition == (id - id // size * size >= (min(size, 130 - id // size * size)) // 2)
+        assert letter.of_operator
+    origins = {letter.origin for letter in found}
+    assert origins == {"sevens", "again", *(["seconds", "pairs"] if size < 130 else [])}
+    assert len({letter for letter in found if letter.origin == "sevens"}) == 19 - 7 + 18
