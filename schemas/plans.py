@@ -242,7 +242,7 @@ class QueryState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     since_ms: so, time of day. latency_ms: mean of the last 10 s, from the arrival of a record until its results are
     out; before_ms: before the failure, or the median of the last minute while there is none; relative: their quotient.
-    Null: not known.
+    Null: not known. catching_up: all runs, but after a failure results still come later than before.
     """
 
     query: str
@@ -251,6 +251,7 @@ class QueryState(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_ms: float | None = None
     before_ms: float | None = None
     relative: float | None = None
+    catching_up: bool = False
 
 
 class Status(Counts, frozen=True, omit_defaults=True):
@@ -258,8 +259,8 @@ class Status(Counts, frozen=True, omit_defaults=True):
 
     state: accepted, starting, running, pausing, paused, stopped (until a person says how to continue), waiting (for a
     topic that is not there), draining, cancelling, failed, ended, rejected.
-    since_ms: in this state, time of day; 0: not known, since it was so before the controller started. queries: of a job
-    that runs.
+    since_ms: in this state, time of day; 0: not known, since it was so before the controller started, and no status
+    was published. queries: of a job that runs.
     """
 
     job: str

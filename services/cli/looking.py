@@ -87,7 +87,8 @@ def _when(time_ms: int) -> str | None:
 
 
 def _available(query: QueryState) -> Text:
-    state: Text = coloured("available" if query.available else "unavailable")
+    words = "available" if query.available else "catching up" if query.catching_up else "unavailable"
+    state: Text = coloured(words)
     return state
 
 

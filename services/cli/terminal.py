@@ -142,6 +142,7 @@ _STYLES = {
         "warn",
         "waiting",
         "restoring",
+        "catching up",
     ),
     "red": ("failed", "stopped", "rejected", "exited", "fail", "down", "stuck", "quarantined"),
 }

@@ -114,7 +114,7 @@ class _Lines:
         changing = (
             found.generation, found.state, found.error, found.unprotected,
             [(unit.unit, unit.worker, unit.state) for unit in found.units],
-            [(query.query, query.available) for query in found.queries],
+            [(query.query, query.available, query.catching_up) for query in found.queries],
         )  # fmt: skip
         if changing != self._last:
             self._last = changing
@@ -135,7 +135,11 @@ def line_of(found: JobStatus) -> str:
         f"{found.job} is {found.state}",
         f"{up} of {plural(len(found.units), 'unit')} up",
         *others,
-        *[f"query {query.query} unavailable" for query in found.queries if not query.available],
+        *[
+            f"query {query.query} {'catches up' if query.catching_up else 'is unavailable'}"
+            for query in found.queries
+            if not query.available
+        ],
         *said(found.unprotected, len(found.units)),
         f"{plural(found.records, 'record')} taken in, {found.dead:,} dead, {found.lost:,} lost",
         *([found.error] if found.error else []),

@@ -24,7 +24,7 @@ from services.controller.appending import Appending
 from services.controller.core import actions as do
 from services.controller.core import events as happened
 from services.controller.core.controller import Controller
-from services.controller.counts import counts_of, latencies
+from services.controller.counts import counts_of, published
 from services.controller.ends import beginnings, ends_of_sources
 from services.controller.kept import delete_over, until_ms
 from services.controller.rooting import Rooting
@@ -175,8 +175,8 @@ class Conductor:
     def caught_up(self) -> None:
         """All that the topics held at the start has been fed."""
         running = [job.label for job in self.core.jobs.values() if not job.over]
-        with suppress(Retriable):  # then latencies are compared with those from now on
-            self._handle(happened.Published(latencies(self._log, self.cluster, running)), self._time_ms())
+        with suppress(Retriable):  # then states count, and latencies are compared, from now on
+            self._handle(happened.Published(published(self._log, self.cluster, running)), self._time_ms())
         self._handle(happened.CaughtUp(), self._time_ms())
 
     def tick(self, now_ms: int) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from schemas import plans, progress
-from schemas.plans import Counts, Plan
+from schemas.plans import Counts, Plan, Status
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics, Partition
 from services.kernel.logs.counting import counted, furthest, summed
@@ -27,14 +27,13 @@ def counts_of(log: Log, cluster: ClusterTopics, plan: Plan) -> Counts:
     return _published(log, cluster, plan)
 
 
-def latencies(log: Log, cluster: ClusterTopics, jobs: Collection[str]) -> dict[str, dict[str, float]]:
-    """By generation and query, the latency before a failure, as published last. Blocks. jobs: `<job>@<generation>`."""
-    found: dict[str, dict[str, float]] = {}
+def published(log: Log, cluster: ClusterTopics, jobs: Collection[str]) -> dict[str, Status]:
+    """By generation, the status that was published last. Blocks. jobs: `<job>@<generation>`."""
+    found: dict[str, Status] = {}
     for value in last_words(log, Partition(cluster.status, 0), jobs):
         with suppress(msgspec.DecodeError):
             status = plans.decode_status(value or b"")
-            if status.queries:
-                found[status.generation] = {one.query: one.before_ms for one in status.queries if one.before_ms}
+            found[status.generation] = status
     return found
 
 

@@ -15,6 +15,7 @@ from schemas.assignments import unit_key
 from schemas.costs import Costs
 from schemas.events import Event
 from schemas.heartbeats import CopyState
+from schemas.plans import QueryState
 from schemas.topics import TopicSpec
 from services.controller.core.availability import Availability
 from services.controller.core.controller import Controller
@@ -72,7 +73,7 @@ def exported() -> dict[str, set[str]]:
 def _measured() -> Availability:
     """A query of which is known how fast it is, and was."""
     found = Availability({"q": frozenset({"u-0"})}, {"q": frozenset({"u-0"})})
-    found.knows({"q": 5.0})
+    found.knows([QueryState("q", True, 1, before_ms=5.0)])
     found.look({"u-0": ("w1", "a")}, 0)
     for latencies in (1, 2):
         found.read("u-0", ("w1", "a"), Costs("u-0", latencies=latencies, latency_ms=latencies), latencies)

@@ -9,7 +9,7 @@ nothing to compare with, so a query is available whose units run. Pure; times ar
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -67,8 +67,8 @@ class _Sink:
 
 @dataclass(slots=True)
 class _Query:
-    """samples: (time, mean latency), of times without a failure. before_ms: the latency before this failure. back_ms:
-    since when all units run, if they did not all the while in this failure.
+    """samples: (time, mean latency), of times without a failure. before_ms: the latency before this failure. runs: all
+    units do. back_ms: since when they do, if they did not all the while in this failure.
     """
 
     units: frozenset[str]
@@ -77,6 +77,7 @@ class _Query:
     before_ms: float | None = None
     latency_ms: float | None = None
     available: bool = False
+    runs: bool = False
     since_ms: int = 0
     back_ms: int | None = None
 
@@ -112,11 +113,15 @@ class Availability:
         self._leaders: dict[str, Leader | None] = {}
         self._heard_ms: dict[str, int] = {}
 
-    def knows(self, before_ms: Mapping[str, float]) -> None:
+    def knows(self, states: Iterable[QueryState]) -> None:
         """What a controller before this one has published: the latency before a failure that may still last."""
-        for name, ms in before_ms.items():
-            if name in self._queries:
-                self._queries[name].before_ms, self.failing = ms, True
+        for one in states:
+            query = self._queries.get(one.query)
+            if query is None:
+                continue
+            query.available, query.since_ms = one.available, one.since_ms
+            if one.before_ms:
+                query.before_ms, self.failing = one.before_ms, True
 
     def read(self, unit: str, leader: Leader, costs: Costs, now_ms: int) -> None:
         """Costs of the unit's leader, which is (worker, incarnation)."""
@@ -133,7 +138,7 @@ class Availability:
             self._fail(now_ms)
         changed = []
         for name, query in self._queries.items():
-            runs = all(self._leaders.get(unit) for unit in query.units)
+            query.runs = runs = all(self._leaders.get(unit) for unit in query.units)
             if lost & query.units or (runs and query.back_ms is None):
                 query.restart(now_ms if runs else None)
             means = [sink.mean_ms(now_ms) for sink in query.sinks.values()]
@@ -166,6 +171,7 @@ class Availability:
             _rounded(query.latency_ms, 1),
             _rounded(query.before_ms, 1),
             _rounded(query.relative, 3),
+            catching_up=query.runs and not query.available,
         )
 
     def _present(self, leaders: Mapping[str, Leader | None], now_ms: int) -> dict[str, Leader | None]:

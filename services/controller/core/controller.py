@@ -12,7 +12,7 @@ from schemas.assignments import RUN, STOP, Assignment, GoalKind, split_unit_key
 from schemas.commands import Command
 from schemas.events import Event as Happened
 from schemas.heartbeats import Heartbeat, HeartbeatRecord
-from schemas.plans import Decision, Plan, Rejection, Retirement
+from schemas.plans import Decision, Plan, Rejection, Retirement, Status
 from schemas.topics import generation
 from services.controller.core import capturing, commanding, completing, reports, status, steps
 from services.controller.core.actions import (
@@ -122,9 +122,9 @@ class Controller:
                 self._costs(event.record, now_ms)
                 return self.fleet.read(event.record)
             case Published():
-                for g, before_ms in event.before_ms.items():
-                    if g in self.jobs:
-                        self.jobs[g].availability.knows(before_ms)
+                for g, job in self.jobs.items():
+                    job.formerly = event.statuses.get(g) or Status(job.name, g, "", now_ms)
+                    job.availability.knows(job.formerly.queries)
             case Submitted():
                 self._submitted(event, now_ms)
             case DecisionRead():

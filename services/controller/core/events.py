@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas.assignments import Assignment
 from schemas.heartbeats import HeartbeatRecord
-from schemas.plans import Counts, Decision, Plan, Problem, Retirement
+from schemas.plans import Counts, Decision, Plan, Problem, Retirement, Status
 from schemas.progress import Progress
 from services.controller.core.actions import Action
 from services.kernel.logs.standings import Standings
@@ -53,9 +53,9 @@ class BeatRead:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was published of jobs before the start: by generation and query, the latency before a failure."""
+    """The last status of each job that was published before the start, by generation."""
 
-    before_ms: Mapping[str, Mapping[str, float]]
+    statuses: Mapping[str, Status]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,12 @@ class Job:
     of process that takes it.
     proposal: the decision to append. asked: the deed under way. failed: the deed to ask for again at retry_ms.
     was_up: all units served at some time. stood: its last state, and since when; 0: not known. formerly_ms: until then
-    a state is one from before this controller started. ran_out: units that have processed their end. counts: of its
-    records, once no copy is left. records: of the batch of each unit in quarantine, None until it is known. schemes:
-    the last one that a command asked for, by unit, and the offset of the command. policies: commands for another
-    checkpoint policy that may not be answered yet, by offset. policy_asked: the last one to which an answer was
-    proposed. progress: the newest that each unit has published; complete_ms: when a global checkpoint was stated last.
+    a state may be one from before this controller started; formerly: what was published then, without a state if
+    nothing was. ran_out: units that have processed their end. counts: of its records, once no copy is left. records: of
+    the batch of each unit in quarantine, None until it is known. schemes: the last one that a command asked for, by
+    unit, and the offset of the command. policies: commands for another checkpoint policy that may not be answered yet,
+    by offset. policy_asked: the last one to which an answer was proposed. progress: the newest that each unit has
+    published; complete_ms: when a global checkpoint was stated last.
     availability: of its queries.
     """
 
@@ -78,6 +79,7 @@ class Job:
     was_up: bool = False
     stood: tuple[str, int] = ("", 0)
     formerly_ms: int = 0
+    formerly: Status | None = None
     published: Status | None = None
     published_ms: int = 0
     availability: Availability = field(default_factory=lambda: Availability({}, {}))

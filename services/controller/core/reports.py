@@ -19,7 +19,8 @@ def decided(decision: Decision, now_ms: int) -> Event:
 def availability(job: str, query: QueryState, now_ms: int) -> Event:
     kind = "query-available" if query.available else "query-unavailable"
     relative = "" if query.relative is None else f", {query.relative:g} times the latency before"
-    return Event(now_ms, kind, job=job, detail=f"{query.query}{relative}")
+    catching_up = " catches up" if query.catching_up else ""
+    return Event(now_ms, kind, job=job, detail=f"{query.query}{catching_up}{relative}")
 
 
 def answered(policy: CheckpointPolicy, now_ms: int) -> Event:

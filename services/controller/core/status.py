@@ -100,15 +100,19 @@ def _apart_from_counts(one: Status) -> Status:
     return msgspec.structs.replace(one, available=0, time_ms=0, queries=())
 
 
-def _running(one: Status) -> tuple[int, tuple[tuple[str, bool], ...]]:
-    """How many units run, and which queries are available."""
-    return one.available, tuple((query.query, query.available) for query in one.queries)
+def _running(one: Status) -> tuple[int, tuple[tuple[str, bool, bool], ...]]:
+    """How many units run, and which queries are available or catch up."""
+    return one.available, tuple((query.query, query.available, query.catching_up) for query in one.queries)
 
 
 def _since_ms(job: Job, state: str, now_ms: int) -> int:
     if job.stood[0] == state:
         return job.stood[1]
-    return 0 if now_ms < job.formerly_ms else now_ms
+    if now_ms >= job.formerly_ms:
+        return now_ms
+    if job.formerly is None:
+        return 0
+    return job.formerly.since_ms if job.formerly.state == state else now_ms
 
 
 def _state(job: Job, available: int, failure: str, stopped: str, waits: str, stopping: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schemas.costs import Costs
+from schemas.plans import QueryState
 from services.controller.core.availability import GRACE_MS, NEVER_MS, WINDOW_MS, Availability
 
 NEEDED = {"fine": frozenset({"s", "a"}), "poor": frozenset({"s", "b"})}
@@ -15,7 +16,7 @@ class Watched:
     def __init__(self, before_ms: dict[str, float] | None = None) -> None:
         self.availability = Availability(NEEDED, SINKS)
         if before_ms:
-            self.availability.knows(before_ms)
+            self.availability.knows(QueryState(query, True, 1, before_ms=ms) for query, ms in before_ms.items())
         self.now_ms = 1_700_000_000_000
         self.leaders = {unit: (unit, "1") for unit in "sab"}
         self.gone: set[str] = set()
@@ -46,6 +47,9 @@ class Watched:
     def available(self) -> list[str]:
         return [one.query for one in self.availability.states() if one.available]
 
+    def catching_up(self) -> list[str]:
+        return [one.query for one in self.availability.states() if one.catching_up]
+
     def relative(self, query: str) -> float | None:
         return next(one.relative for one in self.availability.states() if one.query == query)
 
@@ -64,8 +68,10 @@ def test_after_a_failure_it_is_available_when_it_is_as_fast_as_before() -> None:
     watched = Watched().lives(20)
     watched.gone = {"b"}
     assert watched.lives(30).available() == ["fine"]
+    assert watched.catching_up() == []
     watched.again("b")
     assert watched.lives(3, b=5_000).available() == ["fine"]
+    assert watched.catching_up() == ["poor"]
     assert watched.relative("poor") == 50.0
     assert watched.lives(6).available() == ["fine"], "what came late is in the mean"
     assert watched.lives(WINDOW_MS // 1000).available() == ["fine", "poor"]

@@ -157,7 +157,7 @@ def test_a_failed_copy_fails_the_job_with_its_cause() -> None:
     cluster.replicas.clear()
     cluster.start_replica("c9")
     cluster.pass_s(0.1)
-    assert (cluster.statuses()[-1].state, cluster.statuses()[-1].since_ms) == ("failed", 0), "it cannot know"
+    assert (cluster.statuses()[-1].state, cluster.statuses()[-1].since_ms) == ("failed", since_ms), "it was published"
 
 
 def test_counts_alone_are_published_at_most_every_half_second() -> None:

@@ -62,6 +62,26 @@ def of(kind: type) -> Temper:
     return Temper(holds=lambda action: isinstance(action, kind))
 
 
+def test_a_controller_that_follows_another_knows_since_when_jobs_and_queries_are_as_they_are() -> None:
+    cluster = Cluster()
+    cluster.start("w1", "1")
+    cluster.submit(job())
+    cluster.pass_s(1)
+    before = cluster.statuses()[-1]
+    assert (before.state, before.since_ms > 0, len(before.queries)) == ("running", True, 1)
+    cluster.pass_s(20)
+    for name in list(cluster.replicas):
+        del cluster.replicas[name]
+    cluster.start_replica("c9")
+    cluster.pass_s(5)
+    after = cluster.statuses()[-1]
+    assert after.time_ms > before.time_ms
+    assert (after.state, after.since_ms) == (before.state, before.since_ms)
+    assert [(one.query, one.available, one.since_ms) for one in after.queries] == [
+        (one.query, one.available, one.since_ms) for one in before.queries
+    ]
+
+
 ENDS = [("drain", "drained"), ("cancel", "cancelled")]
 
 
