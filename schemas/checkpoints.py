@@ -9,6 +9,7 @@ import msgspec
 
 from schemas.cuts import CutsSnapshot, Gap
 from schemas.decided import Id
+from schemas.leaps import Leap
 from schemas.reading import Count, Micros, Strict, Whole
 
 Entry = tuple[bytes, bytes | None]
@@ -50,7 +51,8 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     marker may be part of a global checkpoint. held: the newest complete one, as far as the author knew: what a restore
     there needs is kept; -1: none was complete, 0: the start of the job is one; None: nothing is held.
     gap: the unit went from a to b without the batches between: precision `gap`.
-    seen: by unit above, the highest epoch under which frames were sent that lie before its position.
+    seen: by unit above, the highest epoch under which frames were sent that lie before its position. leap: the record
+    that moved the watermark of a source of the unit furthest, up to b.
     """
 
     id: Id
@@ -74,6 +76,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     held: Whole | None = None
     gap: Gap | None = None
     seen: dict[str, Count] = {}
+    leap: Leap | None = None
 
 
 KEYS = "keys"

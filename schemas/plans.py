@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from schemas.decided import Id
+from schemas.leaps import Leap
 from schemas.reading import Count, Strict, Text, Whole
 from schemas.retired import Retired
 
@@ -176,6 +177,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     dead: Count = 0
     lost: Count = 0
     late_dropped: dict[str, Count] = {}
+    leap: Leap | None = None
 
 
 class Ended(Counts, frozen=True, omit_defaults=True, tag="ended", tag_field="type"):

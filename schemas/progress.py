@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.checkpoints import Position
+from schemas.leaps import Leap
 from schemas.reading import Count, Micros, Strict, Whole
 
 
@@ -29,7 +30,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     them. arrived: of a unit with source tasks, of the batches since the record before, the one whose oldest record has
     waited longest for its cut, or the next one while some wait for it; arrived_ms: since when, time of day.
     newest: input positions of the marker `marked`, where intermediate topics may be trimmed to it; read: the offset of
-    `assignments` up to which their author had read: whoever has read less does not go by them.
+    `assignments` up to which their author had read: whoever has read less does not go by them. leap: the record that
+    moved the watermark of a source of the unit furthest.
     """
 
     unit: str
@@ -54,6 +56,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     arrived_ms: Count = 0
     newest: tuple[Position, ...] = ()
     read: Whole = -1
+    leap: Leap | None = None
 
     @property
     def durable(self) -> int:

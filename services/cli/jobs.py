@@ -280,18 +280,21 @@ def _command(
 ) -> None:
     from services.cli.whereabouts import connected
     from services.client import submitting
-    from services.view.losses import dropped_as_late, once_each
+    from services.view.losses import dropped_as_late, once_each, why_late
     from services.view.reading import named_job, read_jobs
 
     with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
         job = named_job(read_jobs(door), name)
         _check_runs(job)
-        late = {} if job.state == state else submitting.command(door, kind, job, timeout, start).late_dropped
+        ended = None if job.state == state else submitting.command(door, kind, job, timeout, start)
     done: dict[str, Any] = {"job": job.job, "generation": job.generation, "state": state}
+    late = {} if ended is None else ended.late_dropped
     counts = {"late_dropped": once_each(late).by_source, "late_by_stream": late} if late else {}
     _print(done | counts, as_json)
     if late and not as_json:
         note(f"note: {dropped_as_late(late)}: the rows lack them")
+        if ended is not None and (why := why_late(ended.leap)):
+            note(f"note: {why}")
 
 
 def _check_runs(job: JobLine) -> None:

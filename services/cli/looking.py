@@ -13,7 +13,7 @@ from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import coloured, drawn, print_json, print_table, show
 from services.kernel.errors import FAILED, CommandFailed
 from services.kernel.plurals import plural
-from services.view.losses import dropped_as_late
+from services.view.losses import dropped_as_late, why_late
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -132,6 +132,8 @@ def _status_lines(found: JobStatus) -> Iterator[str]:
     yield f"{plural(found.records, 'record')} taken in; {found.dead:,} dead, {found.lost:,} lost"
     if found.late_by_stream:
         yield dropped_as_late(found.late_by_stream)
+    if found.late and (why := why_late(found.leap)):
+        yield why
     for topic, count in found.refused.items():
         yield f"{plural(count, 'record')} of {topic} refused: `holdfast events --all` says which, and why"
     if found.unserved:

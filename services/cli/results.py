@@ -36,7 +36,7 @@ def results(
     """
     from services.cli.whereabouts import connected
     from services.kernel.dataflow.sink_records import RowsOf
-    from services.view.losses import dropped_as_late
+    from services.view.losses import dropped_as_late, why_late
     from services.view.reading import named_job, read_jobs, read_progress
     from services.view.tailing import read_topic
 
@@ -62,6 +62,8 @@ def results(
         read_progress(door, view, plan)
         if late := view.late_dropped(plan):
             note(f"note: {dropped_as_late(late)}: the rows lack them")
+            if why := why_late(view.leap(plan)):
+                note(f"note: {why}")
 
 
 def _sink(plan: Plan, query: str) -> OperatorPlan:

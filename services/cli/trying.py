@@ -12,14 +12,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from services.cli.terminal import print_plain, print_rows, progress
-from services.view.losses import dropped_as_late, once_each
+from services.view.losses import dropped_as_late, once_each, why_late
 from services.view.visible import visible_line
 
 if TYPE_CHECKING:
@@ -101,6 +100,9 @@ def _refuse(lines: list[str], status: int) -> None:
 def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_json: bool) -> None:
     # What is loaded stays: the collector of garbage need not look through it while it is loaded, nor later.
     gc.disable()
+    from msgspec.structs import asdict
+
+    from schemas.leaps import widest
     from services.client.local_run import LocalRun, complete
     from services.hosting import plugins
     from services.kernel import lazy_modules
@@ -127,6 +129,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     _deliver(finished.rows, out)
     totals = list(finished.progress.values())
     late = dict(sum((Counter(one.late_dropped) for one in totals), Counter()))
+    leap = widest(one.leap for one in totals) if any(one.late for one in totals) else None
     summary = {
         "records": sum(one.records for one in totals),
         "rows": {query: len(rows) for query, rows in finished.rows.items()},
@@ -135,24 +138,11 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
         "late_dropped": once_each(late).by_source,
         "late_by_stream": late,
         "lost": sum(one.lost for one in totals),
+        "leap": None if leap is None else asdict(leap),
     }
-    _print(summary, as_json, [_letter_line(letter) for letter in finished.dead], shown, _why_late(finished))
+    _print(summary, as_json, [_letter_line(letter) for letter in finished.dead], shown, why_late(leap))
     if lost := _lost_wholly(finished):
         _refuse(lost, 1)
-
-
-def _why_late(finished: Finished) -> str:
-    """The record that moved the watermark furthest, and both ways out; empty: none stands out."""
-    if not finished.leaps:
-        return ""
-    leap = max(finished.leaps.values(), key=lambda one: one.by_us)
-    time = f"{datetime(1970, 1, 1) + timedelta(microseconds=leap.time_us):%Y-%m-%dT%H:%M:%S}Z"
-    ahead = f"{leap.by_us / 1_000_000:,.0f} s ahead of all before it"
-    return (
-        f"the watermark was moved most by the record at {leap.topic}[{leap.partition}] offset {leap.offset}, whose "
-        f"event time {time} is {ahead}; if that time is wrong, a smaller max_ahead_s makes it a dead letter, else "
-        "allowed_lateness_s is too short"
-    )
 
 
 def _letter_line(letter: DeadLetter) -> str:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-
 from schemas import commands, plans
 from schemas.dead_letters import DeadLetter
 from schemas.dead_letters import decode as decode_dead
@@ -28,10 +26,7 @@ from services.controller.core.controller import Controller
 from services.controller.polling import Polling
 from services.hosting.blocking import Inline
 from services.hosting.identity import Identity
-from services.kernel.codecs.fields import TIME
-from services.kernel.dataflow.leaping import Leap, widest
 from services.kernel.dataflow.sink_records import json_rows
-from services.kernel.dataflow.source_records import SourceDecoder
 from services.kernel.errors import HoldfastError, JobRejected
 from services.kernel.state.image import MemoryImage
 from services.kernel.versions import versions
@@ -63,7 +58,6 @@ class Finished:
     dead: list[DeadLetter]
     progress: dict[str, Progress]
     fed: dict[str, int]
-    leaps: dict[str, Leap]
 
 
 def complete(spec: JobSpec) -> JobSpec:
@@ -139,9 +133,7 @@ class LocalRun:
         self._submit(commands.encode(commands.Command("drain", plan.job)))
         kept: dict[str, Any] = {}
         self._until(lambda: self._ended(plan, kept) or None, processed)
-        return Finished(
-            plan, self._rows(plan), kept["dead"], kept["progress"], self._fed, self._leaps(plan, kept["progress"])
-        )
+        return Finished(plan, self._rows(plan), kept["dead"], kept["progress"], self._fed)
 
     # -- what a user does ---------------------------------------------------------------------------------------------
 
@@ -228,25 +220,6 @@ class LocalRun:
             known = [decode_progress(m.value() or b"") for m in self._log.scan(Partition(topics.progress, 0))]
             kept["progress"] = {one.unit: one for one in known}
         return bool(kept) and any(isinstance(decision, Ended) for decision in self._decisions())
-
-    def _leaps(self, plan: Plan, progress: Mapping[str, Progress]) -> dict[str, Leap]:
-        """Of each stream, if any record was late: its records are decoded once more."""
-        if not any(one.late for one in progress.values()):
-            return {}
-        found: dict[str, Leap] = {}
-        for operator in plan.operators:
-            if operator.kind != "source" or operator.params.get("table"):
-                continue
-            decoder, topic = SourceDecoder(operator, operator.params), str(operator.params["topic"])
-            for index in range(self._log.topics()[topic]):
-                messages = list(self._log.scan(Partition(topic, index)))
-                values, stamps = [m.value() for m in messages], [m.timestamp()[1] for m in messages]
-                read = decoder.decode(values, stamps, {})
-                offsets = np.asarray([m.offset() for m in messages], dtype=np.int64)[read.kept]
-                leap = widest(topic, index, offsets, read.rows[TIME].to_numpy())
-                if leap is not None and (operator.name not in found or leap.by_us > found[operator.name].by_us):
-                    found[operator.name] = leap
-        return found
 
     def _rows(self, plan: Plan) -> dict[str, list[bytes]]:
         found: dict[str, list[bytes]] = {}

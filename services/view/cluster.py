@@ -19,6 +19,7 @@ from schemas.assignments import Change, CheckpointPolicy, ReplicationPlan, job_k
 from schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
 from schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
 from schemas.incidents import Incident
+from schemas.leaps import Leap
 from schemas.plans import Counts, Plan, Status, UnitPlan
 from schemas.progress import Progress
 from schemas.topics import ClusterTopics
@@ -235,6 +236,10 @@ class ClusterView:
     def late_dropped(self, plan: Plan) -> dict[str, int]:
         """Records dropped as late, by stream (services/view/losses.py); also of a job that has ended."""
         return self._counts(plan.generation, plan).late_dropped
+
+    def leap(self, plan: Plan) -> Leap | None:
+        """The record that moved the watermark of a source furthest; also of a job that has ended."""
+        return self._counts(plan.generation, plan).leap
 
     def _counts(self, generation: str, plan: Plan | None) -> Counts:
         """From the job's end record, else its units, else its last status: its topics may be deleted already."""

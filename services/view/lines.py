@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.leaps import Leap
 from schemas.plans import QueryState
 
 
@@ -120,6 +121,7 @@ class JobStatus(msgspec.Struct, frozen=True):
 
     late: rows that operators took as late, counted by each of them. late_dropped: records that are gone because they
     were late, by source, each once; late_by_stream: the counts that this is the sum of (services/view/losses.py).
+    leap: the record that moved the watermark of a source furthest and so made records late; null: none stands out.
     refused: records of the job's topics and the cluster's that could not be read or believed, by topic, as its workers
     count them since their start, each for itself. skipped: records that `holdfast repair` has passed over.
     since_ms: in this state, time of day; 0: not known. unserved: units without a standby, because every worker that
@@ -142,6 +144,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     units: tuple[UnitProgress, ...]
     late_dropped: dict[str, int] = {}
     late_by_stream: dict[str, int] = {}
+    leap: Leap | None = None
     refused: dict[str, int] = {}
     skipped: int = 0
     since_ms: int = 0

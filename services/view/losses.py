@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
+if TYPE_CHECKING:
+    from schemas.leaps import Leap
+
+_EPOCH = datetime(1970, 1, 1)
 OF_AN_OPERATOR = "rows of "
 """Begins the name of what an operator computed: such rows are no records of a source."""
 
@@ -60,6 +65,18 @@ def dropped_as_late(counts: Mapping[str, int]) -> str:
     records = {name: count for name, count in by_source.items() if not name.startswith(OF_AN_OPERATOR)}
     rows = [f", and {count:,} {name}" for name, count in by_source.items() if name not in records]
     return ("" if exact else "at least ") + _counted(records, "dropped as late") + "".join(rows)
+
+
+def why_late(leap: Leap | None) -> str:
+    """The record that moved the watermark furthest, and both ways out; empty: none stands out."""
+    if leap is None:
+        return ""
+    return (
+        f"the watermark was moved most by the record at {leap.topic}[{leap.partition}] offset {leap.offset}, whose "
+        f"event time {_EPOCH + timedelta(microseconds=leap.time_us):%Y-%m-%dT%H:%M:%S}Z is "
+        f"{leap.by_us / 1_000_000:,.0f} s ahead of all before it; if that time is wrong, a smaller max_ahead_s makes "
+        "it a dead letter, else allowed_lateness_s is too short"
+    )
 
 
 def losses(late: Mapping[str, int], lost: Mapping[str, int]) -> str:

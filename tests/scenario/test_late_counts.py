@@ -23,10 +23,14 @@ BESIDE = msgspec.structs.replace(PRIMARY, send=False, commit=False)
 
 def dropped(cluster: MemoryCluster) -> dict[str, int]:
     """What `status` and `results` say."""
+    return shown(cluster).late_dropped(cluster.plan)
+
+
+def shown(cluster: MemoryCluster) -> ClusterView:
     view = ClusterView(cluster.cluster)
     for message in cluster.log.scan(Partition(cluster.topics.progress, 0)):
         view.read_progress(GENERATION, message.value())
-    return view.late_dropped(cluster.plan)
+    return view
 
 
 def told(cluster: MemoryCluster, count: int) -> None:
@@ -54,6 +58,8 @@ def test_they_are_counted_once_by_whatever_copy_reports_them() -> None:
     for partition in (0, 1):
         cluster.feed("visits", visits(0, range(300)), partition)
     cluster.turn(50)
+    assert shown(cluster).leap(cluster.plan) is None
+    cluster.feed("visits", visits(0, [5_000]))
     late(cluster, 7)
     told(cluster, 7)
     cluster.kill("w1")
@@ -69,6 +75,9 @@ def test_they_are_counted_once_by_whatever_copy_reports_them() -> None:
     told(cluster, 13)
     cluster.run_to_end()
     told(cluster, 13)
+    leap = shown(cluster).leap(cluster.plan)
+    assert leap is not None
+    assert (leap.topic, leap.partition, leap.offset, leap.by_us // 1_000_000) == ("visits", 0, 300, 5_000 - 299)
     report = replay(cluster.log, cluster.cluster, cluster.plan.job)
     assert report.exact
     assert report.late_dropped == {"visits": 13}

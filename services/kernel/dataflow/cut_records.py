@@ -21,6 +21,7 @@ from services.kernel.codecs.fields import stream_schema
 from services.kernel.codecs.frames import FrameCodec
 from services.kernel.codecs.marked import RowDecoder
 from services.kernel.dataflow.fed import Fed, RowPosition
+from services.kernel.dataflow.leaping import Leaping
 from services.kernel.dataflow.source_records import Keys, SourceDecoder
 from services.kernel.logs.recut import MicroBatch
 from services.kernel.operators.operator import TIME
@@ -68,13 +69,14 @@ NO_RECORDS = Records((), (), (), {})
 class Read:
     """Records of a user's topic, decoded. ranges: theirs, each with the newest event time of its partition up to there.
 
-    offsets: of the records of each range.
+    offsets: of the records of each range; bounds: where its rows begin, and where the last range's end.
     """
 
     ranges: tuple[Range, ...]
     decoded: Decoded
     offsets: list[Sequence[int]]
     values: list[bytes | None]
+    bounds: np.ndarray
 
     def position(self, index: int) -> tuple[int, int]:
         """Partition and offset of a record."""
@@ -117,7 +119,14 @@ class TopicCuts:
             Range(r.partition, r.start, r.stop, _newest(newest_us.get(r.partition), times[at[i] : at[i + 1]]), r.lost)
             for i, r in enumerate(ranges)
         )
-        return Read(read, decoded, [some.offsets for some in records], values)
+        return Read(read, decoded, [some.offsets for some in records], values, at)
+
+    def leaps(self, read: Read, leaping: Leaping) -> None:
+        """Shows the event times of a batch."""
+        times, kept = read.decoded.rows[TIME].to_numpy(), read.decoded.kept
+        for one, start, stop in zip(read.ranges, read.bounds[:-1], read.bounds[1:], strict=True):
+            offset: Callable[[int], int] = lambda row, start=start: read.position(int(kept[start + row]))[1]  # type: ignore[misc]  # noqa: E731
+            leaping.take(one.partition, times[start:stop], offset)
 
     def bring(self, cut: Cut, read: Read) -> Brought:
         dead = [

@@ -1,43 +1,68 @@
-"""Leaping: the record that moved a source's watermark furthest, which is what makes the records behind it late."""
+"""Leaping: the record that moved a source's watermark furthest, which is what makes the records behind it late.
+
+A pause in a stream is a wide leap, too. So a leap counts only once a record has come behind it that is older by more
+than half of the leap. Source: PROTOCOL 3.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
+from schemas.leaps import Leap, widest
 
-@dataclass(frozen=True, slots=True)
-class Leap:
-    """A record whose event time is ahead of all before it. by_us: how far, in microseconds.
-
-    behind: records after it in its partition that are older than it by more than half of that.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    time_us: int
-    by_us: int
-    behind: int
+_PENDING = 4
+"""Of each partition so many of the widest leaps wait for a record behind them."""
 
 
-def widest(topic: str, partition: int, offsets: np.ndarray, times_us: np.ndarray) -> Leap | None:
-    """The widest leap of a partition that left records behind; None: times only grow, or all are one.
+class Leaping:
+    """One source task's leaps, batch by batch. What a batch costs: a look at its oldest and its newest time, and where
+    the newest is ahead by more than `least_us`, one more at how far each record is ahead.
 
     Args:
-        offsets, times_us: of its records with rows, in offset order.
+        topic: of the records. least_us: a leap that is not wider makes no record late: the allowed lateness.
+
+    leap: the widest so far that counts.
     """
-    if len(times_us) < 2:
-        return None
-    newest = np.maximum.accumulate(times_us)
-    leaps = times_us[1:] - newest[:-1]
-    order = np.argsort(-leaps, kind="stable")
-    for at in order[:100].tolist():
-        by_us = int(leaps[at])
-        if by_us <= 0:
-            return None
-        behind = int((times_us[at + 2 :] < times_us[at + 1] - by_us // 2).sum())
-        if behind:
-            return Leap(topic, partition, int(offsets[at + 1]), int(times_us[at + 1]), by_us, behind)
-    return None
+
+    def __init__(self, topic: str, least_us: int = 0) -> None:
+        self._topic, self._least_us = topic, least_us
+        self._newest: dict[int, int] = {}
+        self._pending: dict[int, list[Leap]] = {}
+        self.leap: Leap | None = None
+
+    def take(self, partition: int, times_us: np.ndarray, offset: Callable[[int], int]) -> None:
+        """Rows of a partition, in the order of their records. offset: of the record that a row came of."""
+        if not len(times_us):
+            return
+        before, newest = self._newest.get(partition), int(times_us.max())
+        self._newest[partition] = newest if before is None else max(before, newest)
+        oldest = int(times_us.min())
+        for one in self._pending.get(partition, ()):
+            self._count(one, oldest)
+        first = int(times_us[0]) if before is None else before
+        if newest - first > max(self._least_us, self.leap.by_us if self.leap else 0):
+            self._look(partition, times_us, offset, first)
+
+    def forget(self) -> None:
+        """Other batches come next than those behind the last one."""
+        self._newest.clear()
+        self._pending.clear()
+
+    def _look(self, partition: int, times_us: np.ndarray, offset: Callable[[int], int], before: int) -> None:
+        """The widest leaps of a batch, and which of them count already."""
+        reached = np.maximum.accumulate(np.concatenate([[before], times_us]))
+        by_us = reached[1:] - reached[:-1]
+        wide = np.flatnonzero(by_us > self._least_us)
+        for at in wide[np.argsort(-by_us[wide], kind="stable")][:_PENDING].tolist():
+            one = Leap(self._topic, partition, offset(at), int(times_us[at]), int(by_us[at]))
+            pending = self._pending.setdefault(partition, [])
+            self._pending[partition] = sorted([*pending, one], key=lambda leap: -leap.by_us)[:_PENDING]
+            if at + 1 < len(times_us):
+                self._count(one, int(times_us[at + 1 :].min()))
+
+    def _count(self, one: Leap, oldest: int) -> None:
+        """oldest: a time that came behind it."""
+        if oldest < one.time_us - one.by_us // 2:
+            self.leap = widest([self.leap, one])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from schemas.leaps import widest
 from schemas.plans import Counts
 from schemas.progress import Progress
 
@@ -36,6 +37,7 @@ def summed(units: Iterable[Progress]) -> Counts:
         dead=sum(one.dead for one in every),
         lost=sum(one.lost for one in every),
         late_dropped=dict(sum((Counter(one.late_dropped) for one in every), Counter())),
+        leap=widest(one.leap for one in every),
     )
 
 

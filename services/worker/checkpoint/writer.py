@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from schemas.checkpoints import Marker, Position, encode
 from schemas.cuts import CutsSnapshot, Gap
 from schemas.decided import Id
+from schemas.leaps import Leap
 from schemas.topics import Partition
 from services.kernel.logs.checkpoint_log import CheckpointLog
 from services.kernel.logs.decided import Author
@@ -44,6 +45,7 @@ class Moment:
     cuts: CutsSnapshot | None
     counts: dict[str, int]
     ended: bool
+    leap: Leap | None = None
     position: int = 0
     raised: int = 0
     kept: dict[str, int] = field(default_factory=dict)
@@ -183,6 +185,7 @@ class LogWriter:
             cuts=moment.cuts,
             counts=moment.counts,
             ended=moment.ended,
+            leap=moment.leap,
             position=moment.position,
             raised=moment.raised,
             kept=moment.kept,

@@ -77,6 +77,7 @@ def later(a: Progress, b: Progress) -> Progress:
         lost=done.lost,
         ended=a.ended or b.ended,
         late_dropped=done.late_dropped,
+        leap=done.leap,
         retained=b.retained if b.processed >= a.processed else a.retained,
         line=a.line,
         marked=max(a.marked, b.marked),

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from schemas.cuts import Cut, Range, TaskCuts
+from schemas.leaps import Leap
 from schemas.topics import Partition
 from services.kernel.dataflow.cut_records import Brought
 from services.kernel.plans.layout import TaskLayout
@@ -66,6 +67,11 @@ class Feed(ABC):
     @abstractmethod
     def backlog(self, partition: int) -> int:
         """Records that wait."""
+
+    @property
+    def leap(self) -> Leap | None:
+        """The record that moved the watermark furthest, since the feed began; None: none stands out."""
+        return None
 
     # -- cuts that are to be made -------------------------------------------------------------------------------------
 

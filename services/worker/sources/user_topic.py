@@ -13,8 +13,10 @@ from typing import Any
 from msgspec import structs
 
 from schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range, TaskCuts
+from schemas.leaps import Leap
 from schemas.topics import Partition
 from services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
+from services.kernel.dataflow.leaping import Leaping
 from services.kernel.plans.layout import TaskLayout
 from services.log.protocol import Chunk
 from services.worker.core.idling import Idling, Standing
@@ -25,6 +27,10 @@ _GONE = (
     "batch {batch} was cut before retention deleted offsets {first} to {last} of {partition}, and no checkpoint holds "
     "it: what it brought can not be computed again. Submit the job again, with a longer retention.ms of the topic"
 )
+
+
+LEAST_LEAP_US = 1_000_000
+"""No record stands out whose event time is ahead by less."""
 
 
 class SourceFeed(Feed):
@@ -46,6 +52,8 @@ class SourceFeed(Feed):
         after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
         self.idling = None if self._table else Idling(*after_ms, now_ms)
         self._prepared: dict[int, Read] = {}
+        assert task.source is not None
+        self._leaping = None if self._table else Leaping(task.source.topic, max(self._lateness_us, LEAST_LEAP_US))
         self._reads, self._gives_up, self._sealed = True, False, 0
         self.continues = params.get("on_data_loss") == "continue"
 
@@ -56,6 +64,15 @@ class SourceFeed(Feed):
     @property
     def oldest_ms(self) -> int | None:
         return min((ms for waiting in self._waiting.values() if (ms := waiting.oldest_ms) is not None), default=None)
+
+    @property
+    def leap(self) -> Leap | None:
+        return None if self._leaping is None else self._leaping.leap
+
+    def skip(self, batch: int) -> None:
+        super().skip(batch)
+        if self._leaping is not None:
+            self._leaping.forget()
 
     @property
     def bytes(self) -> int:
@@ -249,8 +266,10 @@ class SourceFeed(Feed):
         if cut.batch <= self._sealed and cut.batch not in self._prepared:
             cut = structs.replace(cut, ranges=tuple(structs.replace(r, lost=r.stop - r.start) for r in cut.ranges))
             return self._reading.bring(cut, self._decode(()))
-        read = self._prepared.pop(cut.batch, None)
-        return self._reading.bring(cut, self._decode(cut.ranges) if read is None else read)
+        read = self._prepared.pop(cut.batch, None) or self._decode(cut.ranges)
+        if self._leaping is not None:
+            self._reading.leaps(read, self._leaping)
+        return self._reading.bring(cut, read)
 
     def _drop(self, cut: Cut) -> None:
         """What the cut names, unless that was another topic."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from schemas.checkpoints import KEYS, Marker
 from schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
+from schemas.leaps import Leap, widest
 from schemas.topics import edge as edge_of
 from services.kernel.dataflow.unit import Unit
 from services.kernel.dataflow.walk import Walked, pass_over, walk
@@ -61,6 +62,7 @@ class Processing:
         spent.edges.restore(marker.counts if marker else {})
         self.batch = 0 if marker is None else marker.b
         self.counts = {"records": 0, "late": 0, "dead": 0, "lost": 0} | without_edges(marker.counts if marker else {})
+        self._leap = None if marker is None else marker.leap
         self._watermarks = {task.name: NO_WATERMARK for task in layout.tasks} | (marker.watermarks if marker else {})
         self._unit: Unit | None = None
         self.showing = Showing(job, layout, store)
@@ -162,6 +164,7 @@ class Processing:
         """The state is now as of another copy's marker, which is ahead: the batch after that is the next."""
         self.batch = marker.b
         self.counts |= without_edges(marker.counts)
+        self._leap = widest([self._leap, marker.leap])
         self._spent.edges.restore(marker.counts)
         self._unit, self._watermarks = None, self._watermarks | marker.watermarks
         self._over = self._is_over()
@@ -181,6 +184,7 @@ class Processing:
             cuts=self._intake.cutter.as_of(self.batch),
             counts=self.counts | self._spent.edges.counts() | {KEYS: self._store.keys},
             ended=self.ended,
+            leap=self.leap,
             position=self._outputs.position,
             raised=raised,
             kept=self._outputs.retained,
@@ -204,6 +208,11 @@ class Processing:
 
     def _is_over(self) -> bool:
         return all(watermark == END_WATERMARK for watermark in self.watermarks.values())
+
+    @property
+    def leap(self) -> Leap | None:
+        """The record that moved a source's watermark furthest."""
+        return widest([self._leap, *(feed.leap for feed in self._intake.feeds.values())])
 
     @property
     def late_dropped(self) -> dict[str, int]:

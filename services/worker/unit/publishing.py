@@ -106,6 +106,7 @@ class ProgressPublisher:
             step_cpu_ms=round(self._steps.longest_cpu_ms, 3),
             ended=marker is not None and marker.ended,
             late_dropped=done.late_dropped,
+            leap=done.leap,
             retained=sum(self._outputs.retained.values()),
             line=holding.line,
             marked=0 if marker is None or marker is acked else marker.b,

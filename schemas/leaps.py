@@ -1,0 +1,27 @@
+"""A record whose event time is far ahead of those before it: it moved the watermark, and made records late.
+
+Source: PROTOCOL 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from schemas.reading import Count, Micros
+
+
+class Leap(msgspec.Struct, frozen=True, omit_defaults=True):
+    """by_us: how far the event time is ahead of all before it in the partition."""
+
+    topic: str
+    partition: Count
+    offset: Count
+    time_us: Micros
+    by_us: Count
+
+
+def widest(leaps: Iterable[Leap | None]) -> Leap | None:
+    """The one that is ahead the most."""
+    return max((one for one in leaps if one is not None), key=lambda one: one.by_us, default=None)
