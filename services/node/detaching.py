@@ -13,7 +13,7 @@ from services.kernel.errors import CommandFailed
 from services.node.bytecode import of_children
 from services.node.cluster_files import Cluster, ClusterFiles
 from services.node.daemon import Answer
-from services.node.processes import open_log, tail
+from services.node.processes import FAULTS, open_log, tail
 from services.node.settings import Settings
 
 
@@ -48,7 +48,7 @@ def _start(settings: Settings, workers: int, log: Path, writing: int) -> subproc
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**of_children(), **_environment(settings)},
+            env={**FAULTS, **of_children(), **_environment(settings)},
             start_new_session=True,
             pass_fds=(writing,),
         )

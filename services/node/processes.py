@@ -18,6 +18,8 @@ from services.node.log_limits import LogLimits
 
 TETHER = Path(__file__).with_name("tether.py")
 LIMITS = LogLimits()
+FAULTS = {"PYTHONFAULTHANDLER": "1"}
+"""A process that crashes in a library's code says in its log where each thread stood."""
 
 # The parent-death signal fires when the *thread* that forked ends, not the process. So one thread forks for all, and
 # lives as long as the process does.
@@ -160,7 +162,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if log is None else subprocess.STDOUT,
-            env={**of_children(), **(environment or {})},
+            env={**FAULTS, **of_children(), **(environment or {})},
             cwd=directory,
             process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
             pass_fds=keep_open,

@@ -122,6 +122,14 @@ def test_environment_is_laid_over_ours(start: Start, tmp_path: Path, monkeypatch
     assert tail(tmp_path / "child.log") == "kept 0"
 
 
+def test_a_child_that_crashes_says_where(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONFAULTHANDLER", raising=False)
+    child = start("import ctypes; ctypes.string_at(0)")
+    assert child.wait(DEADLINE_S) == -signal.SIGSEGV
+    assert "Segmentation fault" in (said := (tmp_path / "child.log").read_text())
+    assert "ctypes" in said
+
+
 def test_a_module_of_ours_can_be_run(start: Start, tmp_path: Path) -> None:
     child = Child(service_command("this"), log=tmp_path / "this.log", directory=tmp_path)
     assert child.wait(DEADLINE_S) == 0
