@@ -15,6 +15,7 @@ from services.audit.recorded import Recorded
 from services.audit.recording import Recording
 from services.kernel.dataflow.sink_records import RowsOf
 from services.kernel.errors import CommandFailed
+from services.kernel.plurals import plural
 from services.log.protocol import Log, Message
 from services.worker.sinks.too_large import stands_for
 
@@ -92,10 +93,12 @@ class Found:
         for comparison in (*self.queries.values(), self.dead):
             comparison.finish()
         if self.too_large:
-            self.notes.append(f"{self.too_large} rows, too large for their sink's topic, are dead letters and not lost")
+            self.notes.append(
+                f"{plural(self.too_large, 'row')}, too large for their sink's topic, are dead letters and not lost"
+            )
         for stretch in self._stretches:
             if stretch.others:
-                self.notes.append(f"{stretch.partition}: {stretch.others} records are not of this job, and left out")
+                self.notes.append(f"{stretch.partition}: {plural(stretch.others, 'record')} not of this job, left out")
 
     def _find(self, batch: int) -> None:
         """The records of each partition before the first row of a later batch."""

@@ -21,6 +21,7 @@ from services.audit.recording import Recording, find, gaps, where_raised
 from services.audit.settling import Settling
 from services.audit.taken_in import Cuts, Sources
 from services.kernel.errors import CommandFailed, Divergence
+from services.kernel.plurals import plural
 from services.kernel.versions import versions
 from services.log.protocol import Log
 
@@ -130,7 +131,9 @@ def _processed(run: Replay, taken: Mapping[str, Taken]) -> list[Outcome]:
 
 def _gap_note(gap: Gap) -> str:
     batches = f"batches {gap.after + 1} to {gap.upto}"
-    return f"{gap.unit} skipped {gap.records} records, in {batches} (precision gap): computed without them, too"
+    return (
+        f"{gap.unit} skipped {plural(gap.records, 'record')}, in {batches} (precision gap): computed without them, too"
+    )
 
 
 def _from_there_on(first: int, compared: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.cuts import Gap
+from services.kernel.plurals import plural
 from services.kernel.state.image import Image, MemoryImage
 
 
@@ -64,7 +65,8 @@ class Skipping:
         if gap is None or batch < gap.upto:
             return None
         if self._came != gap.records and gap.after in self._gaps:
-            said = f"batches {gap.after + 1} to {gap.upto} hold {self._came} records, and {gap.records} count as lost"
+            held = plural(self._came, "record")
+            said = f"batches {gap.after + 1} to {gap.upto} hold {held}, and {gap.records} count as lost"
             self.miscounted.append(f"{self._unit}: {said}")
         self._open = None
         return self._before

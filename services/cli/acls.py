@@ -11,6 +11,7 @@ from services.cli.options import DataDir, Json, KafkaAt
 from services.cli.terminal import note, print_json, print_plain
 from services.cli.whereabouts import find, load_settings, opened
 from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.plurals import plural
 
 if TYPE_CHECKING:
     from schemas.rights import Right, Role
@@ -81,7 +82,8 @@ def _apply(
     door = Rights(where.bootstrap_servers, client_settings(), topics.prefix)
     door.set_passwords(passwords)
     door.give(rights + [right for job in jobs for right in of_job(job)])
-    note(f"{len(rights)} rights of cluster '{topics.prefix}' are given, and those of {len(jobs)} generations of jobs")
+    generations = plural(len(jobs), "generation")
+    note(f"given: {plural(len(rights), 'right')} of cluster '{topics.prefix}', and those of {generations} of jobs")
 
 
 def _read(folder: Path) -> dict[Role, bytes]:

@@ -15,6 +15,7 @@ from services.cli.terminal import note, print_json, say, waiting
 from services.cli.whereabouts import data_directory, load_settings
 from services.client.reaching import reach
 from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.plurals import plural
 from services.node.service import Service
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def _print(cluster: Cluster, as_json: bool) -> None:
         say(f"ready: Kafka at {cluster.bootstrap_servers}, data in {cluster.data_dir}")
         if cluster.metrics:
             name, first = next(iter(cluster.metrics.items()))
-            listed = f"{cluster.data_dir}/metrics.json lists all {len(cluster.metrics)} processes for Prometheus"
-            say(f"metrics of {name} at {first}; {listed}")
+            processes = plural(len(cluster.metrics), "process", "processes")
+            say(f"metrics of {name} at {first}; {cluster.data_dir}/metrics.json lists {processes} for Prometheus")
 
 
 def down(

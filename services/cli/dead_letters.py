@@ -9,6 +9,7 @@ import typer
 from services.cli.options import DataDir, Follow, JobName, Json, KafkaAt
 from services.cli.terminal import print_json, say
 from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.plurals import plural
 from services.view.visible import visible_line
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:
         print_json({"job": topics.job, "generation": topics.generation, **resent.as_plain()})
         return
     for topic, count in resent.sent.items():
-        say(f"sent {count:,} records back to {topic}")
+        say(f"sent {plural(count, 'record')} back to {topic}")
     for text in _left(resent):
         say(text)
     if not resent.sent:
@@ -62,11 +63,12 @@ def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool) -> None:
 def _left(resent: Resent) -> list[str]:
     """What was not sent, and why."""
     said = {
-        f"{resent.earlier:,} had been sent back before": resent.earlier,
-        f"{resent.again:,} were sent back before and refused again: --again sends them once more": resent.again,
-        f"{resent.of_operators:,} are rows that operators refused: only records of sources can be sent back":
+        f"{plural(resent.earlier, 'record')} sent back before": resent.earlier,
+        f"{plural(resent.again, 'record')} sent back before and refused again: --again sends such records once more":
+            resent.again,
+        f"{plural(resent.of_operators, 'row')} refused by operators: only records of sources can be sent back":
             resent.of_operators,
-        f"{resent.gone:,} are gone: the topic no longer holds them, or they were too long to be kept": resent.gone,
+        f"{plural(resent.gone, 'record')} gone: no longer in the topic, or too long to be kept": resent.gone,
     }  # fmt: skip
     return [text for text, count in said.items() if count]
 

@@ -12,6 +12,7 @@ import typer
 from services.cli.options import DataDir, JobName, Json, KafkaAt
 from services.cli.terminal import print_json, print_table, say, waiting
 from services.kernel.errors import FAILED, USAGE, CommandFailed
+from services.kernel.plurals import plural
 
 if TYPE_CHECKING:
     from schemas.events import Alternative
@@ -92,16 +93,15 @@ def _explain_replicas(view: ClusterView, plan: Plan, as_json: bool, *, alone: bo
             say(f"job {plan.job} has no replication budget")
         return alone
     rows = [(one.unit, "yes" if one.planned else "no", one.scheme, f"{one.lost:.3f}") for one in found.units]
-    title = (
-        f"Replication plan {found.number}: {sum(one.planned for one in found.units)} units of {found.budget} allowed"
-    )
+    planned = plural(sum(one.planned for one in found.units), "unit")
+    title = f"Replication plan {found.number}: {planned} of {found.budget} allowed"
     print_table(("unit", "replica", "scheme", "fidelity that it decides"), rows, title=title)
     queries = ", ".join(f"query {query} {value:.3f}" for query, value in found.queries.items())
     say(f"with every unplanned unit gone the job keeps {found.fidelity:.3f} of its output: {queries}")
     if found.following:
         say(f"next: {', '.join(found.following)} would raise it to {found.following_fidelity:.3f}")
     if found.left_out:
-        say(f"{found.left_out} units are left out: a scheme of their own, adaptive, or on Spark")
+        say(f"{plural(found.left_out, 'unit')} left out: a scheme of their own, adaptive, or on Spark")
     return alone
 
 
@@ -127,10 +127,10 @@ def _draw_incident(line: IncidentLine) -> None:
         return
     how = "all at once" if line.blocking else "as slots are free"
     begins = "at the newest global checkpoint" if line.line else "at its own newest checkpoint"
-    say(f"  {len(line.units)} units are restored, {how}, each {begins}")
+    say(f"  {plural(len(line.units), 'unit')} to restore, {how}, each {begins}")
     if line.above:
         say(f"  what sends to them goes back before them: {' '.join(line.above)}")
-    slots = "slots are no limit any more" if line.beyond else f"{line.slots} slots were free"
+    slots = "slots are no limit any more" if line.beyond else f"{plural(line.slots, 'free slot')}"
     say(f"  {slots}; restored in this order: {' '.join(line.order) or 'nothing fits'}")
     rows = [
         (one.query, one.state, one.priority, "" if one.density is None else f"{one.density:.4g}",

@@ -81,14 +81,14 @@ def _has_rows_without_seal(plan: Plan) -> bool:
 
 def _refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
     from services.client.submitting import problem_lines
+    from services.kernel.plurals import plural
 
     if as_json:
         print_json({"job": None, "state": "rejected", "problems": problem_lines(problems)})
     else:
         for one in problems:  # no table: a hint is often a command to copy, which must not be folded
             print_plain(f"{one.path}: {one.message}" + (f"\n    {one.hint}" if one.hint else ""))
-    count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-    raise CommandFailed(f"{name} has {count}, nothing was started", code=USAGE)
+    raise CommandFailed(f"{name} has {plural(len(problems), 'problem')}, nothing was started", code=USAGE)
 
 
 def submit(

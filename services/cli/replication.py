@@ -10,6 +10,7 @@ import typer
 from services.cli.options import DataDir, Json, KafkaAt
 from services.cli.terminal import print_json, print_plain, print_table, say
 from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.plurals import plural
 
 if TYPE_CHECKING:
     from schemas.plans import Plan
@@ -169,15 +170,15 @@ def _draw(made: Plan, found: Prediction) -> None:
     if following:
         say(f"next: {', '.join(found.following)} would raise it to {found.following_fidelity:.3f}")
     if found.left_out:
-        say(f"{len(found.left_out)} units are left out: a scheme of their own, adaptive, or on Spark")
+        say(f"{plural(len(found.left_out), 'unit')} left out: a scheme of their own, adaptive, or on Spark")
     for query, needed in found.least.items():
         if needed is None:
             say(f"query {query} keeps nothing under any plan: a unit that it needs is left out and has no replica")
         elif needed > found.budget:
             share = smallest_share(needed, found.planned)
-            say(f"query {query} keeps nothing: it needs {needed} units, a budget of {share:g} or more")
+            say(f"query {query} keeps nothing: it needs {plural(needed, 'unit')}, a budget of {share:g} or more")
     allowed = f"the budget of {found.share:g} allows {found.budget}"
-    say(f"{len(found.units)} of {found.planned} units get a replica, {allowed}")
+    say(f"a replica for {len(found.units)} of {plural(found.planned, 'unit')}, {allowed}")
 
 
 def chart(curve: tuple[tuple[int, float], ...], budget: int) -> str:
@@ -192,5 +193,5 @@ def chart(curve: tuple[tuple[int, float], ...], budget: int) -> str:
         lines.append(f"{row / _HIGH:5.2f} ┤{marks}".rstrip())
     mark = min(range(columns), key=lambda column: abs(at[column] - budget))
     lines.append("      └" + "─" * columns)
-    lines.append(" " * (7 + mark) + f"▲ {budget} of {last} units")
+    lines.append(" " * (7 + mark) + f"▲ {budget} of {plural(last, 'unit')}")
     return "fidelity over budget\n" + "\n".join(lines) + "\n"

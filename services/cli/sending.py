@@ -154,12 +154,12 @@ def _report(writer: Writer, seconds: float, topic: str, interrupted: bool, blank
         found = {"topic": topic, "records": writer.acknowledged, "seconds": round(seconds, 3)}
         print_json({**found, "rate_per_s": round(per_s, 1), "interrupted": interrupted, "blank_lines": blank})
     else:
-        say(f"{writer.acknowledged:,} records in {topic}, {seconds:.1f} s, {per_s:,.0f} records/s")
+        say(f"{plural(writer.acknowledged, 'record')} in {topic}, {seconds:.1f} s, {per_s:,.0f} records/s")
     if blank and not as_json:
         note(f"{plural(blank, 'blank line')} skipped")
     if interrupted:
         if not as_json:
-            note(f"stopped: the first {writer.acknowledged:,} records are there to stay")
+            note(f"stopped: the first {plural(writer.acknowledged, 'record')} are there to stay")
         raise typer.Exit(FAILED)
 
 
@@ -204,7 +204,7 @@ def _progress(feed: Feed, writer: Writer, *, quiet: bool) -> Iterator[Callable[[
                 last = now
                 rate = writer.acknowledged / (now - started)
                 progress.update(
-                    task, completed=feed.share, shown=f"{writer.acknowledged:,} records, {rate:,.0f} records/s"
+                    task, completed=feed.share, shown=f"{plural(writer.acknowledged, 'record')}, {rate:,.0f} records/s"
                 )
 
         yield show

@@ -10,6 +10,7 @@ import typer
 from services.cli.options import DataDir, Json, KafkaAt
 from services.cli.terminal import print_json, print_table, say, waiting
 from services.kernel.errors import USAGE, CommandFailed
+from services.kernel.plurals import plural
 
 
 def topics(
@@ -39,16 +40,14 @@ def topics(
             lines = cleaning.clean_over(door)
         elif clean:
             if not yes:
-                question = (
-                    f"Delete {len(lines)} topics of cluster '{door.topics.prefix}' on {door.where.bootstrap_servers}?"
-                )
-                typer.confirm(question, abort=True, err=True)
+                whose = f"of cluster '{door.topics.prefix}' on {door.where.bootstrap_servers}"
+                typer.confirm(f"Delete {plural(len(lines), 'topic')} {whose}?", abort=True, err=True)
             with waiting("listening whether the cluster runs ...", quiet=as_json):
                 lines = cleaning.clean(door)
     if as_json:
         print_json(lines)
     elif clean:
-        say(f"{len(lines)} topics deleted")
+        say(f"{plural(len(lines), 'topic')} deleted")
     else:
         rows = [(line.topic, line.partitions, line.owner, _until(line.kept_until_ms)) for line in lines]
         print_table(("topic", "partitions", "of", "kept until"), rows)

@@ -13,11 +13,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from services.cli.terminal import print_plain, print_rows, progress
+from services.kernel.plurals import plural
 from services.view.losses import dropped_as_late, once_each, why_late
 from services.view.visible import visible_line
 
@@ -130,7 +131,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     totals = list(finished.progress.values())
     late = dict(sum((Counter(one.late_dropped) for one in totals), Counter()))
     leap = widest(one.leap for one in totals) if any(one.late for one in totals) else None
-    summary = {
+    summary: dict[str, Any] = {
         "records": sum(one.records for one in totals),
         "rows": {query: len(rows) for query, rows in finished.rows.items()},
         "late": sum(one.late for one in totals),
@@ -167,7 +168,9 @@ def _lost_wholly(finished: Finished) -> list[str]:
     refused = Counter(letter.origin for letter in finished.dead if letter.row and letter.reason != "late")
     if refused and not any(finished.rows.values()):
         name, count = refused.most_common(1)[0]
-        said.append(f"no row came out: {count:,} are dead letters of {name}; most often: {_commonest(finished, name)}")
+        said.append(
+            f"no row came out: {plural(count, 'dead letter')} of {name}; most often: {_commonest(finished, name)}"
+        )
     return said
 
 
@@ -209,7 +212,7 @@ def _progress() -> Callable[[int], None]:
         return lambda _: None
 
     def show(count: int) -> None:
-        progress(f"{count:,} records ")
+        progress(f"{plural(count, 'record')} ")
 
     return show
 
@@ -238,17 +241,17 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 
 def _print(
-    summary: dict[str, object], as_json: bool, dead: list[str], shown: int = MAX_SHOWN_DEAD_LETTERS, why: str = ""
+    summary: dict[str, Any], as_json: bool, dead: list[str], shown: int = MAX_SHOWN_DEAD_LETTERS, why: str = ""
 ) -> None:
     if as_json:
         print_plain(json.dumps(summary), stderr=True)
         return
-    rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())  # type: ignore[call-overload]
+    rows = ", ".join(f"{query} {count:,}" for query, count in dict(summary["rows"]).items())
     if sys.stderr.isatty():
         progress("")
-    print_plain(f"{summary['records']:,} records in; rows out: {rows}", stderr=True)
+    print_plain(f"{plural(summary['records'], 'record')} in; rows out: {rows}", stderr=True)
     if summary["late_by_stream"]:
-        dropped = dropped_as_late(dict(summary["late_by_stream"]))  # type: ignore[call-overload]
+        dropped = dropped_as_late(dict(summary["late_by_stream"]))
         print_plain(f"{dropped}: {why or 'allowed_lateness_s is too short for them'}", stderr=True)
     elif why:
         print_plain(f"late records are dead letters: {why}", stderr=True)

@@ -22,6 +22,7 @@ from schemas.jobs import JobSpec
 from schemas.plans import Counts, Ended, Plan, Problem, Rejection, Status
 from schemas.topics import Partition, generation
 from services.kernel.errors import CommandFailed, JobRejected, Retriable
+from services.kernel.plurals import plural
 from services.view.door import Door
 from services.view.lines import JobLine
 from services.view.protection import PASSING
@@ -104,14 +105,15 @@ def _how_far(status: Status) -> str:
     if status.state == "accepted":
         return "accepted: Spark is asked what it makes of the job"
     why = f": {status.error}" if status.error else ""
-    return f"{status.state}: {status.available} of {status.units} units run{why}"
+    return f"{status.state}: {status.available} of {plural(status.units, 'unit')} run{why}"
 
 
 def _not_yet(last: Status, timeout_s: float) -> str:
     if last.state == "submitted":
         return f"no controller has answered within {timeout_s:g} s"
     why = f": {last.error}" if last.error else ""
-    return f"job {last.job} is {last.state} after {timeout_s:g} s, {last.available} of {last.units} units run{why}"
+    up = f"{last.available} of {plural(last.units, 'unit')} run"
+    return f"job {last.job} is {last.state} after {timeout_s:g} s, {up}{why}"
 
 
 def _append(door: Door, record: bytes) -> str:

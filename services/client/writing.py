@@ -92,7 +92,7 @@ def wait_for_answers(
                 acknowledged = writer.acknowledged
                 wait.begin()
             else:
-                wait.still(Unacknowledged(f"{acknowledged:,} are there to stay, the others are on their way"))
+                wait.still(Unacknowledged(f"{acknowledged:,} to stay, the others on their way"))
                 patience.sleep(_LOOK_AGAIN_S)
 
 

@@ -85,7 +85,7 @@ def all_of(what: str, asked: Iterable[_Key], answers: Mapping[_Key, _Value]) -> 
     """The answers, one for each that was asked."""
     missing = [str(one) for one in asked if one not in answers]
     if missing:
-        raise Moved(f"{what}: no answer for {', '.join(missing[:3])} ({len(missing)} are missing)")
+        raise Moved(f"{what}: no answer for {', '.join(missing[:3])} ({len(missing)} missing)")
     return answers
 
 

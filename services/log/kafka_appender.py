@@ -16,6 +16,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from schemas.topics import Partition
 from services.kernel.errors import InvalidRecord, Retriable
+from services.kernel.plurals import plural
 from services.log.answers import Unacknowledged
 from services.log.kafka_client import Cluster, connect, error_of, listed
 from services.log.login import LoginRefused
@@ -85,7 +86,7 @@ class KafkaAppender:
         if failure is not None:
             raise self._error(failure)
         if missing:
-            error = self._cluster.unanswered(f"append {missing} records", f"no answer in {timeout_s:g} s")
+            error = self._cluster.unanswered(f"append {plural(missing, 'record')}", f"no answer in {timeout_s:g} s")
             raise error if isinstance(error, LoginRefused) else Unacknowledged(str(error))
 
     def close(self) -> None:
@@ -121,5 +122,5 @@ class KafkaAppender:
     def _refused(self, partition: Partition, value: bytes | None, exception: KafkaException) -> Exception:
         error = error_of(exception)
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return InvalidRecord(f"a record of {len(value or b'')} bytes for {partition} is above 16 MiB")
+            return InvalidRecord(f"a record of {plural(len(value or b''), 'byte')} for {partition} is above 16 MiB")
         return Retriable(f"cannot append to {partition}: {error.str()}. Open a new appender")

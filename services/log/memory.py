@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from schemas.topics import Partition, TopicSpec
 from services.kernel.errors import Fenced, InvalidRecord, PositionGone, Retriable, StateCorrupted
+from services.kernel.plurals import plural
 from services.log.answers import Unacknowledged
 from services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
 from services.log.record_sizes import CLIENT_BYTES, largest
@@ -389,7 +390,9 @@ class MemoryAppender:
     def flush(self, timeout_s: float) -> None:
         self.poll()
         if self._waiting:
-            raise Unacknowledged(f"{len(self._waiting)} records wait for a leader, as that of {self._waiting[0][0]}")
+            raise Unacknowledged(
+                f"{plural(len(self._waiting), 'record')} wait for a leader, as that of {self._waiting[0][0]}"
+            )
 
     def close(self) -> None:
         self.poll()

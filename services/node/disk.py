@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from services.kernel.plurals import plural
+
 LOW_BYTES = 16 * 1024 * 1024
 """With less Kafka cannot make the next segments, and must not be started."""
 
@@ -81,7 +83,7 @@ def shortage(directory: Path) -> str:
         return ""
     free = found.f_bavail * found.f_frsize
     if free < LOW_BYTES:
-        return f"no room in {directory}: {free:,} bytes free"
+        return f"no room in {directory}: {plural(free, 'byte')} free"
     if found.f_files and not found.f_favail:
         return f"no room in {directory}: no file can be added, it has {found.f_files:,}"
     return ""

@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from services.kernel.plurals import plural
 from services.log.client_settings import client_settings
 from services.log.login import Login
 from services.node import ports
@@ -131,8 +132,13 @@ def kafka_answers(settings: Settings) -> Finding:
     wanted = settings.replication_factor
     if len(brokers) < wanted:
         advice = f"start more brokers or set HOLDFAST_REPLICATION_FACTOR to {len(brokers)}"
-        return Finding("Kafka", Verdict.FAIL, f"{len(brokers)} brokers for {wanted} replicas of each topic", advice)
-    return Finding("Kafka", Verdict.OK, f"{len(brokers)} brokers behind {servers}")
+        return Finding(
+            "Kafka",
+            Verdict.FAIL,
+            f"{plural(len(brokers), 'broker')} for {plural(wanted, 'replica')} of each topic",
+            advice,
+        )
+    return Finding("Kafka", Verdict.OK, f"{plural(len(brokers), 'broker')} behind {servers}")
 
 
 def disk(settings: Settings) -> Finding:

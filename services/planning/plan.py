@@ -16,6 +16,7 @@ from schemas.plans import Edge, OperatorPlan, Plan, Problem, SourcePlan
 from schemas.topics import JobTopics
 from services.kernel.errors import JobRejected
 from services.kernel.operators import catalogue
+from services.kernel.plurals import plural
 from services.planning import hosting, parallelism, replicating, units, user_topics
 from services.planning.checking import Checked, Describe, check, resolve
 from services.planning.fusing import Fused, fuse
@@ -187,7 +188,8 @@ class _Draft:
         if self.interval_ms > self._spec.batch_interval_ms:
             yield (
                 f"batch_interval_ms: raised from {self._spec.batch_interval_ms} to {self.interval_ms}, because a batch "
-                f"is {self._frames} frames and {FRAMES_PER_S} a second are the limit; less parallelism lowers it"
+                f"is {plural(self._frames, 'frame')} and {FRAMES_PER_S} a second are the limit; less parallelism "
+                "lowers it"
             )
         if self._spec.latency_ms is not None and self._spec.latency_ms <= self.interval_ms:
             yield (

@@ -20,6 +20,7 @@ from services.kernel.fidelity.planners.plan import Grown, names, presence
 from services.kernel.fidelity.planners.structured import structure_aware
 from services.kernel.fidelity.topology import Topology
 from services.kernel.fidelity.trees import TooMany
+from services.kernel.plurals import plural
 from services.kernel.protection.fitting import unfit
 
 PATH = "fault_tolerance.replication_budget"
@@ -153,14 +154,14 @@ def warnings(plan: Plan) -> Iterator[str]:
     budget = of.budget(share)
     if of.left_out:
         some = ", ".join(of.left_out[:5]) + (" ..." if len(of.left_out) > 5 else "")
-        yield f"{PATH}: {_units(len(of.left_out))} left out, by a scheme of their own or on Spark: {some}"
+        yield f"{PATH}: {plural(len(of.left_out), 'unit')} left out, by a scheme of their own or on Spark: {some}"
     for query, count in least(of.topology).items():
         if count is None:
             yield f"{PATH}: query {query} keeps nothing: a unit that it needs is left out and has no replica"
         elif count > budget and share > 0:
             allowed, needed = (
-                f"{share:g} is {_units(budget)} of {len(of.units)}",
-                f"{_units(count)}, {smallest_share(count, len(of.units)):g}",
+                f"{share:g} is {plural(budget, 'unit')} of {len(of.units)}",
+                f"{plural(count, 'unit')}, {smallest_share(count, len(of.units)):g}",
             )
             yield f"{PATH}: query {query} keeps nothing, {allowed}: it needs {needed} or more"
 
@@ -168,7 +169,3 @@ def warnings(plan: Plan) -> Iterator[str]:
 def smallest_share(count: int, units: int) -> float:
     """The smallest budget, of two decimals, that allows so many of these units."""
     return ceil(100 * count / units - 1e-9) / 100
-
-
-def _units(count: int) -> str:
-    return f"{count} unit{'s' * (count != 1)}"

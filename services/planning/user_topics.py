@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from schemas.jobs import JobSpec
 from schemas.plans import Problem
+from services.kernel.plurals import plural
 from services.kernel.suggestions import did_you_mean
 from services.planning.graph import Graph
 
@@ -70,7 +71,8 @@ def absences(spec: JobSpec, graph: Graph, topics: Mapping[str, int]) -> Iterator
             create = f"`holdfast send {source.topic} FILE --create-topics` creates it"
             yield Problem(path, f"there is no topic '{source.topic}'", _hint(source.topic, topics, create))
         elif source.parallelism > topics[source.topic]:
-            message = f"{source.parallelism} tasks, but topic {source.topic} has {topics[source.topic]} partition(s)"
+            partitions = plural(topics[source.topic], "partition")
+            message = f"{plural(source.parallelism, 'task')}, but topic {source.topic} has {partitions}"
             yield Problem(f"sources.{name}.parallelism", message, f"at most {topics[source.topic]}")
     for name, query in spec.queries.items():
         if query.sink is None:

@@ -12,6 +12,7 @@ from schemas.commits import Commit, CommitRecord, encode
 from schemas.topics import Partition
 from services.kernel.errors import Fenced, PositionGone, Retriable, StateCorrupted
 from services.kernel.logs.commits import CommitLog, CommitReader, Fits
+from services.kernel.plurals import plural
 from services.log.protocol import Appender, Log
 
 ANSWER_S = 60.0
@@ -140,5 +141,5 @@ def put(appender: Appender, partition: Partition, values: Sequence[bytes]) -> li
         appender.append(partition, value, done=done)
     appender.flush(ANSWER_S)
     if len(found) < len(values):
-        raise Retriable(f"{partition}: {len(values) - len(found)} records were not appended: {failed[:1]}")
+        raise Retriable(f"{partition}: {plural(len(values) - len(found), 'record')} not appended: {failed[:1]}")
     return found

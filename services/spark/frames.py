@@ -20,6 +20,7 @@ from schemas.topics import Partition
 from services.kernel.codecs.fields import TIME, stream_schema
 from services.kernel.codecs.frames import FrameCodec, Sender
 from services.kernel.errors import Retriable
+from services.kernel.plurals import plural
 from services.log.opening import open_log
 from services.log.protocol import Appender, Delivered
 from services.log.sealed import SealedLog
@@ -83,7 +84,7 @@ class FrameTask:
             appender.append(Partition(self.topic, 0), frame, key=key, done=_noting(offsets, index))
         appender.flush(FLUSH_S)
         if len(offsets) < len(frames):
-            raise Retriable(f"{len(frames) - len(offsets)} frames of micro-batch {self.k} were not acknowledged")
+            raise Retriable(f"{plural(len(frames) - len(offsets), 'frame')} of micro-batch {self.k} not acknowledged")
         heights = [rows.height] if len(frames) == 1 else [_height(codec, frame) for frame in frames]
         return [Named(offsets[index], height) for index, height in enumerate(heights)]
 

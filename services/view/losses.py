@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from services.kernel.plurals import plural
+
 if TYPE_CHECKING:
     from schemas.leaps import Leap
 
@@ -81,10 +83,10 @@ def why_late(leap: Leap | None) -> str:
 
 def losses(late: Mapping[str, int], lost: Mapping[str, int]) -> str:
     """The same, and what was gone before it could be read."""
-    return f"{dropped_as_late(late)}, {_counted(lost, 'lost').replace(' records', '')}"
+    return f"{dropped_as_late(late)}, {_counted(lost, 'lost').replace(' records', '').replace(' record', '')}"
 
 
 def _counted(by_source: Mapping[str, int], what: str) -> str:
     shown = ", ".join(f"{name} {count:,}" for name, count in sorted(by_source.items()) if count)
     total = sum(by_source.values())
-    return f"{total:,} record{'' if total == 1 else 's'} {what}" + (f" ({shown})" if shown else "")
+    return f"{plural(total, 'record')} {what}" + (f" ({shown})" if shown else "")

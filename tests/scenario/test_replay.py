@@ -95,7 +95,7 @@ def test_rows_of_another_job_in_the_same_topic_are_left_out() -> None:
     tamper(cluster, "shops", with_anothers)
     report = replayed(cluster)
     assert report.exact
-    assert [note for note in report.notes if "1 records are not of this job" in note]
+    assert [note for note in report.notes if "1 record not of this job" in note]
 
 
 @settings(max_examples=10)

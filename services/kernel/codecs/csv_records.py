@@ -18,6 +18,7 @@ from services.kernel.codecs import fields as field_types
 from services.kernel.codecs.json_records import json_type
 from services.kernel.codecs.texts import BOM, other_encoding, unmarked
 from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals, nested, times
+from services.kernel.plurals import plural
 
 _BOOLS = {"true": True, "false": False}
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
@@ -41,7 +42,9 @@ class CsvReader:
             if isinstance(found, str):
                 refused[index] = found
             elif len(found) != self._width:
-                refused[index] = f"expected {self._width} columns ({', '.join(self._fields)}), found {len(found)}"
+                refused[index] = (
+                    f"expected {plural(self._width, 'column')} ({', '.join(self._fields)}), found {len(found)}"
+                )
             else:
                 rows.append(found)
                 kept.append(index)

@@ -19,6 +19,7 @@ import numpy as np
 
 from services.kernel.codecs.decoding import Decoded, Decoder
 from services.kernel.codecs.fields import required
+from services.kernel.plurals import plural
 
 _any = msgspec.json.Decoder().decode
 _values = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -148,7 +149,9 @@ class Deletions:
             return key
         values = _values(key) if isinstance(found, list) else [msgspec.Raw(key)]
         if len(values) != len(self._key):
-            raise _UnreadableKey(f"its key holds {len(values)} of {len(self._key)} values: {', '.join(self._key)}")
+            raise _UnreadableKey(
+                f"its key holds {len(values)} of {plural(len(self._key), 'value')}: {', '.join(self._key)}"
+            )
         return _encode(dict(zip(self._key, values, strict=True)))
 
 

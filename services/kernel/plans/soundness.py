@@ -14,6 +14,7 @@ from schemas.job_operators import OPERATORS
 from schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
 from schemas.topics import JobTopics
 from services.kernel.plans.layout import data_topics, readers
+from services.kernel.plurals import plural
 
 KINDS = frozenset({"source", "sink", *OPERATORS})
 ROUTINGS = frozenset({"forward", "merge", "spread", "keyed"})
@@ -104,7 +105,7 @@ def _of_source(source: SourcePlan, operators: dict[str, OperatorPlan]) -> Iterat
     if one is None:
         yield f"source {source.operator}: there is no such operator"
     elif len(source.owners) != one.parallelism:
-        yield f"source {source.operator}: {one.parallelism} tasks, owners for {len(source.owners)}"
+        yield f"source {source.operator}: {plural(one.parallelism, 'task')}, owners for {len(source.owners)}"
     for partition in (p for owned in source.owners for p in owned):
         if not 0 <= source.first.get(partition, -1) <= MAX_OFFSET:
             yield f"source {source.operator}: no first offset of partition {partition}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.job_settings import CorrelatedFailure, FaultTolerance
+from services.kernel.plurals import plural
 
 _TOLERANCE, _FAILURE = FaultTolerance(), CorrelatedFailure()
 LINED = ("source", "adaptive")
@@ -144,17 +145,19 @@ class Retention:
         keeps, found = self.keeps or Keeps(), list[str]()
         short = keeps.ms is not None and keeps.ms < 1000 * self.wait_s
         if gone:
-            found.append(f"{gone} records since the newest global checkpoint are deleted: a recovery would fail")
+            found.append(
+                f"{plural(gone, 'record')} since the newest global checkpoint are deleted: a recovery would fail"
+            )
         if short:
             found.append(f"retention.ms is {keeps.ms}, and a recovery may wait {self.wait_s:g} s for workers")
         if old and not short:
             found.append(
-                f"retention.ms is {keeps.ms}: {old} records since the newest global checkpoint may be deleted in the "
-                f"{self.wait_s:g} s that a recovery may wait for workers"
+                f"retention.ms is {keeps.ms}: {plural(old, 'record')} since the newest global checkpoint may be "
+                f"deleted in the {self.wait_s:g} s that a recovery may wait for workers"
             )
         if large:
             found.append(
-                f"retention.bytes is {keeps.size}: {large} records since the newest global checkpoint, and what comes "
-                f"in the {self.wait_s:g} s that a recovery may wait for workers, are more"
+                f"retention.bytes is {keeps.size}: {plural(large, 'record')} since the newest global checkpoint, and "
+                f"what comes in the {self.wait_s:g} s that a recovery may wait for workers, are more"
             )
         return [f"topic {self.topic} of source {self.source}: {'; '.join(found)}"] if found else []

@@ -20,6 +20,7 @@ from services.kernel.logs.gaps import skipping_units
 from services.kernel.logs.policies import ALIGNED, planned
 from services.kernel.logs.raises import may_raise
 from services.kernel.plans.layout import UnitLayout, below, directly_above, readers, senders, unit_layouts
+from services.kernel.plurals import plural
 from services.log.protocol import Chunk
 from services.worker.core.counting import Counting
 from services.worker.core.cutting import Rhythm
@@ -220,8 +221,9 @@ class JobView:
         dead, records = (sum(getattr(one, what) for one in self.progress.values()) for what in ("dead", "records"))
         if dead > share * max(records, FIRST_RECORDS):
             raise TooManyDeadLetters(
-                f"{dead} dead letters of {records} records, more than dead_letter_share {share:g} allows: `holdfast "
-                f"dead-letters {self.plan.job}` shows them; correct the job or the records, and submit it again"
+                f"{plural(dead, 'dead letter')} of {plural(records, 'record')}, more than dead_letter_share {share:g} "
+                f"allows: `holdfast dead-letters {self.plan.job}` shows them; correct the job or the records, and "
+                "submit it again"
             )
 
     @property

@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from services.kernel.plurals import plural
+
 HEADER = struct.Struct("<8sQQ")
 MAGIC = b"holdfast"
 FIRST_BYTES = 1024 * 1024
@@ -63,7 +65,7 @@ class Region:
         if begin + size > self._size:
             there = os.fstat(self._file).st_size
             if begin + size > min(there, MOST_BYTES):
-                raise Garbage(f"{begin + size} bytes are said to be in a region of {there}")
+                raise Garbage(f"{plural(begin + size, 'byte')} said to be in a region of {there}")
             self._open(there, mmap.PROT_READ)
         assert self._map is not None
         return self._map[begin : begin + size]

@@ -19,6 +19,7 @@ from services.kernel.operators.kind import Fields
 from services.kernel.operators.operator import Operator
 from services.kernel.operators.user_code import CodeUnavailable
 from services.kernel.plans.layout import UnitLayout
+from services.kernel.plurals import plural
 from services.kernel.state.table import Tables
 from services.worker.isolated.code_process import CodeEnded, CodeProcess
 from services.worker.isolated.isolation import Isolation
@@ -80,7 +81,7 @@ class IsolatedCode:
         if self._count >= MOST_CRASHES:
             records = self._records(self._at[1]) if self._at[1] else ""
             named = f"; its records: {records}" if records else ""
-            raise InvalidRecord(f"{self._last}, {self._count} times in a row{named}")
+            raise InvalidRecord(f"{self._last}, {plural(self._count, 'time')} in a row{named}")
         started = {name: process for name, process in self._processes.items() if process.pid is None}
         try:
             for name, process in started.items():

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 
 from services.kernel.errors import InvalidRecord, Refused
+from services.kernel.plurals import plural
 
 MOST_REFUSALS = 20
 """So many refusals of the same batch, without a row committed between them, end the job: about a minute."""
@@ -68,8 +69,8 @@ class Refusals:
         if self._refusals < MOST_REFUSALS:
             return None
         return InvalidRecord(
-            f"batch {batch} cannot be delivered to {topics}: Kafka refused it {self._refusals} times. The last answer: "
-            f"{self._cause}"
+            f"batch {batch} cannot be delivered to {topics}: Kafka refused it {plural(self._refusals, 'time')}. "
+            f"The last answer: {self._cause}"
         )
 
     def opened(self, delivered: int) -> None:

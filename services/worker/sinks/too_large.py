@@ -7,6 +7,7 @@ from itertools import repeat
 import msgspec
 
 from schemas.dead_letters import MAX_RAW_BYTES, DeadLetter
+from services.kernel.plurals import plural
 from services.log.protocol import Rows
 from services.log.record_sizes import CLIENT_BYTES, size_alone
 
@@ -50,7 +51,8 @@ def stands_for(letter: DeadLetter, value: bytes) -> bool:
 
 def _letter(topic: str, value: bytes, limit: int, origin: str, batch: int) -> DeadLetter:
     whose = "its max.message.bytes" if limit < CLIENT_BYTES else "16 MiB is the most that holdfast writes"
-    reason = f"a row of {len(value):,} bytes is more than topic {topic} takes: {limit:,} ({whose}; MSG_SIZE_TOO_LARGE)"
+    size = plural(len(value), "byte")
+    reason = f"a row of {size} is more than topic {topic} takes: {limit:,} ({whose}; MSG_SIZE_TOO_LARGE)"
     return _with_content(DeadLetter(origin, reason, batch), value)
 
 

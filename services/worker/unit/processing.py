@@ -18,6 +18,7 @@ from services.kernel.logs.gaps import SKIPPED
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Build
 from services.kernel.plans.layout import UnitLayout
+from services.kernel.plurals import plural
 from services.kernel.state.keyed import StateStore
 from services.worker.checkpoint.writer import Moment
 from services.worker.core.edges import without_edges
@@ -136,8 +137,9 @@ class Processing:
         size = self._spent.entry.of(self._store.keys)
         if size > self._limit_mb * MIB:
             raise TooLarge(
-                f"the state of unit {self._layout.unit.name} takes {size / MIB:.1f} MiB ({self._store.keys} keys), "
-                f"more than memory_limit_mb {self._limit_mb} allows: give the job a higher limit, or a smaller state "
+                f"the state of unit {self._layout.unit.name} takes {size / MIB:.1f} MiB "
+                f"({plural(self._store.keys, 'key')}), more than memory_limit_mb {self._limit_mb} allows: give the "
+                "job a higher limit, or a smaller state "
                 "by shorter windows or more tasks, and submit it again"
             )
 

@@ -17,6 +17,7 @@ from schemas.decided import Id
 from schemas.topics import Partition
 from services.kernel.errors import Divergence, StateCorrupted, TooManyDeadLetters
 from services.kernel.plans.layout import UnitLayout
+from services.kernel.plurals import plural
 from services.worker.core.raising import Sight, Step, next_step
 from services.worker.host.job import JobView
 from services.worker.host.surroundings import Surroundings
@@ -223,8 +224,8 @@ class Raising:
         if len(data) > MAX_RECORD_BYTES:
             raise TooManyDeadLetters(
                 f"{self._unit}, batch {self._processing.batch + 1}: its code raises at so many rows that the record of "
-                f"them takes {len(data):,} bytes, more than {MAX_RECORD_BYTES:,}: correct the code; `on_error: fail` "
-                "stops a job at the first such row, a low dead_letter_share soon after"
+                f"them takes {plural(len(data), 'byte')}, more than {MAX_RECORD_BYTES:,}: correct the code; "
+                "`on_error: fail` stops a job at the first such row, a low dead_letter_share soon after"
             )
 
         def appended(error: Exception | None, _: int) -> None:

@@ -299,7 +299,7 @@ def test_records_on_their_way_are_waited_for_as_long(
     found, _ = run("send", 0)
     assert found.exit_code == 1, found.output
     assert f"waiting up to {LIMIT_S:g} s for Kafka to take 1 record" in found.stderr
-    assert f"gave up after {LIMIT_S:g} s of waiting for Kafka to take 1 record: 0 are there to stay" in found.stderr
+    assert f"gave up after {LIMIT_S:g} s of waiting for Kafka to take 1 record: 0 to stay" in found.stderr
 
 
 def same(output: str) -> str:

@@ -216,7 +216,7 @@ def test_fields_of_a_source_are_checked(more: dict[str, Any], path: str, message
             job(sources={"s": source(parallelism=3)}),
             {"in": 2, "out": 1},
             "sources.s.parallelism",
-            "3 tasks, but topic in has 2 partition(s)",
+            "3 tasks, but topic in has 2 partitions",
             "at most 2",
         ),
     ],

@@ -144,7 +144,7 @@ def test_the_command_prints_the_plan_of_a_job_file(tmp_path: Path) -> None:
     rates.write_text("s: [1, 9]\n")
     shown = CliRunner().invoke(app, ["plan", str(file), "--budget", "0.5", "--rates", str(rates)])
     assert shown.exit_code == 0, shown.output
-    assert "3 of 6 units get a replica" in shown.output
+    assert "a replica for 3 of 6 units" in shown.output
     assert max(map(len, shown.output.splitlines())) <= 100
     rates.write_text("s: [1, 9, 2]\n")
     refused = CliRunner().invoke(app, ["plan", str(file), "--rates", str(rates)])

@@ -164,7 +164,7 @@ def test_versions_of_a_worker_without_data_show_nothing_and_the_move_is_given_up
     world.workers["w2"].slow = True
     world.run(62)
     lines = [line for line in world.story if "the new copy does not catch up" in line]
-    assert "the unit stays where it is (0 of 100 batches were shown to be equal)" in lines[0]
+    assert "the unit stays where it is (0 of 100 batches shown to be equal)" in lines[0]
     assert world.leader_of() == "w1"
 
 

@@ -44,7 +44,7 @@ def test_it_is_drawn_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     world = kill_eight(ten_workers(hashtags()))
     _draw_incident(found(arrive(world, "r0")))
     shown = capsys.readouterr().out
-    assert "2 slots were free; restored in this order: o0 o1" in shown
-    assert "15 units are restored, as slots are free, each at its own newest checkpoint" in shown
+    assert "2 free slots; restored in this order: o0 o1" in shown
+    assert "15 units to restore, as slots are free, each at its own newest checkpoint" in shown
     _draw_incident(found(arrive(world, *(f"s{number}" for number in range(8)))))
     assert "over" in capsys.readouterr().out

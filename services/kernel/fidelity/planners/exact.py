@@ -15,6 +15,7 @@ from services.kernel.fidelity.loss import fidelity
 from services.kernel.fidelity.planners.plan import Grown, Step
 from services.kernel.fidelity.topology import Topology
 from services.kernel.fidelity.trees import TooMany, mc_trees
+from services.kernel.plurals import plural
 
 MOST_PAIRS = 20_000_000
 """Pairs of a plan and a tree that are tried: seconds of work."""
@@ -31,7 +32,7 @@ def exact(topology: Topology, budget: int, most: int = MOST_PAIRS) -> tuple[Grow
         TooMany: there are more trees, units or plans than this search takes on.
     """
     if len(topology.units) > MOST_UNITS:
-        raise TooMany(f"{len(topology.units)} units, more than {MOST_UNITS}")
+        raise TooMany(f"{plural(len(topology.units), 'unit')}, more than {MOST_UNITS}")
     given = _mask(topology.fixed)
     trees = np.array(
         sorted({_mask(tree) & ~given for tree in mc_trees(topology) if not tree & topology.barred}), dtype=np.uint64
@@ -54,7 +55,7 @@ def _by_size(trees: Masks, budget: int, most: int) -> Iterable[Masks]:
         waiting[size] = []
         seen += len(plans) * len(trees)
         if seen > most:
-            raise TooMany(f"more than {most} ways to grow a plan of {budget} units")
+            raise TooMany(f"more than {most} ways to grow a plan of {plural(budget, 'unit')}")
         yield plans
         for tree in trees if size < budget else ():
             grown = plans | tree
@@ -65,7 +66,7 @@ def _by_size(trees: Masks, budget: int, most: int) -> Iterable[Masks]:
             if len(waiting[larger]) > 1:
                 waiting[larger] = [np.unique(np.concatenate(waiting[larger]))]
             if seen + len(waiting[larger][0] if waiting[larger] else ()) * len(trees) > most:
-                raise TooMany(f"more than {most} ways to grow a plan of {budget} units")
+                raise TooMany(f"more than {most} ways to grow a plan of {plural(budget, 'unit')}")
 
 
 def _best(topology: Topology, plans: Masks, given: int) -> tuple[float, int]:

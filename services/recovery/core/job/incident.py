@@ -15,6 +15,7 @@ from functools import cached_property
 import msgspec
 
 from schemas.incidents import Chosen, Incident
+from services.kernel.plurals import plural
 from services.recovery.core.job.recovery_plan import Plan, Query, plan
 
 NO_QUERY = ""
@@ -304,10 +305,10 @@ def story_line(after: Incident) -> str:
         failed = ", ".join(after.workers)
         how = "all at once" if after.blocking else "one by one"
         with_them = f"; {len(after.above)} that send to them go back, too" if after.above else ""
-        return f"{job}: {failed} failed; {len(after.units)} units are to be restored, {how}{with_them}"
+        return f"{job}: {failed} failed; {plural(len(after.units), 'unit')} to restore, {how}{with_them}"
     order = "; ".join(f"{step.query or 'no query'} {step.density:.4g}: {' '.join(step.units)}" for step in after.chosen)
     waits = ", ".join(f"{query or 'no query'} {density:.4g}" for query, density in after.waiting.items())
-    room = "no limit of slots" if after.beyond else f"{after.slots} slots"
+    room = "no limit of slots" if after.beyond else f"{plural(after.slots, 'slot')}"
     return f"{job}: {room}; restored: {order or 'nothing'}; waiting: {waits or 'nobody'}"
 
 

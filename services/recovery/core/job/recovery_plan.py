@@ -21,6 +21,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from services.kernel.plurals import plural
+
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 """All units need workers of one kind."""
 
@@ -70,7 +72,7 @@ def plan(
     Raises ValueError if a cost is not positive.
     """
     if wrong := [unit for unit, cost in costs.items() if cost < 1]:
-        raise ValueError(f"cost of unit {wrong[0]}: {costs[wrong[0]]} slots; it must be one at least")
+        raise ValueError(f"cost of unit {wrong[0]}: {plural(costs[wrong[0]], 'slot')}; it must be one at least")
     failed = {name: query.units & costs.keys() for name, query in queries.items() if query.units & costs.keys()}
     needed: dict[str, list[int]] = {}
     for index, units in enumerate(failed.values()):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from schemas.assignments import PRIMARY, Change
+from services.kernel.plurals import plural
 from services.recovery.core.unit.schemes import SCHEMES, Rung
 
 
@@ -52,7 +53,8 @@ def odd_copies(change: Change) -> str:
     """Why no row of the table gives a unit these copies; empty if one may."""
     most = MOST[stance(change)]
     if len(change.copies) > most:
-        return f"{len(change.copies)} copies, and a unit that is {stance(change).value} has at most {most}"
+        copies = plural(len(change.copies), "copy", "copies")
+        return f"{copies}, and a unit that is {stance(change).value} has at most {most}"
     for copy in change.copies:
         known = copy.flags == PRIMARY if copy.flags.commit else Rung.of(copy.flags) is not None
         if not known:

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from schemas.assignments import Change, Copy, Differing, Unshown
 from services.kernel.plans.pinning import Fit
+from services.kernel.plurals import plural
 from services.recovery.core.unit.situation import Situation
 
 MOST = 8
@@ -114,7 +115,7 @@ def why(s: Situation, accepted: bool) -> str:
     if accepted:
         return "; ".join(_here(s))
     if (copy := newly_shown(s)) is not None and (one := s.change.unshown_of(copy)) is not None:
-        return f"{one.worker}, {s.proofs.equal(s.change.unit, copy)} batches: {one.versions}"
+        return f"{one.worker}, {plural(s.proofs.equal(s.change.unit, copy), 'batch', 'batches')}: {one.versions}"
     return "; ".join(map(str, _differing(s)))
 
 
@@ -122,7 +123,8 @@ def unfinished(s: Situation) -> str:
     """How far a new copy with other versions was when its move was given up; empty of any other."""
     if s.may_lead(s.arriving):
         return ""
-    return f"{s.proofs.equal(s.change.unit, s.arriving)} of {s.proofs.needed} batches were shown to be equal"
+    needed = plural(s.proofs.needed, "batch", "batches")
+    return f"{s.proofs.equal(s.change.unit, s.arriving)} of {needed} shown to be equal"
 
 
 def found_out(before: Change | None, after: Change) -> Iterator[tuple[str, str, int, str]]:
