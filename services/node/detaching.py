@@ -48,7 +48,7 @@ def _start(settings: Settings, workers: int, log: Path, writing: int) -> subproc
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**FAULTS, **of_children(), **_environment(settings)},
+            env={**of_children(), **FAULTS, **_environment(settings)},
             start_new_session=True,
             pass_fds=(writing,),
         )

@@ -10,13 +10,11 @@ from pathlib import Path
 from schemas.heartbeats import At
 from services.node.lifeline import Lifeline, lifeline
 from services.node.log_limits import LogLimits
-from services.node.processes import LIMITS, Child, dying_status, service_command
+from services.node.processes import ENVIRONMENT, LIMITS, Child, dying_status, open_log, service_command
 from services.node.restarts import Restarts
+from services.node.spares import Spare
 
 STOP_S = 10.0
-
-# Pure operators need a fixed hash seed; several workers on one machine need no thread pools (PROTOCOL 4).
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 Ended = Callable[["Member", str, int], None]
 """Called with the member, the name of the run that ended, and its exit status."""
@@ -30,6 +28,7 @@ class Member:
     ends_by: the signal by which it is asked to end. hands_over: it then continues for a while, and with it what it has
     started, such as a JVM; otherwise all are asked.
     dying: called like `ended`, as soon as a run that holds its lifeline dies; None: it gets none.
+    spare: gives a process that has loaded what a run needs, if there is one.
 
     Args:
         environment: of each run, given the run's name.
@@ -56,6 +55,7 @@ class Member:
         self.rest_s, self.stop_s = 0.0, STOP_S
         self.ends_by, self.hands_over = signal.SIGTERM, False
         self.dying: Callable[[Member, str], None] | None = None
+        self.spare: Callable[[], Spare | None] = lambda: None
         self._child: Child | None = None
         self._lines: dict[str, Lifeline] = {}
         self._started = 0.0
@@ -86,18 +86,27 @@ class Member:
     def _start(self) -> None:
         self.run = run = self._new_run(self.run)
         self._due, self._started = None, time.monotonic()
-        line, dying = None if self.dying is None else lifeline(), self.dying
-        self._child = Child(
-            self._command,
-            log=self.log,
-            environment={**ENVIRONMENT, **self._environment(run), **(line.variable if line else {})},
-            on_exit=lambda child: self._ended(self, run, child.wait()),
-            keep_open=line.descriptors if line else (),
-            limits=self._limits,
-        )
-        if line is not None and dying is not None:
-            self._lines = {run: line}
-            line.watch(lambda: dying(self, run))
+        dying = self.dying
+        died = None if dying is None else lambda: dying(self, run)
+        ended = lambda child: self._ended(self, run, child.wait())  # noqa: E731
+        spare = self.spare()
+        if spare is not None and self.log is not None:
+            open_log(self.log, self._limits).close()
+        if spare is not None and (child := spare.become(self._environment(run), self.log, ended, died)):
+            self._child, line = child, spare.line
+        else:
+            line = None if died is None else lifeline()
+            self._child = Child(
+                self._command,
+                log=self.log,
+                environment={**ENVIRONMENT, **self._environment(run), **(line.variable if line else {})},
+                on_exit=ended,
+                keep_open=line.descriptors if line else (),
+                limits=self._limits,
+            )
+            if line is not None and died is not None:
+                line.watch(died)
+        self._lines = {} if line is None else {run: line}
 
     @property
     def dying_status(self) -> int | None:

@@ -18,6 +18,8 @@ from services.node.log_limits import LogLimits
 
 TETHER = Path(__file__).with_name("tether.py")
 LIMITS = LogLimits()
+# Pure operators need a fixed hash seed; several workers on one machine need no thread pools (PROTOCOL 4).
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 FAULTS = {"PYTHONFAULTHANDLER": "1"}
 """A process that crashes in a library's code says in its log where each thread stood."""
 
@@ -162,7 +164,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if log is None else subprocess.STDOUT,
-            env={**FAULTS, **of_children(), **(environment or {})},
+            env={**of_children(), **FAULTS, **(environment or {})},
             cwd=directory,
             process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
             pass_fds=keep_open,

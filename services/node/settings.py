@@ -97,6 +97,11 @@ class Settings(LogSettings):
         description="resident memory of a worker, MiB, of which it alone takes about 200: near it the worker ends, "
         "before the kernel ends any process; 0: no limit",
     )
+    spare: bool = Field(
+        True,
+        description="a spare process, 70 MiB, has loaded what a worker needs and becomes the next worker that ended: "
+        "without it a restart takes ten seconds on a full machine",
+    )
     leave_s: float = Field(
         10.0,
         ge=0,

@@ -43,6 +43,7 @@ from services.node.readiness import Readiness
 from services.node.saying import say
 from services.node.service import Service
 from services.node.settings import Settings
+from services.node.spares import Spares
 from services.node.spark_drivers import SparkDrivers
 
 READY_S = 180.0
@@ -109,6 +110,7 @@ class Supervisor:
         for worker in self.workers:
             worker.rest_s, worker.dying = YIELD_S if workers > 1 or service else 0.0, self._dying
             self._set_ending(worker)
+        self._spares = Spares(self.workers) if self.workers and settings.spare else None
         self._drivers = SparkDrivers(self._driver, self._publish, most=1 if service else None)
         self._changed = changed
         self._queue: queue.SimpleQueue[_MemberEnded | BrokerEnded | BrokerReturned | None] = queue.SimpleQueue()
@@ -184,6 +186,8 @@ class Supervisor:
                 member.ask_to_stop()
             for member in group:
                 member.stop()
+        if self._spares is not None:
+            self._spares.close()
         self._drivers.close()
         if self._notices is not None:
             if self._claim is not None:
@@ -333,6 +337,8 @@ class Supervisor:
     def _turn(self, timeout_s: float) -> None:
         """Takes what has ended, starts what is due, and waits for the next of either."""
         self._drivers.provide()
+        if self._spares is not None and self.state == "ready":
+            self._spares.provide()
         for member in self.members:
             if member.due is not None and member.due <= time.monotonic() and not self._stopping.is_set():
                 self._start_member(member)

@@ -1,7 +1,8 @@
 """A worker process: `python -m services.worker`, configured by HOLDFAST_* variables.
 
 Loading takes a core for a second or more. It is done by a niced thread, for a worker is mostly started where another
-copy has just taken over and needs that core.
+copy has just taken over and needs that core. So on a full machine it takes ten seconds, and the supervisor keeps a
+spare: a process that has loaded all, and becomes the next worker that ended.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ def main() -> int:
     loading = threading.Thread(target=_load, name="loading")
     loading.start()
     loading.join()
+    from services.worker.process.spare import become
+
+    if not become():
+        return 0
     from services.worker.process.main import main as run
 
     return run()

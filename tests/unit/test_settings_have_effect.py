@@ -203,6 +203,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "reassign": "node/lineup.py",
         "reassign_least_ms": "node/lineup.py",
         "exit_notices": "node/supervisor.py",
+        "spare": "node/supervisor.py tests/unit/node/test_supervisor.py",
         "metrics_port": "node/lineup.py",
         "metrics_address": "node/lineup.py",
         "keep_ended_jobs": "node/lineup.py",

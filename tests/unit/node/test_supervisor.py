@@ -40,3 +40,9 @@ def test_a_worker_leaves_the_machine_to_those_that_take_over_and_is_needed_at_on
         assert worker.due is not None
     assert all((worker.due or 0) - time.monotonic() > YIELD_S / 2 for worker in several)
     assert (one[0].due or 0) <= time.monotonic() + DELAYS_S[0]
+
+
+def test_workers_have_a_spare_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+    with_one, without = (Supervisor(Settings(home=tmp_path, spare=spare), workers=1) for spare in (True, False))
+    assert with_one.workers[0].spare.__qualname__ == "Spares.take"
+    assert without.workers[0].spare() is None

@@ -1,0 +1,39 @@
+"""The worker's part of a spare: a process that has loaded everything waits until its parent says which worker it is.
+
+The parent's part is services/node/spares.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+TOLD_BY = "HOLDFAST_TOLD_BY"
+"""The descriptor from which a spare is told; its end without a word: no worker needs it."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What a spare becomes. log: the file that its output goes to from then on; empty: where it goes already."""
+
+    environment: dict[str, str]
+    log: str = ""
+
+
+def become() -> bool:
+    """Waits, if this process is a spare, and takes on what it is told. False: it is to end."""
+    given = os.environ.pop(TOLD_BY, "")
+    if not given:
+        return True
+    with os.fdopen(int(given), "rb") as told:
+        said = told.read()
+    if not said:
+        return False
+    run = msgspec.json.decode(said, type=Run)
+    os.environ.update(run.environment)
+    if run.log:
+        file = os.open(run.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        os.close(file)
+    return True
