@@ -18,11 +18,13 @@ from schemas.assignments import Flags
 from schemas.commits import Commit, Fence, Named, encode
 from schemas.cuts import NO_WATERMARK
 from schemas.decided import Id
+from schemas.progress import decode as decode_progress
 from schemas.topics import Partition, generation_number
 from services.audit.replaying import replay
 from services.kernel.codecs.fields import TIME, stream_schema
 from services.kernel.codecs.frames import FrameCodec, Sender
 from services.kernel.logs.commits import CommitLog, CommitReader
+from services.kernel.logs.counting import furthest, summed
 from services.kernel.operators import catalogue
 from services.kernel.operators.catalogue import Stream
 from tests.support.memory_cluster import GENERATION, MemoryCluster
@@ -105,6 +107,7 @@ class StandIn:
             stop=stop,
             frames=tuple(frames),
             watermark=newest * SECOND_US,
+            records=sum(one.rows for one in frames) * 10,
             id=Id(f"d{self._epoch}", self._counter),
             prev=known.prev,
             final=final,
@@ -149,6 +152,9 @@ def test_rows_come_out_once_and_windows_close_by_the_watermark_that_commits_carr
     cluster.until(lambda: len(cluster.rows("sums")) == 6)
     assert driver.batch(25, 15)
     to_the_end(cluster, driver, 40)
+    known = [decode_progress(m.value() or b"") for m in cluster.log.scan(Partition(cluster.topics.progress, 0))]
+    taken_in = summed(furthest(known).values()).records
+    assert taken_in == 400, "records that Spark has read, not the rows that came of them"
 
 
 def test_a_commit_without_rows_moves_the_watermark() -> None:

@@ -32,6 +32,7 @@ class Brought(NamedTuple):
     """What a source task brings to a batch. records: how many there were; lost: how many the cut names that are gone.
 
     records are counted: a cut spans more offsets, since markers of transactions hold offsets, too. bytes: about.
+    taken_in: of the job's input, so many stand behind them: of what Spark puts out, those that it has read.
     """
 
     fed: Fed
@@ -39,13 +40,14 @@ class Brought(NamedTuple):
     records: int
     lost: int
     bytes: int = 0
+    taken_in: int = 0
 
 
 def _brought(
     cut: Cut, rows: pl.DataFrame, dead: list[DeadLetter], records: int, position: RowPosition | None = None
 ) -> Brought:
     fed = Fed(rows, END_WATERMARK if cut.final else cut.watermark, position=position)
-    return Brought(fed, dead, records, sum(r.lost for r in cut.ranges))
+    return Brought(fed, dead, records, sum(r.lost for r in cut.ranges), taken_in=records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,14 @@ class TopicCuts:
 
 
 class CommitCuts:
-    """Cuts of a Spark operator's commit log: a batch is what the valid commits within the range name."""
+    """Cuts of a Spark operator's commit log: a batch is what the valid commits within the range name.
 
-    def __init__(self, task: TaskLayout) -> None:
+    Args:
+        of_users: Spark reads a user's topic, so the records that it took in are counted here and nowhere else.
+    """
+
+    def __init__(self, task: TaskLayout, of_users: bool = False) -> None:
+        self._of_users = of_users
         self._codec = FrameCodec(stream_schema(task.operator.fields))
         self.check = self._codec.check
 
@@ -151,7 +158,8 @@ class CommitCuts:
         (r,) = cut.ranges
         named = [one for one in found if one.offset < r.stop]
         rows = self._codec.decode([payload for one in named for payload in one.payloads])
-        return _brought(cut, rows, [letter for one in named for letter in one.dead_in(cut.batch)], rows.height)
+        brought = _brought(cut, rows, [letter for one in named for letter in one.dead_in(cut.batch)], rows.height)
+        return brought._replace(taken_in=sum(one.commit.records for one in named) if self._of_users else rows.height)
 
 
 class LaneCuts:

@@ -37,7 +37,7 @@ class Walked(NamedTuple):
     """The outcome of a batch.
 
     dead: the dead letters of the sources, then those of the operators. rows: whether any came in. records: how many the
-    sources brought; lost: how many were gone before they were read, by source. edges: records and bytes along each edge
+    sources took in; lost: how many were gone before they were read, by source. edges: records and bytes along each edge
     into the unit, by source, or by the edge's name (schemas/topics.py).
     """
 
@@ -90,7 +90,7 @@ def walk(
         brought = source.take(batch)
         fed[name] = brought.fed
         dead += brought.dead
-        records += brought.records
+        records += brought.taken_in
         lost[source.task.operator.name] += brought.lost
         edges[source.task.operator.name] = (brought.records, brought.bytes)
     frames = inputs.take(batch)

@@ -29,7 +29,7 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
 
         if spark.mode == REAL_TIME:
             return RowsFeed(task, state, batch, spark, refuse)
-        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0))
+        return RecutFeed(task, state, batch, spark.first_positions, partial(refuse, 0), not spark.writers)
     return SourceFeed(task, state, batch, job.plan.spec["sources"][task.operator.name], around.clock_ms())
 
 

@@ -23,15 +23,21 @@ class RecutFeed(Feed):
     Args:
         task, state, batch: see Feed; the source share is of the commit log.
         first: where the plan says that Spark begins to read, by topic and partition.
-        refuse: called with what is no record of the log, or does not fit.
+        refuse: called with what is no record of the log, or does not fit. of_users: see CommitCuts.
     """
 
     def __init__(
-        self, task: TaskLayout, state: TaskCuts, batch: int, first: Mapping[str, Mapping[int, int]], refuse: Refuse
+        self,
+        task: TaskLayout,
+        state: TaskCuts,
+        batch: int,
+        first: Mapping[str, Mapping[int, int]],
+        refuse: Refuse,
+        of_users: bool = False,
     ) -> None:
         super().__init__(task, state, batch)
         (r,) = state.ranges
-        self._reading = CommitCuts(task)
+        self._reading = CommitCuts(task, of_users)
         self._recut = Recut(r.stop, first, self._reading.check, refuse)
         self._waiting: list[MicroBatch] = []
         self._position = self._cut = r.stop

@@ -131,13 +131,19 @@ def test_a_scheme_is_left_for_one_that_costs_visibly_less() -> None:
 def test_every_rejected_scheme_has_its_reason() -> None:
     found = verdict(2_400, replace(PAPER, deploy_ms=None), present="passive-cold")
     why = {one.scheme: found.rejected(one) for one in found.estimates}
-    assert why["passive-cold"] == ""
+    assert why["passive-cold"] == "chosen"
     assert why["passive"] == "not known: deploy"
     assert why["deployed"] == "takes 1900 ms more than the promise"
     assert why["active-standby"].startswith("costs ")
     first, *others = lines(found)
     assert first.startswith("passive-cold: 2300 ms, costs ")
     assert len(others) == 6
+    over = choose(500, [one("active-replication", 3.4, 700), one("hybrid", 3.0, 714)], "hybrid")
+    assert over.rejected(over.of("hybrid")) == (
+        "chosen, though it takes 214 ms more than the promise: none that is known keeps it"
+    )
+    unknown = choose(500, [one("active-replication", 3.4, math.inf)], "active-replication")
+    assert unknown.rejected(unknown.estimates[0]).startswith("chosen, though not known")
     records = {one.scheme: one for one in alternatives(found)}
     assert (records["passive"].takes_ms, records["passive"].phases_ms["deploy"]) == (None, None)
     assert records["passive-cold"].phases_ms == {"wire": 300.0, "replay": 2_000.0}

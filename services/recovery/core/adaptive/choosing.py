@@ -33,6 +33,9 @@ class Estimate:
         return self.phases.total
 
 
+CHOSEN = "chosen"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """promise_ms: the user's. estimates: of every scheme. chosen: one of them. present: where the unit stands.
@@ -57,9 +60,17 @@ class Verdict:
         return f"{one.scheme} takes {takes} of {self.promise_ms:.0f} ms and costs {one.cost:.2f}"
 
     def rejected(self, one: Estimate) -> str:
-        """Why not this one; empty for the chosen one."""
+        """Why not this one; of the chosen one, what is wrong with it, or that it is chosen."""
         if one.scheme == self.chosen:
-            return ""
+            if one.total_ms <= self.promise_ms:
+                return CHOSEN
+            if math.isinf(one.total_ms):
+                return f"{CHOSEN}, though not known: {unknown(one.phases)}"
+            return f"{CHOSEN}, though it takes {one.total_ms - self.promise_ms:.0f} ms more than the promise: " + (
+                "none that is known keeps it"
+                if all(other.total_ms > self.promise_ms for other in self.estimates if other is not one)
+                else "no other suits better"
+            )
         if one.scheme == "none":
             return "waits for its worker to return"
         if math.isinf(one.total_ms):
