@@ -96,16 +96,12 @@ def _partitions(door: Door, topic: str, file: Path, create: bool, wanted: int | 
             near = did_you_mean(topic, (one for one in door.present if not one.startswith(f"{door.topics.prefix}.")))
             command = f"`holdfast send {topic} {file} --create-topics` creates it"
             raise CommandFailed(f"there is no topic '{topic}'", f"{near} {command}".strip(), USAGE)
+        from services.client.planning import topic_config
+
         config = {} if job is None else topic_config(topic, _spec_of(door, job))
         door.log.create([TopicSpec(topic, wanted or 1, config)])
         return wanted or 1
     return door.present[topic]
-
-
-def topic_config(topic: str, spec: JobSpec) -> dict[str, str]:
-    """Settings of a topic that a job reads: a table's keeps the newest record of each key, and so is compacted."""
-    tables = [source for source in spec.sources.values() if source.topic == topic and source.table is not None]
-    return {"cleanup.policy": "compact"} if tables else {}
 
 
 def _spec_of(door: Door, job: str) -> JobSpec:

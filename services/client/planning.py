@@ -89,4 +89,12 @@ def missing_topics(
             # Spark takes seconds to describe an operator's output, and so its readers' tasks: ask once.
             own = query.sink.partitions or partitions or tasks.get(query.sink.topic, 1)
             wanted[query.sink.topic] = own
-    return [TopicSpec(topic, count) for topic, count in wanted.items() if topic not in present]
+    return [
+        TopicSpec(topic, count, topic_config(topic, spec)) for topic, count in wanted.items() if topic not in present
+    ]
+
+
+def topic_config(topic: str, spec: JobSpec) -> dict[str, str]:
+    """Settings of a topic that a job reads: a table's keeps the newest record of each key, and so is compacted."""
+    tables = [source for source in spec.sources.values() if source.topic == topic and source.table is not None]
+    return {"cleanup.policy": "compact"} if tables else {}

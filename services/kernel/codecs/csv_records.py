@@ -21,7 +21,8 @@ from services.kernel.codecs.typed_columns import EXACT, Column, Values, decimals
 from services.kernel.plurals import plural
 
 _BOOLS = {"true": True, "false": False}
-_DATE = r"^\d{4}-\d{2}-\d{2}$"
+_DATE = r"^(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})-\d{2}-\d{2}$"
+"""The calendar begins with the year 1."""
 _SHOWN = 60
 _APART = (b'"', b"\n", b"\r", b"\0", BOM)
 """Records of which one has such bytes are read one by one."""

@@ -15,6 +15,7 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from services.kernel.expressions import advice
+from services.kernel.suggestions import suggest
 
 Node = Any
 Adapted = Callable[[pl.Expr, Mapping[str, pl.DataType]], pl.Expr]
@@ -23,6 +24,10 @@ Adapted = Callable[[pl.Expr, Mapping[str, pl.DataType]], pl.Expr]
 _PARTS = ("BinaryExpr", "Function", "Cast", "Ternary", "AnonymousFunction", "Slice", "SortBy", "Filter")
 _UNSUPPORTED = re.compile(r"unsupported function '(\w+)'")
 _ARGUMENTS = re.compile(r"no function matches the given name and arguments: `(\w+)")
+_IN_BRACKETS = re.compile(r"""((\w+|"[^"]+")\s*\[\s*'([^']*)'\s*\])""")
+_TEXT = r"\(\(?([^()]*)\)?\.cast\(String\)\)"
+_CONCATENATED = re.compile(rf"{_TEXT} \+ {_TEXT}")
+"""How polars shows `a || b`."""
 _HUGE = re.compile(r"\b\d+(?:\.\d*)?[eE]\+?\d{3,}\b")
 _FAMILIES = ("Sql", "StringExpr", "TemporalExpr", "ListExpr", "ArrayExpr", "StructExpr", "BinaryExpr", "Binary")
 _TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR, DECIMAL(p, s), TIMESTAMP, DATE"
@@ -35,6 +40,8 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
     columns = list(schema)
     if said := advice.of_syntax(text, columns) or advice.of_function(text) or _of_many_rows(text):
         return [said]
+    if members := list(dict.fromkeys(_members(text, schema))):
+        return members
     if match := _HUGE.search(advice.without_texts(text)):
         return [f"{match[0]} is larger than any float, which ends near 1.8e308: write `1.7e308`"]
     if match := re.search(r"(?i)datatype \"(\w+)\" is not", message):
@@ -53,6 +60,21 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
         form = re.search(r"(?:expression|element) (\w+)", message)
         return [f"'{text}' has a form of SQL that is not there ({form[1] if form else 'unknown'})"]
     return [advice.plain_types(message.splitlines()[0])]
+
+
+def _members(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
+    """Texts in square brackets, as other dialects name the members of structs and the values of maps."""
+    for shown, name, member in _IN_BRACKETS.findall(text):
+        kind = schema.get(name.strip('"'))
+        if not isinstance(kind, pl.Struct):
+            yield f"{shown}: square brackets take an item of a list, by its number"
+            continue
+        known = [field.name for field in kind.fields]
+        if member not in known:
+            hint = suggest(member, known)
+            yield f"{name} has no member '{member}' ({hint}): a member is written `{name}.{known[0]}`, not {shown}"
+        else:
+            yield f"{name} is a struct, whose members are written with a dot: `{name}.{member}`, not {shown}"
 
 
 def _of_many_rows(text: str) -> str:
@@ -190,6 +212,8 @@ def _shown(node: Node) -> str:
         return "a part"
     text = re.sub(r'col\("([^"]*)"\)', lambda found: _column(found[1]).replace('"', "\0"), text)
     text = re.sub(r'"([^"]*)"', r"'\1'", text).replace("\0", '"')
+    text = re.sub(r"\.struct\.field_by_name\((\w+)\)\(\)", r".\1", text)
+    text = _CONCATENATED.sub(r"(\1) || (\2)", text)
     text = re.sub(r"dyn (?:int|float): ", "", text)
     while (plain := re.sub(r"\[\(([^()\[\]]*)\) (\S+) \(([^()\[\]]*)\)\]", r"\1 \2 \3", text)) != text:
         text = plain

@@ -19,6 +19,7 @@ import polars as pl
 from services.kernel.codecs.keys import canonical_floats
 from services.kernel.expressions import advice
 from services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
+from services.kernel.expressions.parsing import may_fail as expression_may_fail
 from services.kernel.operators import distinct, exact_sums, quantiles
 from services.kernel.suggestions import did_you_mean
 
@@ -236,6 +237,15 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Aggregate:
     argument = compile_expression(inner, schema)
     kind = result_type(argument, schema)
     return Aggregate(name, function, argument, kind, _result(function, kind, inner), share)
+
+
+def may_fail(text: str) -> bool:
+    """Whether the values of a row may make the argument of a valid aggregate raise."""
+    match = _CALL.fullmatch(text)
+    if match is None or not match[2] or match[2] == "*":
+        return False
+    inner, _ = _share(match[2]) if match[1].lower() == "quantile" else (match[2], 0.0)
+    return expression_may_fail(inner)
 
 
 def _no_single_call(text: str, match: re.Match[str] | None, columns: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from services.kernel.expressions.parsing import ExpressionError
 from services.kernel.operators import accumulators
 from services.kernel.operators.kind import Fields, Held, OperatorKind, Params, Problems, Stream
 from services.kernel.operators.operator import Operator
+from services.kernel.operators.rowwise import Screened, stops
 from services.kernel.operators.running import EACH
 from services.kernel.operators.totals import Totals
 from services.kernel.operators.windows import BOUNDS, Windows, closed_us
@@ -52,13 +53,26 @@ class AggregateKind(OperatorKind):
         params, columns, output = plan.params, schema(inputs[0]), schema(plan.fields)
         aggregates = [accumulators.parse(name, text, columns) for name, text in params["aggregate"].items()]
         key, emit = params.get("key") or [], params["emit"]
-        if not params.get("window"):
-            return Totals(key, aggregates, emit, output, tables)
-        size, slide = _window(params)
-        return Windows(key, aggregates, size, slide, emit, params.get("late") == "topic", output, tables)
+        made: Operator
+        if params.get("window"):
+            size, slide = _window(params)
+            made = Windows(key, aggregates, size, slide, emit, params.get("late") == "topic", output, tables)
+        else:
+            made = Totals(key, aggregates, emit, output, tables)
+        failing = [
+            one.argument.alias(f"_{one.name}")
+            for one in aggregates
+            if one.argument is not None and accumulators.may_fail(params["aggregate"][one.name])
+        ]
+        return Screened(made, failing, inputs[0], stops(params)) if failing and "on_error" in params else made
 
     def needs(self, params: Params) -> tuple[str, ...]:
-        return ("late",) if params.get("window") else ()
+        return ("late", "on_error") if params.get("window") else ("on_error",)
+
+    def delivers(self, params: Params) -> bool:
+        """Plans of before say nothing of errors."""
+        refuses = "on_error" in params and not stops(params)
+        return super().delivers(params) or (refuses and any(map(accumulators.may_fail, params["aggregate"].values())))
 
     def key(self, params: Params) -> tuple[str, ...]:
         return tuple(params.get("key") or ())

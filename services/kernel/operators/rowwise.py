@@ -6,8 +6,10 @@ Source: JOBS "operators".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
@@ -16,7 +18,7 @@ from services.kernel.codecs.fields import schema, with_time
 from services.kernel.errors import InvalidRecord
 from services.kernel.expressions.parsing import compile_expression, computing, name_of, source_of
 from services.kernel.operators.inline import where
-from services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
+from services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 
 Compute = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -54,6 +56,32 @@ class Rowwise:
         return self._computed(rows[:middle], start, refused).vstack(
             self._computed(rows[middle:], start + middle, refused)
         )
+
+
+class Screened:
+    """An operator that gets only the rows at which these columns can be computed; the others are refused.
+
+    Args:
+        columns: what the operator computes of a row by itself, under names of their own. fields: of the input.
+    """
+
+    def __init__(
+        self, inner: Operator, columns: Sequence[pl.Expr], fields: Mapping[str, str], fail: bool = False
+    ) -> None:
+        add = computing(columns)
+        compute: Compute = lambda rows: add(rows).select(TIME)  # noqa: E731
+        self._inner = inner
+        self._screen = Rowwise(compute, pl.DataFrame(schema={TIME: pl.Int64()}), fields, fail)
+
+    def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
+        (rows,) = inputs
+        refused = self._screen.on_batch([rows], context).refused
+        if not refused:
+            return self._inner.on_batch(inputs, context)
+        places = np.delete(np.arange(rows.height), [one.place for one in refused])
+        outcome = self._inner.on_batch([rows[places]], context)
+        others = (replace(one, place=int(places[one.place])) for one in outcome.refused)
+        return replace(outcome, refused=(*refused, *others))
 
 
 def stops(params: Mapping[str, Any]) -> bool:

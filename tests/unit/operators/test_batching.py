@@ -46,13 +46,15 @@ EACH_ROW = {
 LAST_ROW = {
     "running totals": aggregate("updates", None),
     "updated windows": aggregate("updates", {"size_s": 4, "slide_s": 4}),
+    "top with ties": ("top", {"top": {"k": 3, "by": "n"}}, [FIELDS]),
+    "top of floats": ("top", {"top": {"k": 4, "by": "f"}}, [FIELDS]),
     "each total": (
         "aggregate",
         {"aggregate": {"s": "sum(f)", "c": "count()"}, "key": ["k"], "window": None, "emit": "each"},
         [FIELDS],
     ),
 }
-"""A key, or a window of one, has the same last row: which rows come before depends on the batches."""
+"""A key, or a window of one, or a rank, has the same last row: which rows come before depends on the batches."""
 
 values = st.fixed_dictionaries(
     {
@@ -117,10 +119,9 @@ def test_the_last_row_of_each_key_is_the_same(
 
     def last() -> dict[tuple[Any, Any], str]:
         found = runs(LAST_ROW[case], rows, lateness, chance)
-        return {
-            (one["k"], one.get("window_start")): repr({name: value for name, value in one.items() if name != TIME})
-            for one in found
-        }
+        shown = [repr({name: value for name, value in one.items() if name != TIME}) for one in found]
+        keys = [(one.get("rank", one.get("k")), one.get("window_start")) for one in found]
+        return dict(zip(keys, shown, strict=True))
 
     first = last()
     assert last() == first

@@ -7,6 +7,7 @@ import io
 import json
 import random
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
@@ -243,3 +244,13 @@ def test_csv_as_python_writes_it_is_read_as_python_reads_it() -> None:
         csv.writer(written, lineterminator="").writerow(texts)
         assert of(written.getvalue().encode(), "csv")["s"] == texts[1]
     assert of(b'1,5" pipe,2', "csv")["s"] == '5" pipe'
+
+
+def test_a_day_before_the_calendar_begins_is_no_date_in_any_format() -> None:
+    for format, before, first in (
+        ("csv", b"0000-01-01", b"0001-01-01"),
+        ("json", b'{"d":"0000-01-01"}', b'{"d":"0001-01-01"}'),
+    ):
+        found = Decoder({"d": "date?"}, format).decode([before, first], [1, 1])
+        assert [index for index, _ in found.refused] == [0]
+        assert found.rows["d"].to_list() == [date(1, 1, 1)]
