@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -230,6 +231,14 @@ COMMANDS = (
 _BY_NAME = {one.name: one for one in COMMANDS}
 
 
+def flowing(text: str) -> str:
+    """A docstring without the breaks of its lines, which break anew in the width of the terminal. A paragraph that
+    begins with \\b stays as it is.
+    """
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(one if one.startswith("\b") else one.replace("\n", " ") for one in paragraphs)
+
+
 class Commands(TyperGroup):
     """Loads a command when it is named, and says what went wrong in one line, with an exit code: 1 failed, 2 usage."""
 
@@ -240,7 +249,9 @@ class Commands(TyperGroup):
         command = _BY_NAME.get(cmd_name)
         if command is None:
             return None
-        info = CommandInfo(name=command.name, callback=command.load(), rich_help_panel=command.panel)
+        callback = command.load()
+        help = flowing(callback.__doc__ or "")
+        info = CommandInfo(name=command.name, callback=callback, help=help, rich_help_panel=command.panel)
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=MARKUP)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
